@@ -1,0 +1,35 @@
+"""Every error that metalcore raises on purpose, in one place."""
+
+from __future__ import annotations
+
+
+class MetalcoreError(Exception):
+    """Base of all errors raised by metalcore."""
+
+
+class CompileError(MetalcoreError, SyntaxError):
+    """The MSL does not compile; the message carries the compiler's lines, mapped to the user's source."""
+
+
+class UnsupportedFeature(MetalcoreError, NotImplementedError):
+    """Valid MSL that the engine does not run yet; the message names the feature."""
+
+
+class UnknownFunction(MetalcoreError, LookupError):
+    """No kernel of that name in the library."""
+
+
+class ConstantError(MetalcoreError, ValueError):
+    """A function constant is unknown, missing, or has a value that does not fit its type."""
+
+
+class ArgumentError(MetalcoreError, TypeError):
+    """A kernel argument has the wrong number, type, dtype, size or device."""
+
+
+class LaunchError(MetalcoreError, ValueError):
+    """A launch that Metal would refuse or silently drop: group size, threadgroup memory, buffers."""
+
+
+class KernelFault(MetalcoreError, RuntimeError):
+    """The kernel did something it must not while it ran, such as an access out of bounds."""

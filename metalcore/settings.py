@@ -1,0 +1,38 @@
+"""The only module that reads the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def dump_dir() -> Path | None:
+    """METALCORE_DUMP: folder that receives every stage's output."""
+    value = os.environ.get("METALCORE_DUMP")
+    return Path(value) if value else None
+
+
+def cache_dir() -> Path:
+    """METALCORE_CACHE: where compiled kernels are kept (default: the user's cache folder)."""
+    value = os.environ.get("METALCORE_CACHE")
+    if value:
+        return Path(value)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("metalcore"))
+
+
+def num_threads() -> int:
+    """METALCORE_THREADS: CPU threads a launch may use (default: all that the process may run on)."""
+    value = os.environ.get("METALCORE_THREADS")
+    if value:
+        return max(1, int(value))
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def mps_fast_math() -> bool:
+    """PYTORCH_MPS_FAST_MATH: as torch.mps.compile_shader reads it."""
+    return os.environ.get("PYTORCH_MPS_FAST_MATH", "0") not in ("", "0")
