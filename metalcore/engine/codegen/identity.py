@@ -1,0 +1,95 @@
+"""What compiled kernels depend on besides their source: this engine, the toolchain and the CPU, as one short key."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hashlib import sha256
+else:  # Python's own modules: hashlib loads OpenSSL, which takes longer than everything else here.
+    try:
+        from _sha2 import sha256
+    except ImportError:
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
+
+ENGINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 as hexadecimal text."""
+    return sha256(data).hexdigest()
+
+
+def key_of(*parts: Any) -> str:
+    """A file name for anything whose repr says all about it."""
+    return digest(repr(parts).encode("utf-8", "surrogatepass"))[:40]
+
+
+def _files(folder: str) -> Iterator[os.DirEntry[str]]:
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name != "__pycache__":
+                yield from _files(entry.path)
+        elif not entry.name.endswith((".pyc", ".swp")):
+            yield entry
+
+
+def engine_stamp() -> str:
+    """Changes whenever a file of the engine is touched; cheap, because nothing is read."""
+    rows = []
+    for entry in _files(ENGINE):
+        stat = entry.stat()
+        rows.append((entry.path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+    return key_of(sorted(rows))
+
+
+def engine_content() -> str:
+    """Hash of every file of the engine; the same in every installation of the same code."""
+    rows = []
+    for entry in _files(ENGINE):
+        with open(entry.path, "rb") as file:
+            rows.append((os.path.relpath(entry.path, ENGINE), digest(file.read())))
+    return key_of(sorted(rows))
+
+
+def _package_stamp(name: str, files: tuple[str, ...]) -> tuple[Any, ...]:
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        return (name, None)
+    folder = spec.submodule_search_locations[0]
+    stamps = []
+    for file in files:
+        try:
+            stat = os.stat(os.path.join(folder, file))
+            stamps.append((file, stat.st_size, stat.st_mtime_ns))
+        except OSError:
+            stamps.append((file, 0, 0))
+    return (name, *stamps)
+
+
+def _cpu() -> tuple[str, ...]:
+    """The processor's name and features, as the kernel reports them for the first core."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            head = file.read(8192).split("\n\n")[0]
+    except OSError:
+        return (platform.system(), platform.machine(), platform.processor())
+    wanted = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features", "CPU part", "CPU variant")
+    rows = (line.partition(":") for line in head.splitlines())
+    return (os.uname().machine, *(f"{name.strip()}={value.strip()}" for name, _, value in rows if name.strip() in wanted))
+
+
+@cache
+def machine_key() -> str:
+    """Toolchain and CPU."""
+    zig = _package_stamp("ziglang", ("zig",))
+    llvm = _package_stamp("llvmlite", ("_version.py", "binding/libllvmlite.so"))
+    return key_of(zig, llvm, _cpu())

@@ -1,0 +1,98 @@
+"""The structs of native/abi.h as ctypes sees them, offset by offset."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_uint32, c_uint64, c_void_p
+
+BUFFERS = 31
+LANES = 32
+FRAME_ALIGN = 128
+GROUP_MEMORY_ALIGN = 64
+LOAD, STORE, ATOMIC = 0, 1, 2
+
+# Results of mc_call, as in native/launch.c.
+STOPPED, FAULT, NO_MEMORY = 1, 2, 4
+# A size with this bit: the address is an offset into the packed arguments.
+INLINE = 1 << 63
+
+
+class Access(ctypes.Structure):
+    _fields_ = [
+        ("site", c_uint32),
+        ("mask", c_uint32),
+        ("elem_size", c_uint32),
+        ("is_store", c_uint32),
+        ("base_thread", c_uint32),
+        ("group", c_uint32 * 3),
+        ("addr", c_void_p * LANES),
+        ("lo", c_void_p * LANES),
+        ("hi", c_void_p * LANES),
+        ("data", c_void_p),
+    ]
+
+
+class Error(ctypes.Structure):
+    _fields_ = [
+        ("claimed", c_uint32),
+        ("site", c_uint32),
+        ("kind", c_uint32),
+        ("group", c_uint32 * 3),
+        ("thread_index", c_uint32),
+        ("count", c_uint64),
+        ("addr", c_void_p),
+        ("lo", c_void_p),
+        ("hi", c_void_p),
+    ]
+
+
+class Region(ctypes.Structure):
+    _fields_ = [("lo", c_void_p), ("hi", c_void_p)]
+
+
+class Launch(ctypes.Structure):
+    _fields_ = [
+        ("buffers", c_void_p * BUFFERS),
+        ("sizes", c_uint64 * BUFFERS),
+        ("grid", c_uint32 * 3),
+        ("groups", c_uint32 * 3),
+        ("group", c_uint32 * 3),
+        ("tg_offset", c_uint32 * BUFFERS),
+        ("tg_size", c_uint32 * BUFFERS),
+        ("group_memory_size", c_uint32),
+        ("stop", c_void_p),
+        ("slow_access", c_void_p),
+        ("grow_frames", c_void_p),
+        ("regions", c_void_p),
+        ("n_regions", c_uint64),
+        ("error", Error),
+    ]
+
+
+class Worker(ctypes.Structure):
+    _fields_ = [
+        ("launch", c_void_p),
+        ("group_memory", c_void_p),
+        ("frame_cur", c_void_p),
+        ("frame_end", c_void_p),
+        ("group_pos", c_uint32 * 3),
+    ]
+
+
+class Plan(ctypes.Structure):
+    _fields_ = [("launch", Launch), ("main_fn", c_void_p), ("edge_fn", c_void_p), ("cost", c_void_p)]
+
+
+STRUCTS: dict[str, type[ctypes.Structure]] = {
+    "mc_access": Access,
+    "mc_error": Error,
+    "mc_region": Region,
+    "mc_launch": Launch,
+    "mc_worker": Worker,
+    "mc_plan": Plan,
+}
+
+
+def offset(struct: str, field: str) -> int:
+    """Byte offset of a field, by its C names: offset("mc_launch", "sizes") is 248."""
+    return int(getattr(STRUCTS[struct], field).offset)

@@ -1,0 +1,124 @@
+/* The entry points that Python calls. */
+#include "runtime.h"
+
+#define MC_INLINE 0x8000000000000000u /* a size with this bit: the address is an offset into the packed arguments */
+#define MC_SMALL_THREADS 2048         /* fewer threads of unknown cost start on the caller alone */
+#define MC_WAKE_AFTER 15000           /* nanoseconds of work that are worth waking the pool for */
+
+/* What launches of one kernel with one grid have in common. layout.py mirrors it. */
+typedef struct mc_plan {
+  mc_launch launch; /* all but buffers, sizes, stop, regions and error */
+  mc_run_fn main_fn;
+  mc_run_fn edge_fn;
+  uint64_t* cost; /* nanoseconds per 1,024 threads, as measured last; 0: not known */
+} mc_plan;
+MC_AT(mc_plan, main_fn, 888);
+MC_AT(mc_plan, edge_fn, 896);
+MC_AT(mc_plan, cost, 904);
+_Static_assert(sizeof(mc_plan) == 912, "mc_plan");
+
+enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4 };
+
+static _Thread_local mc_error last_error;
+
+/* The caller works from the start; the pool joins at once where the job is known to be long, else when it proves so. */
+static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int open_now) {
+  uint64_t begin = mc_now();
+  int is_open = 0;
+  if (open_now && mc_pool_try_lock()) {
+    mc_pool_open(job, threads - 1);
+    is_open = 1;
+  }
+  while (!*job->launch->stop) {
+    uint64_t first = MC_ADD(&job->next, job->chunk);
+    if (first >= job->total) break;
+    uint64_t last = first + job->chunk < job->total ? first + job->chunk : job->total;
+    mc_job_run(job, context, first, last);
+    if (!is_open && last < job->total && mc_now() - begin > MC_WAKE_AFTER && mc_pool_try_lock()) {
+      mc_pool_open(job, threads - 1);
+      is_open = 1;
+    }
+  }
+  if (is_open) {
+    mc_pool_close(job);
+    mc_pool_unlock();
+  }
+  return is_open;
+}
+
+MC_EXPORT int mc_launch_run(mc_launch* launch, mc_run_fn main_fn, mc_run_fn edge_fn, uint32_t threads, uint64_t* cost) {
+  mc_job job = {.launch = launch, .main_fn = main_fn, .edge_fn = edge_fn};
+  job.total = (uint64_t)launch->groups[0] * launch->groups[1] * launch->groups[2];
+  job.full_x = launch->grid[0] / launch->group[0];
+  if (job.total == 0) return MC_OK;
+  launch->slow_access = mc_slow_access;
+  launch->grow_frames = mc_grow_frames;
+  mc_context* context = mc_context_acquire();
+  if (!context || !mc_context_prepare(context, launch)) return MC_NO_MEMORY;
+  uint32_t slot = mc_interrupt_enter(&launch->stop);
+  if (threads <= 1 || job.total == 1) {
+    mc_job_run(&job, context, 0, job.total);
+  } else {
+    double grid = (double)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    uint64_t known = cost ? __atomic_load_n(cost, __ATOMIC_RELAXED) : 0;
+    int open_now = known ? grid * (double)known / 1024 > 2 * MC_WAKE_AFTER : grid >= MC_SMALL_THREADS;
+    if (threads > job.total) threads = (uint32_t)job.total;
+    job.chunk = job.total / ((uint64_t)threads * 16);
+    if (job.chunk == 0) job.chunk = 1;
+    uint64_t begin = mc_now();
+    int shared = run_shared(&job, context, threads, open_now);
+    if (cost) { /* serial time: what the threads took together */
+      double spent = (double)(mc_now() - begin) * (shared ? threads : 1) * 1024 / grid;
+      __atomic_store_n(cost, (uint64_t)spent + 1, __ATOMIC_RELAXED);
+    }
+  }
+  int result = *launch->stop ? MC_STOPPED : MC_OK;
+  mc_interrupt_leave(slot);
+  mc_context_release(context);
+  if (launch->error.claimed) result |= MC_FAULT;
+  return result; /* a helper without memory only means that others did its share */
+}
+
+/* Adds the bound buffers to sorted regions; room for MC_BUFFERS more is there. */
+static uint64_t add_regions(mc_region* regions, uint64_t n, const mc_launch* launch) {
+  for (int i = 0; i < MC_BUFFERS; i++) {
+    char* lo = launch->buffers[i];
+    if (!lo) continue;
+    uint64_t at = n++;
+    for (; at > 0 && (uintptr_t)regions[at - 1].lo > (uintptr_t)lo; at--) regions[at] = regions[at - 1];
+    regions[at].lo = lo;
+    regions[at].hi = lo + launch->sizes[i];
+  }
+  return n;
+}
+
+/* packed: n_slots pairs (address, size) in slot order, then the bytes of arguments passed by value.
+ * regions: n_regions sorted allocations that hold what lists of arrays point to, and room for MC_BUFFERS more. */
+MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t n_slots, uint32_t threads,
+                      mc_region* regions, uint64_t n_regions) {
+  mc_launch launch = plan->launch;
+  for (uint32_t i = 0; i < n_slots; i++) {
+    uint64_t address = packed[2 * i], size = packed[2 * i + 1];
+    if (size & MC_INLINE) {
+      address += (uint64_t)(uintptr_t)packed;
+      size &= ~MC_INLINE;
+    }
+    launch.buffers[i] = (void*)(uintptr_t)address;
+    launch.sizes[i] = size;
+  }
+  mc_region own[MC_BUFFERS];
+  launch.regions = regions ? regions : own;
+  launch.n_regions = add_regions(regions ? regions : own, n_regions, &launch);
+  int result = mc_launch_run(&launch, plan->main_fn, plan->edge_fn, threads, plan->cost);
+  if (result & MC_FAULT) last_error = launch.error;
+  return result;
+}
+
+/* The error of the last mc_call of this thread that returned MC_FAULT. */
+MC_EXPORT void mc_last_error(mc_error* error) { *error = last_error; }
+
+MC_EXPORT void mc_after_fork(void) {
+  mc_pool_after_fork();
+  mc_memory_after_fork();
+  mc_interrupt_after_fork();
+}

@@ -1,0 +1,93 @@
+/* The few calls of the C library that the runtime needs, declared here so that no system header is needed to build. */
+#ifndef METALCORE_OS_H
+#define METALCORE_OS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if !defined(__linux__)
+#error "the native runtime is written for Linux"
+#endif
+
+typedef unsigned long mc_pthread;
+typedef struct { _Alignas(16) unsigned char opaque[128]; } mc_pthread_attr; /* larger than any libc's */
+typedef struct { unsigned long bits[16]; } mc_sigset;
+struct mc_sigaction {
+  union {
+    void (*handler)(int);
+    void (*action)(int, void*, void*);
+  };
+  mc_sigset mask;
+  int flags;
+  void (*restorer)(void);
+};
+struct mc_timespec {
+  int64_t seconds;
+  int64_t nanoseconds;
+};
+
+extern int pthread_create(mc_pthread*, const mc_pthread_attr*, void* (*)(void*), void*);
+extern int pthread_attr_init(mc_pthread_attr*);
+extern int pthread_attr_destroy(mc_pthread_attr*);
+extern int pthread_attr_setstacksize(mc_pthread_attr*, size_t);
+extern int pthread_attr_setdetachstate(mc_pthread_attr*, int);
+extern int pthread_sigmask(int, const mc_sigset*, mc_sigset*);
+extern int sigaction(int, const struct mc_sigaction*, struct mc_sigaction*);
+extern int clock_gettime(int, struct mc_timespec*);
+extern void* mmap(void*, size_t, int, int, int, long);
+extern int munmap(void*, size_t);
+extern int mprotect(void*, size_t, int);
+extern long syscall(long, ...);
+extern void* memcpy(void*, const void*, size_t);
+extern void* memmove(void*, const void*, size_t);
+extern void* memset(void*, int, size_t);
+
+#define MC_PAGE 65536u /* a multiple of every page size in use */
+#define MC_MAP_FAILED ((void*)-1)
+#define MC_DETACHED 1
+#define MC_SIG_SETMASK 2
+#define MC_SIGINT 2
+#define MC_SA_SIGINFO 4
+#define MC_SIG_DFL ((void (*)(int))0)
+#define MC_SIG_IGN ((void (*)(int))1)
+
+static inline void* mc_map(size_t bytes) { /* read + write, private + anonymous + no reserve */
+  void* p = mmap(0, bytes, 1 | 2, 0x02 | 0x20 | 0x4000, -1, 0);
+  return p == MC_MAP_FAILED ? 0 : p;
+}
+
+static inline uint64_t mc_now(void) { /* nanoseconds, CLOCK_MONOTONIC */
+  struct mc_timespec t;
+  clock_gettime(1, &t);
+  return (uint64_t)t.seconds * 1000000000u + (uint64_t)t.nanoseconds;
+}
+
+static inline void mc_pause(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+#if defined(__x86_64__)
+#define MC_SYS_FUTEX 202
+#else
+#define MC_SYS_FUTEX 98
+#endif
+
+static inline void mc_futex_wait(uint32_t* word, uint32_t expected) {
+  syscall(MC_SYS_FUTEX, word, 128 /* wait, private */, expected, (void*)0, (void*)0, 0);
+}
+
+static inline void mc_futex_wake(uint32_t* word, uint32_t count) {
+  syscall(MC_SYS_FUTEX, word, 129 /* wake, private */, count, (void*)0, (void*)0, 0);
+}
+
+#define MC_LOAD_ACQ(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define MC_LOAD_SEQ(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define MC_STORE_REL(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define MC_STORE_SEQ(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define MC_ADD(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
+
+#endif

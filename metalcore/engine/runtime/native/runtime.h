@@ -1,0 +1,62 @@
+/* What the files of the runtime share among themselves. */
+#ifndef METALCORE_RUNTIME_H
+#define METALCORE_RUNTIME_H
+
+#include "abi.h"
+#include "os.h"
+
+#define MC_EXPORT __attribute__((visibility("default")))
+#define MC_MAX_BLOCKS 40
+#define MC_MAX_WORKERS 1024
+
+/* An mc_worker with the memory that belongs to it. */
+typedef struct mc_context {
+  mc_worker worker; /* first: kernels hand back an mc_worker* */
+  char* group_block;
+  uint64_t group_capacity;
+  char* blocks[MC_MAX_BLOCKS]; /* coroutine frames; each block larger than the one before */
+  uint64_t block_sizes[MC_MAX_BLOCKS];
+  uint32_t n_blocks;
+  struct mc_context* next;
+} mc_context;
+
+/* memory.c */
+mc_context* mc_context_acquire(void);
+void mc_context_release(mc_context*);
+int mc_context_prepare(mc_context*, mc_launch*); /* 0 where memory is short */
+char* mc_grow_frames(mc_worker*, uint64_t bytes);
+void mc_memory_after_fork(void);
+
+static inline void mc_reset_frames(mc_context* context) {
+  context->worker.frame_cur = context->blocks[0];
+  context->worker.frame_end = context->blocks[0] + context->block_sizes[0];
+}
+
+/* access.c */
+void mc_slow_access(mc_launch*, const mc_access*);
+
+/* interrupt.c */
+uint32_t mc_interrupt_enter(volatile uint32_t** stop); /* a slot to give back */
+void mc_interrupt_leave(uint32_t slot);
+void mc_interrupt_after_fork(void);
+
+/* pool.c */
+typedef struct mc_job {
+  mc_launch* launch;
+  mc_run_fn main_fn;
+  mc_run_fn edge_fn; /* groups that the grid clips in x */
+  uint64_t total;    /* threadgroups */
+  uint64_t chunk;    /* threadgroups taken at a time */
+  uint32_t full_x;   /* threadgroups of a row that the grid does not clip */
+  uint32_t failed;   /* a worker found no memory */
+  _Alignas(64) uint64_t next;
+} mc_job;
+
+void mc_job_run(mc_job*, mc_context*, uint64_t first, uint64_t last);
+int mc_pool_try_lock(void);
+void mc_pool_unlock(void);
+void mc_pool_open(mc_job*, uint32_t helpers);
+void mc_pool_close(mc_job*);
+void mc_pool_after_fork(void);
+
+#endif

@@ -1,0 +1,66 @@
+"""Builds (once), loads and declares the C runtime."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+
+from metalcore.engine.codegen.cache import disk_cache, locks
+from metalcore.engine.codegen.identity import digest, key_of, machine_key
+from metalcore.engine.runtime import layout
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
+
+
+def _source_key() -> str:
+    rows = []
+    for name in sorted(os.listdir(SOURCES)):
+        if name.endswith((".c", ".h")):
+            with open(os.path.join(SOURCES, name), "rb") as file:
+                rows.append((name, digest(file.read())))
+    return key_of("runtime", rows, machine_key())
+
+
+def _build() -> bytes:
+    import tempfile
+
+    from metalcore.engine.runtime.toolchain import compile_c, link_shared
+
+    with tempfile.TemporaryDirectory(prefix="metalcore-") as folder:
+        objects, output = os.path.join(folder, "runtime.o"), os.path.join(folder, "runtime.so")
+        compile_c(os.path.join(SOURCES, "runtime.c"), objects)
+        link_shared([objects], output)
+        with open(output, "rb") as file:
+            return file.read()
+
+
+def library_path() -> str:
+    """The runtime's shared object, from the cache or built now."""
+    key = _source_key()
+    found = disk_cache().read_binary("runtime", key)
+    if found is not None:
+        return found[0]
+    return disk_cache().write_binary("runtime", key, _build(), {})
+
+
+@cache
+def _load() -> ctypes.CDLL:
+    library = ctypes.CDLL(library_path())
+    pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
+    library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, u32, pointer, ctypes.c_uint64]
+    library.mc_call.restype = ctypes.c_int
+    library.mc_launch_run.argtypes = [pointer, pointer, pointer, u32, pointer]
+    library.mc_launch_run.restype = ctypes.c_int
+    library.mc_last_error.argtypes = [ctypes.POINTER(layout.Error)]
+    library.mc_last_error.restype = None
+    library.mc_after_fork.restype = None
+    # The pool's threads do not live on in a child process.
+    os.register_at_fork(after_in_child=library.mc_after_fork)
+    return library
+
+
+def runtime_library() -> ctypes.CDLL:
+    """The loaded runtime; safe to ask for from several threads."""
+    with locks.of("runtime"):
+        return _load()
