@@ -3,6 +3,9 @@
 
 #include "metal_types.h"
 #include "metal_vector.h"
+#include "metal_packed.h"
+#include "metal_type_traits.h"
+#include "metal_limits.h"
 #if __has_include("math.h")
 #include "math.h"
 #endif

@@ -1,0 +1,162 @@
+// numeric_limits of every scalar type, and the limit macros.
+#pragma once
+
+#include "metal_types.h"
+
+__mc_begin
+
+namespace metal {
+
+enum float_round_style {
+  round_indeterminate = -1,
+  round_toward_zero = 0,
+  round_to_nearest = 1,
+  round_toward_infinity = 2,
+  round_toward_neg_infinity = 3
+};
+enum float_denorm_style { denorm_indeterminate = -1, denorm_absent = 0, denorm_present = 1 };
+
+// What every member is for a type that has no limits; MLX and PyTorch specialise this name, so it must exist.
+template <typename T>
+struct _numeric_limits_impl {
+  static constexpr bool is_specialized = false, is_signed = false, is_integer = false, is_exact = false, is_bounded = false, is_modulo = false;
+  static constexpr bool has_infinity = false, has_quiet_NaN = false, has_signaling_NaN = false, has_denorm_loss = false, is_iec559 = false;
+  static constexpr bool traps = false, tinyness_before = false;
+  static constexpr float_denorm_style has_denorm = denorm_absent;
+  static constexpr float_round_style round_style = round_toward_zero;
+  static constexpr int digits = 0, digits10 = 0, max_digits10 = 0, radix = 0;
+  static constexpr int min_exponent = 0, min_exponent10 = 0, max_exponent = 0, max_exponent10 = 0;
+  static constexpr T min() { return T(); }
+  static constexpr T max() { return T(); }
+  static constexpr T lowest() { return T(); }
+  static constexpr T epsilon() { return T(); }
+  static constexpr T round_error() { return T(); }
+  static constexpr T infinity() { return T(); }
+  static constexpr T quiet_NaN() { return T(); }
+  static constexpr T signaling_NaN() { return T(); }
+  static constexpr T denorm_min() { return T(); }
+};
+
+#define __MC_INTEGER_LIMITS(T, low, high, bits, tens)                                                                       \
+  template <>                                                                                                               \
+  struct _numeric_limits_impl<T> {                                                                                          \
+    static constexpr bool is_specialized = true, is_signed = T(-1) < T(0), is_integer = true, is_exact = true;              \
+    static constexpr bool is_bounded = true, is_modulo = !is_signed, has_infinity = false, has_quiet_NaN = false;           \
+    static constexpr bool has_signaling_NaN = false, has_denorm_loss = false, is_iec559 = false, traps = false;             \
+    static constexpr bool tinyness_before = false;                                                                          \
+    static constexpr float_denorm_style has_denorm = denorm_absent;                                                         \
+    static constexpr float_round_style round_style = round_toward_zero;                                                     \
+    static constexpr int digits = bits, digits10 = tens, max_digits10 = 0, radix = 2;                                       \
+    static constexpr int min_exponent = 0, min_exponent10 = 0, max_exponent = 0, max_exponent10 = 0;                        \
+    static constexpr T min() { return low; }                                                                                \
+    static constexpr T max() { return high; }                                                                               \
+    static constexpr T lowest() { return low; }                                                                             \
+    static constexpr T epsilon() { return T(0); }                                                                           \
+    static constexpr T round_error() { return T(0); }                                                                       \
+    static constexpr T infinity() { return T(0); }                                                                          \
+    static constexpr T quiet_NaN() { return T(0); }                                                                         \
+    static constexpr T signaling_NaN() { return T(0); }                                                                     \
+    static constexpr T denorm_min() { return T(0); }                                                                        \
+  };
+__MC_INTEGER_LIMITS(bool, false, true, 1, 0)
+__MC_INTEGER_LIMITS(char, -128, 127, 7, 2)
+__MC_INTEGER_LIMITS(int8_t, -128, 127, 7, 2)
+__MC_INTEGER_LIMITS(uchar, 0, 255, 8, 2)
+__MC_INTEGER_LIMITS(short, -32768, 32767, 15, 4)
+__MC_INTEGER_LIMITS(ushort, 0, 65535, 16, 4)
+__MC_INTEGER_LIMITS(int, -2147483647 - 1, 2147483647, 31, 9)
+__MC_INTEGER_LIMITS(uint, 0, 4294967295u, 32, 9)
+__MC_INTEGER_LIMITS(long, -9223372036854775807L - 1, 9223372036854775807L, 63, 18)
+__MC_INTEGER_LIMITS(ulong, 0, 18446744073709551615ul, 64, 19)
+#undef __MC_INTEGER_LIMITS
+
+// Floats are given by their bit patterns: nothing depends on how a literal is parsed.
+#define __MC_FLOAT_LIMITS(T, U, least, most, eps, inf, qnan, snan, half_one, bits, tens, max_tens, emin, emin10, emax, emax10)    \
+  template <>                                                                                                               \
+  struct _numeric_limits_impl<T> {                                                                                          \
+    static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false;                    \
+    static constexpr bool is_bounded = true, is_modulo = false, has_infinity = true, has_quiet_NaN = true;                  \
+    static constexpr bool has_signaling_NaN = true, has_denorm_loss = false, is_iec559 = true, traps = false;               \
+    static constexpr bool tinyness_before = false;                                                                          \
+    static constexpr float_denorm_style has_denorm = denorm_present;                                                        \
+    static constexpr float_round_style round_style = round_to_nearest;                                                      \
+    static constexpr int digits = bits, digits10 = tens, max_digits10 = max_tens, radix = 2;                                \
+    static constexpr int min_exponent = emin, min_exponent10 = emin10, max_exponent = emax, max_exponent10 = emax10;        \
+    static constexpr T min() { return __builtin_bit_cast(T, U(least)); }                                                    \
+    static constexpr T max() { return __builtin_bit_cast(T, U(most)); }                                                     \
+    static constexpr T lowest() { return __builtin_bit_cast(T, U((most) | (U(1) << (sizeof(U) * 8 - 1)))); }                \
+    static constexpr T epsilon() { return __builtin_bit_cast(T, U(eps)); }                                                  \
+    static constexpr T round_error() { return __builtin_bit_cast(T, U(half_one)); }                                         \
+    static constexpr T infinity() { return __builtin_bit_cast(T, U(inf)); }                                                 \
+    static constexpr T quiet_NaN() { return __builtin_bit_cast(T, U(qnan)); }                                               \
+    static constexpr T signaling_NaN() { return __builtin_bit_cast(T, U(snan)); }                                           \
+    static constexpr T denorm_min() { return __builtin_bit_cast(T, U(1)); }                                                 \
+  };
+__MC_FLOAT_LIMITS(float, uint, 0x00800000, 0x7f7fffff, 0x34000000, 0x7f800000, 0x7fc00000, 0x7fa00000, 0x3f000000, 24, 6, 9, -125, -37, 128, 38)
+__MC_FLOAT_LIMITS(half, ushort, 0x0400, 0x7bff, 0x1400, 0x7c00, 0x7e00, 0x7d00, 0x3800, 11, 3, 5, -13, -4, 16, 4)
+__MC_FLOAT_LIMITS(bfloat, ushort, 0x0080, 0x7f7f, 0x3c00, 0x7f80, 0x7fc0, 0x7fa0, 0x3f00, 8, 2, 4, -125, -37, 128, 38)
+#undef __MC_FLOAT_LIMITS
+
+template <typename T>
+struct numeric_limits : _numeric_limits_impl<T> {};
+template <typename T>
+struct numeric_limits<const T> : numeric_limits<T> {};
+template <typename T>
+struct numeric_limits<volatile T> : numeric_limits<T> {};
+template <typename T>
+struct numeric_limits<const volatile T> : numeric_limits<T> {};
+
+}  // namespace metal
+
+__mc_end
+
+#define CHAR_BIT 8
+#define SCHAR_MIN (-128)
+#define SCHAR_MAX 127
+#define UCHAR_MAX 255
+#define CHAR_MIN SCHAR_MIN
+#define CHAR_MAX SCHAR_MAX
+#define SHRT_MIN (-32768)
+#define SHRT_MAX 32767
+#define USHRT_MAX 65535
+#define INT_MIN (-2147483647 - 1)
+#define INT_MAX 2147483647
+#define UINT_MAX 4294967295u
+#define LONG_MIN (-9223372036854775807L - 1)
+#define LONG_MAX 9223372036854775807L
+#define ULONG_MAX 18446744073709551615ul
+#define INT8_MIN SCHAR_MIN
+#define INT8_MAX SCHAR_MAX
+#define UINT8_MAX UCHAR_MAX
+#define INT16_MIN SHRT_MIN
+#define INT16_MAX SHRT_MAX
+#define UINT16_MAX USHRT_MAX
+#define INT32_MIN INT_MIN
+#define INT32_MAX INT_MAX
+#define UINT32_MAX UINT_MAX
+#define INT64_MIN LONG_MIN
+#define INT64_MAX LONG_MAX
+#define UINT64_MAX ULONG_MAX
+#define SIZE_MAX ULONG_MAX
+#define PTRDIFF_MIN LONG_MIN
+#define PTRDIFF_MAX LONG_MAX
+
+#define FLT_RADIX 2
+#define FLT_DIG 6
+#define FLT_MANT_DIG 24
+#define FLT_MIN_EXP (-125)
+#define FLT_MIN_10_EXP (-37)
+#define FLT_MAX_EXP 128
+#define FLT_MAX_10_EXP 38
+#define FLT_MAX 0x1.fffffep127f
+#define FLT_MIN 0x1.0p-126f
+#define FLT_EPSILON 0x1.0p-23f
+#define HALF_DIG 3
+#define HALF_MANT_DIG 11
+#define HALF_MIN_EXP (-13)
+#define HALF_MIN_10_EXP (-4)
+#define HALF_MAX_EXP 16
+#define HALF_MAX_10_EXP 4
+#define HALF_MAX 65504.0f16
+#define HALF_MIN 0x1.0p-14f16
+#define HALF_EPSILON 0x1.0p-10f16
