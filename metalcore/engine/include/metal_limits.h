@@ -1,4 +1,4 @@
-// numeric_limits of every scalar type, and the limit macros.
+// numeric_limits of every scalar type.
 #pragma once
 
 #include "metal_types.h"
