@@ -1,0 +1,1 @@
+"""Calls of PyTorch and MLX that need a Mac, answered by the engine: same names, same rules, same errors."""

@@ -1,0 +1,149 @@
+"""Arrays of NumPy, torch and mlx as the raw memory that a kernel sees."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metalcore.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What goes to one buffer slot: an address, the bytes reachable upwards from it, and what keeps it alive."""
+
+    address: int
+    size: int
+    owner: object
+    writable: bool = True
+    inside: tuple[Binding, ...] = ()  # memory that pointers stored in this buffer lead to
+
+
+def torch_module() -> Any:
+    """torch, untyped: it may be absent, and its types change from version to version."""
+    return importlib.import_module("torch")
+
+
+def mlx_module() -> Any:
+    """mlx.core, untyped, for the same reasons."""
+    return importlib.import_module("mlx.core")
+
+
+def is_torch(value: object) -> bool:
+    """Whether the value is a torch tensor; false without importing torch where it is not imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def is_mlx(value: object) -> bool:
+    """Whether the value is an mlx array; false without importing mlx where it is not imported."""
+    core = sys.modules.get("mlx.core")
+    return core is not None and isinstance(value, getattr(core, "array", ()))
+
+
+def is_array(value: object) -> bool:
+    """Whether the value is an array of NumPy, torch or mlx."""
+    return isinstance(value, np.ndarray) or is_torch(value) or is_mlx(value)
+
+
+def element_count(value: Any) -> int:
+    """Number of elements of an array of any framework."""
+    return int(value.numel()) if is_torch(value) else int(value.size)
+
+
+def bind_array(value: Any, where: str) -> Binding:
+    """The memory of an array, from its first element to the end of its storage, strides unseen (as Metal sees it)."""
+    if isinstance(value, np.ndarray):
+        return _bind_numpy(value, where)
+    if is_torch(value):
+        return _bind_torch(value, where)
+    return _bind_mlx(value)
+
+
+def _bind_numpy(value: np.ndarray[Any, Any], where: str) -> Binding:
+    if value.dtype.hasobject:
+        raise ArgumentError(f"{where}: an array of Python objects has no memory that a kernel could read")
+    if not value.dtype.isnative:
+        raise ArgumentError(f"{where}: dtype {value.dtype.str!r} has the byte order of another machine")
+    address = value.__array_interface__["data"][0]
+    return Binding(address, _numpy_end(value) - address, value, value.flags.writeable)
+
+
+def _numpy_end(value: np.ndarray[Any, Any]) -> int:
+    """One past the last byte of the memory that the array is a view of."""
+    root = value
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    start = root.__array_interface__["data"][0]
+    low = high = start
+    for length, stride in zip(root.shape, root.strides, strict=True):
+        if length == 0:
+            return int(start)
+        if stride > 0:
+            high += (length - 1) * stride
+        else:
+            low += (length - 1) * stride
+    return int(high + root.itemsize)
+
+
+def _bind_torch(value: Any, where: str) -> Binding:
+    torch = torch_module()
+
+    # The engine sees memory: no function mode and no tensor subclass may answer for it.
+    with torch._C.DisableTorchFunction():
+        if value.device.type != "cpu":
+            raise ArgumentError(f"{where}: the tensor is on {value.device}; the engine runs on CPU tensors")
+        if value.layout != torch.strided:
+            raise ArgumentError(f"{where}: a {value.layout} tensor has no single block of memory")
+        storage = value.untyped_storage()
+        offset = value.storage_offset() * value.element_size()
+        return Binding(storage.data_ptr() + offset, storage.nbytes() - offset, value)
+
+
+def _bind_mlx(value: Any) -> Binding:
+    """mlx arrays are immutable, so never writable here; metal_kernel writes only to arrays that it has just made."""
+    view = mlx_view(value)
+    address = view.__array_interface__["data"][0]
+    size = _numpy_extent(view)
+    return Binding(address, size, view, writable=False)
+
+
+def _numpy_extent(view: np.ndarray[Any, Any]) -> int:
+    if view.size == 0:
+        return 0
+    return int(sum((n - 1) * max(s, 0) for n, s in zip(view.shape, view.strides, strict=True)) + view.itemsize)
+
+
+def mlx_view(value: Any) -> np.ndarray[Any, Any]:
+    """An evaluated mlx array as a NumPy view of the same memory and strides; bfloat16 is seen as its bits."""
+    mx = mlx_module()
+
+    mx.eval(value)
+    if value.dtype == mx.bfloat16:
+        value = value.view(mx.uint16)
+        mx.eval(value)
+    return np.asarray(value)
+
+
+def aligned_copy(data: bytes | np.ndarray[Any, Any]) -> Binding:
+    """A private copy of a few bytes at a 16-byte boundary, as Metal's setBytes gives to a kernel."""
+    source = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data).view(np.uint8)
+    room = np.empty(source.size + 16, np.uint8)
+    start = -room.__array_interface__["data"][0] % 16
+    copy = room[start : start + source.size]
+    copy[:] = source.reshape(-1)
+    return Binding(copy.__array_interface__["data"][0], source.size, room, writable=False)
+
+
+def round_to_bfloat16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint16]]:
+    """The bits of the nearest bfloat16 of each value, ties to even, NaN kept."""
+    single = np.asarray(values, np.float32)
+    bits = single.view(np.uint32)
+    rounded: np.ndarray[Any, np.dtype[np.uint16]]
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    rounded[np.isnan(single)] = 0x7FC0  # adding to a NaN could carry it to infinity or beyond
+    return rounded

@@ -1,0 +1,163 @@
+"""`metalcore.compile_shader`: torch.mps.compile_shader on the CPU, for torch tensors and NumPy arrays.
+
+The rules are PyTorch's (see `docs/guide/pytorch.md`). Where more is checked than PyTorch does, the error says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metalcore import settings
+from metalcore.dropins.arrays import Binding, bind_array, element_count, is_array
+from metalcore.dropins.error_buffer import ErrorBuffer
+from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_value, extents, launch_size
+from metalcore.errors import CompileError, UnknownFunction
+
+if TYPE_CHECKING:
+    from metalcore.engine.library import Function, Library
+
+SIMD_WIDTH = 32
+
+
+class NoSuchKernel(UnknownFunction, RuntimeError):
+    """The library has no kernel of that name; PyTorch raises RuntimeError, so `hasattr` raises too."""
+
+
+def compile_shader(source: str) -> ShaderLibrary:
+    """Compile MSL and return a library whose attributes are its kernels, as torch.mps.compile_shader does.
+
+    >>> import numpy as np, metalcore
+    >>> lib = metalcore.compile_shader('''
+    ... kernel void full(device float* out, constant float& value, uint i [[thread_position_in_grid]]) {
+    ...     out[i] = value;
+    ... }''')
+    >>> x = np.zeros(4, np.float32)
+    >>> lib.full(x, 3.5)
+    >>> x.tolist()
+    [3.5, 3.5, 3.5, 3.5]
+    """
+    if not isinstance(source, str):
+        raise TypeError(f"compile_shader takes MSL source text (str), not {type(source).__name__}")
+    _require_ascii(source)
+    from metalcore.engine.library import Library
+
+    math_mode = "fast" if settings.mps_fast_math() else "safe"
+    return ShaderLibrary(Library(source, include_dirs=torch_include_dirs(), math_mode=math_mode))
+
+
+def torch_include_dirs() -> tuple[str, ...]:
+    """The folder that holds c10/metal/*.h of the installed torch, found without importing torch."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return ()
+    return tuple(str(Path(place) / "include") for place in spec.submodule_search_locations)
+
+
+def _require_ascii(source: str) -> None:
+    if source.isascii():
+        return
+    for number, line in enumerate(source.splitlines(), 1):
+        for column, character in enumerate(line, 1):
+            if not character.isascii():
+                raise CompileError(
+                    f"line {number}, column {column}: {character!r} is not ASCII, and compile_shader takes ASCII only"
+                )
+
+
+class ShaderLibrary:
+    """Kernels by attribute. Every other attribute is a RuntimeError, as in PyTorch."""
+
+    def __init__(self, library: Library) -> None:
+        self.__dict__["_library"] = library
+        self.__dict__["_kernels"] = {}
+        self.__dict__["_lock"] = threading.Lock()
+        library.check()  # bad MSL in any kernel is an error now, not at the first call
+
+    def __getattr__(self, name: str) -> ShaderKernel:
+        kernels: dict[str, ShaderKernel] = self.__dict__["_kernels"]
+        kernel = kernels.get(name)
+        if kernel is not None:
+            return kernel
+        library: Library = self.__dict__["_library"]
+        if name not in library.functions:
+            known = ", ".join(library.functions) or "none"
+            raise NoSuchKernel(f"Failed to create function state object for: {name} (kernels in this library: {known})")
+        with self.__dict__["_lock"]:
+            return kernels.setdefault(name, ShaderKernel(library.function(name)))
+
+    def __dir__(self) -> list[str]:
+        return list(self.__dict__["_library"].functions)
+
+
+class ShaderKernel:
+    """One kernel; call it with its arguments in the order of their buffer numbers."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    @property
+    def max_threads_per_threadgroup(self) -> int:
+        """Most threads that one threadgroup may have: 1,024, or what the kernel itself says."""
+        return self._function.max_threads
+
+    @property
+    def thread_execution_width(self) -> int:
+        """Threads in a simdgroup: 32, as on Apple GPUs."""
+        return SIMD_WIDTH
+
+    @property
+    def static_thread_group_memory_length(self) -> int:
+        """Bytes of threadgroup memory that the kernel declares itself."""
+        return self._function.static_threadgroup_memory
+
+    def __call__(
+        self,
+        *args: Any,
+        threads: int | Sequence[int] | None = None,
+        group_size: int | Sequence[int] | None = None,
+        arg_casts: str | Mapping[int, str] | None = None,
+        error_buf_idx: int | None = None,
+    ) -> None:
+        """Run the kernel; argument i is bound to [[buffer(i)]]."""
+        sizes = extents(threads, "threads")
+        group = extents(group_size, "group_size")
+        casts = Casts(arg_casts)
+        bindings: list[Binding | None] = []
+        for index, value in enumerate(args):
+            if is_array(value):
+                bindings.append(bind_array(value, f"argument {index} of {self._function.name}"))
+                if sizes is None:
+                    sizes = (element_count(value),)
+            else:
+                bindings.append(bind_value(value, index, casts))
+        errors = None
+        if error_buf_idx is not None:
+            errors = ErrorBuffer()
+            bindings += [None] * (error_buf_idx + 1 - len(bindings))
+            bindings[error_buf_idx] = errors.binding
+        if sizes is None:
+            raise ShaderArgumentError("Number of threads is undefined or has wrong dimension: no tensor, no threads=")
+        grid, groups = launch_size(sizes, group, self.max_threads_per_threadgroup)
+        launch_bindings(self._function, bindings, grid, groups)
+        if errors is not None:
+            errors.raise_reported()
+
+
+def launch_bindings(
+    function: Function, bindings: Sequence[Binding | None], grid: tuple[int, int, int], group: tuple[int, int, int]
+) -> None:
+    """Hand raw memory to the engine, after the checks that Metal leaves to its users."""
+    for argument in function.arguments:
+        if argument.kind not in ("buffer", "value") or not argument.enabled:
+            continue
+        binding = bindings[argument.index] if argument.index < len(bindings) else None
+        if binding is None:
+            raise ShaderArgumentError(
+                f"{function.name}: nothing is bound to '{argument.name}' [[buffer({argument.index})]] "
+                "(PyTorch does not check this)"
+            )
+    function.launch_raw(bindings, grid=grid, group=group)

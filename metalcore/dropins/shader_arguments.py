@@ -1,0 +1,143 @@
+"""What PyTorch accepts as kernel arguments and launch sizes, as raw memory and three-dimensional sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from metalcore.dropins.arrays import Binding, aligned_copy, bind_array, is_array, is_mlx, round_to_bfloat16
+from metalcore.errors import ArgumentError, LaunchError
+
+INLINE_LIMIT = 4096  # bytes that Metal's setBytes takes
+CASTS = {"int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "fp16": np.float16}
+
+
+class ShaderArgumentError(ArgumentError, RuntimeError):
+    """An argument that a shader call cannot take; PyTorch raises RuntimeError here."""
+
+
+def extents(value: Any, name: str) -> tuple[int, ...] | None:
+    """`threads=` or `group_size=` as one to three numbers; None stays None."""
+    if value is None:
+        return None
+    numbers = (value,) if isinstance(value, int) else tuple(value)
+    if not 0 < len(numbers) < 4:
+        raise ShaderArgumentError(f"{name} takes one to three numbers, not {len(numbers)}")
+    for number in numbers:
+        if not isinstance(number, (int, np.integer)) or not 0 <= int(number) < 1 << 32:
+            raise ShaderArgumentError(f"{name}: {number!r} is not a number of threads")
+    return tuple(int(number) for number in numbers)
+
+
+def launch_size(
+    threads: tuple[int, ...], group: tuple[int, ...] | None, limit: int
+) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Grid and threadgroup in three dimensions, with PyTorch's defaults and limits."""
+    if group is None:
+        group = (min(threads[0], limit),) if len(threads) == 1 else (limit, 1, 1)[: len(threads)]
+    elif len(group) != len(threads):
+        raise ShaderArgumentError(f"threads has {len(threads)} dimensions and group_size {len(group)}: they must agree")
+    total = int(np.prod(group))
+    if total > limit:
+        raise LaunchError(f"Threadgroup size exceeds {limit} limit (it is {total})")
+    if total == 0 and 0 not in threads:
+        raise LaunchError(f"group_size {group} holds no thread")
+    return _three(threads), _three(group)
+
+
+def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = values + (1,) * (3 - len(values))
+    return x, y, z
+
+
+class Casts:
+    """PyTorch's arg_casts: one cast for all scalars, or one for each argument index."""
+
+    def __init__(self, casts: str | Mapping[int, str] | None) -> None:
+        self.default = ""
+        self.by_index: dict[int, str] = {}
+        if isinstance(casts, str):
+            self.default = casts
+        elif isinstance(casts, dict):
+            self.by_index = dict(casts)
+        elif casts is not None:
+            raise ShaderArgumentError(f"Unexpected caster arg type {type(casts).__name__}")
+        for name in (self.default, *self.by_index.values()):
+            if name and name != "bf16" and name not in CASTS:
+                known = ", ".join(sorted([*CASTS, "bf16"]))
+                raise ShaderArgumentError(f"Unsupported cast instruction {name!r}; there are {known}")
+
+    def apply(self, index: int, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The bytes that the kernel gets for these numbers."""
+        name = self.by_index.get(index, self.default)
+        if not name:
+            return values
+        if name == "bf16":
+            return round_to_bfloat16(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return values.astype(CASTS[name])
+
+
+def bind_value(value: Any, index: int, casts: Casts) -> Binding:
+    """A number, or a list or tuple of numbers or of tensors, as the bytes that PyTorch would pass."""
+    if isinstance(value, (list, tuple)):
+        return _bind_sequence(value, index, casts)
+    if isinstance(value, float):
+        return aligned_copy(casts.apply(index, _floats([value])))
+    if isinstance(value, int):
+        return aligned_copy(casts.apply(index, _integers([value], index)))
+    raise ShaderArgumentError(
+        f"Unsupported argument type: argument {index} is {type(value).__name__}; "
+        "a kernel takes tensors, NumPy arrays, int, float, and lists or tuples of them"
+    )
+
+
+def _bind_sequence(value: Sequence[Any], index: int, casts: Casts) -> Binding:
+    if not value:
+        raise ShaderArgumentError(f"Empty list/tuple can not be an argument to metal kernel (argument {index})")
+    first = value[0]
+    if is_array(first) and not is_mlx(first):
+        return _bind_addresses(value, index)
+    if isinstance(first, int):
+        numbers = _integers(value, index)
+    elif isinstance(first, float):
+        if not all(isinstance(number, (int, float)) for number in value):
+            raise ShaderArgumentError(f"Unexpected argument types in the list of argument {index}")
+        numbers = _floats(value)
+    else:
+        raise ShaderArgumentError(f"Unexpected argument types: argument {index} is a list of {type(first).__name__}")
+    binding = aligned_copy(casts.apply(index, numbers))
+    _check_inline(binding, index)
+    return binding
+
+
+def _bind_addresses(value: Sequence[Any], index: int) -> Binding:
+    """A list of tensors is an array of their addresses, which the kernel follows."""
+    if not all(is_array(item) for item in value):
+        raise ShaderArgumentError(f"Unexpected argument types: argument {index} mixes tensors and other values")
+    targets = tuple(bind_array(item, f"item {i} of argument {index}") for i, item in enumerate(value))
+    table = aligned_copy(np.array([target.address for target in targets], np.uint64))
+    _check_inline(table, index)
+    return Binding(table.address, table.size, (table.owner, targets), writable=False, inside=targets)
+
+
+def _check_inline(binding: Binding, index: int) -> None:
+    if binding.size > INLINE_LIMIT:
+        raise ShaderArgumentError(
+            f"argument {index}: a list takes at most {INLINE_LIMIT} bytes and this one has {binding.size}; use a tensor"
+        )
+
+
+def _integers(values: Sequence[Any], index: int) -> np.ndarray[Any, Any]:
+    if not all(isinstance(number, int) for number in values):
+        raise ShaderArgumentError(f"Unexpected argument types in the list of argument {index}: all must be int")
+    if not all(-(1 << 63) <= number < 1 << 63 for number in values):
+        raise ShaderArgumentError(f"argument {index}: an integer does not fit 64 bits")
+    return np.array([int(number) for number in values], np.int64)
+
+
+def _floats(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float64).astype(np.float32)
