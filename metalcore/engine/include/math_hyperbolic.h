@@ -1,0 +1,88 @@
+// Hyperbolic functions and their inverses.
+#pragma once
+
+#include "math_exp.h"
+#include "math_log.h"
+
+#pragma float_control(push)
+#pragma float_control(precise, on)
+#pragma clang fp contract(off)
+
+namespace __mc_math {
+
+// e^x / 2 for x >= 0
+__MC_MATH float half_exp(float x) {
+  x = at_most(x, 90.0f);
+  float shifted = fma_(x, 0x1.715476p+0f, exp_magic);
+  float k = shifted - exp_magic;
+  float r = fma_(k, -0x1.62e43p-1f, x);
+  r = fma_(k, 0x1.05c61p-29f, r);
+  return scale_two_step(0.5f * exp_poly(r), shifted);
+}
+__MC_MATH float cosh_p(float x) {
+  float e = half_exp(fabs_(x));
+  return e + 0.25f / e;
+}
+// Below 1 an odd polynomial (relative error 2^-31), above (e^x - e^-x) / 2.
+__MC_MATH float sinh_p(float x) {
+  float a = fabs_(x);
+  float z = a * a;
+  float p = 0x1.756cb4p-19f;
+  p = fma_(p, z, 0x1.a022bap-13f);
+  p = fma_(p, z, 0x1.1110ep-7f);
+  p = fma_(p, z, 0x1.555556p-3f);
+  float small = fma_(p * z, a, a);
+  float e = half_exp(a);
+  return copysign_(a < 1.0f ? small : e - 0.25f / e, x);
+}
+// Below 0.6 an odd polynomial (relative error 2^-27.7), above 1 - 2 / (e^2x + 1).
+__MC_MATH float tanh_p(float x) {
+  float a = fabs_(x);
+  float z = a * a;
+  float p = -0x1.750ce4p-8f;
+  p = fma_(p, z, 0x1.51f8cep-6f);
+  p = fma_(p, z, -0x1.b835a4p-5f);
+  p = fma_(p, z, 0x1.1106f6p-3f);
+  p = fma_(p, z, -0x1.555532p-2f);
+  float small = fma_(p * z, a, a);
+  float t = at_most(a, 10.0f);
+  float shifted = fma_(t, 2.0f * 0x1.715476p+0f, fast_exp_magic);
+  float k = shifted - fast_exp_magic;
+  float r = fma_(k, -0x1.62e43p-1f, t + t);
+  r = fma_(k, 0x1.05c61p-29f, r);
+  float e = exp_poly(r) * from_bits(bits(shifted) << 23);  // e^2x / 2
+  float large = 1.0f - 1.0f / (e + 0.5f);
+  return copysign_(a < 0.6f ? small : large, x);
+}
+
+// log1p(x + x^2 / (1 + sqrt(1 + x^2))); where x^2 would overflow, log(2 x).
+__MC_MATH float asinh_p(float x) {
+  float a = fabs_(x);
+  bool big = a > 0x1p30f;
+  float z = a * a;
+  float f = a + z / (1.0f + sqrt_(1.0f + z));
+  float y = log1p_positive(big ? a : f, big ? 1.0f : 0.0f);
+  y = a < inf_() ? y : a;
+  return copysign_(y, x);
+}
+// log1p(t + sqrt(2 t + t^2)), t = x - 1 (exact below 2^24)
+__MC_MATH float acosh_p(float x) {
+  bool big = x > 0x1p30f;
+  float t = x - 1.0f;
+  float f = t + sqrt_(fma_(t, t, t + t));
+  float y = log1p_positive(big ? x : f, big ? 1.0f : 0.0f);
+  y = x < inf_() ? y : x;
+  return x >= 1.0f ? y : nan_();
+}
+// log1p(2 x / (1 - x)) / 2
+__MC_MATH float atanh_p(float x) {
+  float a = fabs_(x);
+  float f = (a + a) / (1.0f - a);
+  float y = 0.5f * log1p_positive(f, 0.0f);
+  y = a < 1.0f ? y : (a == 1.0f ? inf_() : nan_());
+  return copysign_(y, x);
+}
+
+}  // namespace __mc_math
+
+#pragma float_control(pop)

@@ -1,0 +1,51 @@
+// Roots, quotients, fused and ordered operations, remainders.
+#pragma once
+
+#include "math_rounding.h"
+
+#pragma float_control(push)
+#pragma float_control(precise, on)
+#pragma clang fp contract(off)
+
+namespace __mc_math {
+
+__MC_MATH float sqrt_p(float x) { return __builtin_elementwise_sqrt(x); }
+__MC_MATH float rsqrt_p(float x) { return 1.0f / __builtin_elementwise_sqrt(x); }
+__MC_MATH float divide_p(float x, float y) { return x / y; }
+__MC_MATH float fma_p(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+
+// Where one argument is NaN the other one is the result.
+__MC_MATH float fmax_p(float x, float y) { return __builtin_fmaxf(x, y); }
+__MC_MATH float fmin_p(float x, float y) { return __builtin_fminf(x, y); }
+__MC_MATH float fmax3_p(float x, float y, float z) { return fmax_p(fmax_p(x, y), z); }
+__MC_MATH float fmin3_p(float x, float y, float z) { return fmin_p(fmin_p(x, y), z); }
+__MC_MATH float fmedian3_p(float x, float y, float z) { return fmax_p(fmin_p(x, y), fmin_p(fmax_p(x, y), z)); }
+__MC_MATH float fdim_p(float x, float y) {
+  float d = x - y;
+  return x <= y ? 0.0f : d;
+}
+
+// fmod, exact. While the quotient fits 24 bits one division and one fma do it. Beyond, y is scaled up to within 2^22
+// of x and taken off, again and again: rare, so it stands behind a branch.
+__MC_MATH float fmod_step(float a, float b) {
+  float r = fma_(-__builtin_truncf(a / b), b, a);
+  return r < 0.0f ? r + b : r;
+}
+__MC_MATH float fmod_p(float x, float y) {
+  float a = fabs_(x);
+  float b = fabs_(y);
+  if (__builtin_expect(a >= b * 0x1p22f && a < inf_() && b > 0.0f, 0)) {
+    int eb = split_exponent(b).e;
+    while (a >= b * 0x1p22f) {
+      a = fmod_step(a, ldexp_p(b, split_exponent(a).e - eb - 22));
+    }
+  }
+  float r = a < b ? a : fmod_step(a, b);
+  r = (x != x || y != y) ? x + y : r;
+  r = fabs_(x) < inf_() ? r : nan_();
+  return copysign_(b == 0.0f ? nan_() : r, x);
+}
+
+}  // namespace __mc_math
+
+#pragma float_control(pop)

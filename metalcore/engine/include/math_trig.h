@@ -1,0 +1,248 @@
+// Circular functions. x = k pi + r by three fma with pi in three parts (the first one is exact); an odd polynomial on
+// |r| <= pi/2 serves sin and cos alike. From |x| = 2^18 on, x / pi is multiplied out in integers (Payne and Hanek),
+// behind one branch.
+#pragma once
+
+#include "math_core.h"
+
+#pragma float_control(push)
+#pragma float_control(precise, on)
+#pragma clang fp contract(off)
+
+namespace __mc_math {
+
+constexpr float pi_hi = 0x1.921fb6p+1f;
+constexpr float pi_mid = -0x1.777a5cp-24f;
+constexpr float pi_low = -0x1.ee59dap-49f;
+constexpr float inverse_pi = 0x1.45f306p-2f;
+constexpr float trig_limit = 0x1p18f;
+
+// |x| / pi mod 2 in fixed point, one bit before the point and 63 behind it; x finite, |x| >= 2^18.
+__MC_MATH unsigned long half_turns(float x) {
+  unsigned u = bits(x);
+  unsigned m = (u & 0x7fffffu) | 0x800000u;
+  unsigned t = ((u >> 23) & 0xffu) - 119u;  // first useful bit of 1/pi, behind 32 zero bits: 26..135
+  unsigned w = t >> 5;
+  unsigned s = t & 31u;
+  const unsigned p0 = 0x517cc1b7u, p1 = 0x27220a94u, p2 = 0xfe13abe8u, p3 = 0xfa9a6ee0u, p4 = 0x6db14accu,
+                 p5 = 0x9e21c820u, p6 = 0xff28b1d5u;
+  unsigned a0 = w == 0 ? 0u : w == 1 ? p0 : w == 2 ? p1 : w == 3 ? p2 : p3;
+  unsigned a1 = w == 0 ? p0 : w == 1 ? p1 : w == 2 ? p2 : w == 3 ? p3 : p4;
+  unsigned a2 = w == 0 ? p1 : w == 1 ? p2 : w == 2 ? p3 : w == 3 ? p4 : p5;
+  unsigned a3 = w == 0 ? p2 : w == 1 ? p3 : w == 2 ? p4 : w == 3 ? p5 : p6;
+  unsigned b0 = (a0 << s) | ((a1 >> 1) >> (31u - s));
+  unsigned b1 = (a1 << s) | ((a2 >> 1) >> (31u - s));
+  unsigned b2 = (a2 << s) | ((a3 >> 1) >> (31u - s));
+  unsigned long low = static_cast<unsigned long>(m) * b2;
+  unsigned long mid = static_cast<unsigned long>(m) * b1 + (low >> 32);
+  unsigned high = m * b0 + static_cast<unsigned>(mid >> 32);
+  return (static_cast<unsigned long>(high) << 32) | (mid & 0xffffffffu);
+}
+// A signed 64-bit fraction of one (2^64 = 1) times `unit`.
+__MC_MATH float fraction_times(unsigned long fraction, float unit, float unit_low) {
+  float y = static_cast<float>(static_cast<long>(fraction)) * 0x1p-64f;
+  return fma_(y, unit, y * unit_low);
+}
+
+// sin(r) for |r| <= pi/2 (relative error 2^-27.2), the sign flipped where `parity` has its top bit.
+__MC_MATH float sin_poly(float r, unsigned parity) {
+  float z = r * r;
+  float p = 0x1.5dc84ap-19f;
+  p = fma_(p, z, -0x1.9f70eap-13f);
+  p = fma_(p, z, 0x1.110edap-7f);
+  p = fma_(p, z, -0x1.55554cp-3f);
+  return from_bits(bits(fma_(p * z, r, r)) ^ parity);
+}
+__MC_MATH float minus_turns(float x, float k) {
+  float r = fma_(k, -pi_hi, x);
+  r = fma_(k, -pi_mid, r);
+  return fma_(k, -pi_low, r);
+}
+
+__MC_MATH float sin_p(float x) {
+  float shifted = fma_(x, inverse_pi, round_magic);
+  float r = minus_turns(x, shifted - round_magic);
+  unsigned parity = bits(shifted) << 31;
+  if (__builtin_expect(!(fabs_(x) < trig_limit), 0)) {
+    unsigned long turns = half_turns(x);
+    r = fraction_times(turns << 1, pi_hi, pi_mid);
+    r = fabs_(x) < inf_() ? r : nan_();
+    parity = ((static_cast<unsigned>(turns >> 32) + 0x40000000u) ^ bits(x)) & 0x80000000u;
+  }
+  float y = sin_poly(r, parity);
+  return x == 0.0f ? x : y;
+}
+// cos(x) = sin(x + pi/2): k is half an odd number.
+__MC_MATH float cos_p(float x) {
+  float shifted = fma_(x, inverse_pi, 0.5f) + round_magic;
+  float r = minus_turns(x, (shifted - round_magic) - 0.5f);
+  unsigned parity = bits(shifted) << 31;
+  if (__builtin_expect(!(fabs_(x) < trig_limit), 0)) {
+    unsigned long turns = half_turns(x) + (1ul << 62);
+    r = fraction_times(turns << 1, pi_hi, pi_mid);
+    r = fabs_(x) < inf_() ? r : nan_();
+    parity = (static_cast<unsigned>(turns >> 32) + 0x40000000u) & 0x80000000u;
+  }
+  return sin_poly(r, parity);
+}
+__MC_MATH float sincos_p(float x, float& cosine) {
+  cosine = cos_p(x);
+  return sin_p(x);
+}
+
+// tan(r) for |r| <= pi/4, relative error 2^-29.5
+__MC_MATH float tan_poly(float r) {
+  float z = r * r;
+  float p = 0x1.1ecbf8p-8f;
+  p = fma_(p, z, 0x1.8040cap-14f);
+  p = fma_(p, z, 0x1.62f3ap-7f);
+  p = fma_(p, z, 0x1.5cb9eap-6f);
+  p = fma_(p, z, 0x1.bada4ep-5f);
+  p = fma_(p, z, 0x1.110d9cp-3f);
+  p = fma_(p, z, 0x1.55556p-2f);
+  return fma_(p * z, r, r);
+}
+__MC_MATH float tan_p(float x) {
+  float shifted = fma_(x, 2.0f * inverse_pi, round_magic);
+  float r = minus_turns(x, 0.5f * (shifted - round_magic));
+  bool odd = (bits(shifted) & 1u) != 0;
+  if (__builtin_expect(!(fabs_(x) < trig_limit), 0)) {
+    unsigned long turns = half_turns(x);
+    r = flip_sign(fraction_times(turns << 2, 0.5f * pi_hi, 0.5f * pi_mid), x);
+    r = fabs_(x) < inf_() ? r : nan_();
+    odd = ((turns >> 61) + 1 & 2) != 0;
+  }
+  float t = tan_poly(r);
+  t = odd ? -1.0f / t : t;
+  return x == 0.0f ? x : t;
+}
+
+// fast: pi in two parts, no large arguments.
+__MC_MATH float minus_turns_fast(float x, float k) { return fma_(k, -pi_mid, fma_(k, -pi_hi, x)); }
+__MC_MATH float sin_f(float x) {
+  float shifted = fma_(x, inverse_pi, round_magic);
+  return sin_poly(minus_turns_fast(x, shifted - round_magic), bits(shifted) << 31);
+}
+__MC_MATH float cos_f(float x) {
+  float shifted = fma_(x, inverse_pi, 0.5f) + round_magic;
+  return sin_poly(minus_turns_fast(x, (shifted - round_magic) - 0.5f), bits(shifted) << 31);
+}
+__MC_MATH float sincos_f(float x, float& cosine) {
+  cosine = cos_f(x);
+  return sin_f(x);
+}
+__MC_MATH float tan_f(float x) {
+  float shifted = fma_(x, 2.0f * inverse_pi, round_magic);
+  float t = tan_poly(minus_turns_fast(x, 0.5f * (shifted - round_magic)));
+  return (bits(shifted) & 1u) != 0 ? -1.0f / t : t;
+}
+
+// sin(pi r), |r| <= 1/2
+__MC_MATH float sinpi_poly(float r, unsigned parity) {
+  float z = r * r;
+  float p = 0x1.3e5654p-4f;
+  p = fma_(p, z, -0x1.32587cp-1f);
+  p = fma_(p, z, 0x1.46693ap+1f);
+  p = fma_(p, z, -0x1.4abbc6p+2f);
+  float low = fma_(r, pi_mid, (p * z) * r);
+  return from_bits(bits(fma_(r, pi_hi, low)) ^ parity);
+}
+__MC_MATH float sinpi_p(float x) {
+  float t = fma_(-2.0f, __builtin_rintf(0.5f * x), x);  // exact, |t| <= 1, even numbers of half turns taken off
+  float shifted = t + round_magic;
+  float y = sinpi_poly(t - (shifted - round_magic), bits(shifted) << 31);
+  return y == 0.0f ? copysign_(0.0f, x) : y;
+}
+__MC_MATH float cospi_p(float x) {
+  float a = fabs_(x);
+  float t = fma_(-2.0f, __builtin_rintf(0.5f * a), a);
+  return sinpi_poly(0.5f - fabs_(t), 0u);  // 0.5 - |t| is exact where it matters
+}
+__MC_MATH float tanpi_p(float x) {
+  float t = x - __builtin_rintf(x);  // exact, |t| <= 1/2
+  float shifted = fma_(t, 2.0f, round_magic);
+  float r = fma_(-0.5f, shifted - round_magic, t);
+  float z = r * r;
+  float p = 0x1.efcd4p+16f;  // tan(pi r), |r| <= 1/4
+  p = fma_(p, z, -0x1.698474p+5f);
+  p = fma_(p, z, 0x1.917daap+11f);
+  p = fma_(p, z, 0x1.3cbda6p+9f);
+  p = fma_(p, z, 0x1.4696cep+7f);
+  p = fma_(p, z, 0x1.466742p+5f);
+  p = fma_(p, z, 0x1.4abbdap+3f);
+  float y = fma_(r, pi_hi, fma_(r, pi_mid, (p * z) * r));
+  y = (bits(shifted) & 1u) != 0 ? -1.0f / y : y;
+  return x == 0.0f ? x : y;
+}
+
+// asin(s) for |s| <= 1/2, relative error 2^-27.6
+__MC_MATH float asin_poly(float s, float z) {
+  float p = 0x1.595d0ap-5f;
+  p = fma_(p, z, 0x1.8c3dcep-6f);
+  p = fma_(p, z, 0x1.747bbep-5f);
+  p = fma_(p, z, 0x1.330204p-4f);
+  p = fma_(p, z, 0x1.5555c8p-3f);
+  return fma_(p * z, s, s);
+}
+// Above 1/2: asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)); |x| > 1 gives the NaN of the root.
+__MC_MATH float asin_p(float x) {
+  float a = fabs_(x);
+  bool big = a > 0.5f;
+  float z = big ? fma_(-0.5f, a, 0.5f) : a * a;
+  float s = big ? sqrt_(z) : a;
+  float t = asin_poly(s, z);
+  float y = big ? fma_(-2.0f, t, 0x1.921fb6p+0f) : t;
+  return copysign_(y, x);
+}
+__MC_MATH float acos_p(float x) {
+  float a = fabs_(x);
+  bool big = a > 0.5f;
+  float z = big ? fma_(-0.5f, a, 0.5f) : a * a;
+  float s = big ? sqrt_(z) : a;
+  float t = copysign_(asin_poly(s, z), x);
+  float top = x < 0.0f ? 0x1.921fb6p+1f : 0.0f;
+  float outer = fma_(2.0f, t, top);
+  float inner = 0x1.921fb6p+0f - (t + 0x1.777a5cp-25f);
+  return big ? outer : inner;
+}
+
+// atan(q) for 0 <= q <= 1, relative error 2^-28.5
+__MC_MATH float atan_poly(float q) {
+  float z = q * q;
+  float p = -0x1.d35842p-10f;
+  p = fma_(p, z, 0x1.642422p-7f);
+  p = fma_(p, z, -0x1.fd7db2p-6f);
+  p = fma_(p, z, 0x1.da29f6p-5f);
+  p = fma_(p, z, -0x1.58091ap-4f);
+  p = fma_(p, z, 0x1.c08c4ep-4f);
+  p = fma_(p, z, -0x1.242086p-3f);
+  p = fma_(p, z, 0x1.9991e4p-3f);
+  p = fma_(p, z, -0x1.55553ep-2f);
+  return fma_(p * z, q, q);
+}
+__MC_MATH float atan_p(float x) {
+  float a = fabs_(x);
+  bool big = a > 1.0f;
+  float t = atan_poly(big ? 1.0f / a : a);
+  float y = big ? 0x1.921fb6p+0f - (t + 0x1.777a5cp-25f) : t;
+  return copysign_(y, x);
+}
+__MC_MATH float atan2_p(float y, float x) {
+  float ay = fabs_(y);
+  float ax = fabs_(x);
+  bool steep = ay > ax;
+  float top = steep ? ax : ay;
+  float bottom = steep ? ay : ax;
+  float q = top / bottom;
+  q = bottom == 0.0f ? 0.0f : q;
+  q = top == inf_() ? 1.0f : q;
+  float t = atan_poly(q);
+  t = steep ? 0x1.921fb6p+0f - (t + 0x1.777a5cp-25f) : t;
+  t = ibits(x) < 0 ? 0x1.921fb6p+1f - (t + 0x1.777a5cp-24f) : t;
+  t = (x != x || y != y) ? x + y : t;
+  return copysign_(t, y);
+}
+
+}  // namespace __mc_math
+
+#pragma float_control(pop)
