@@ -1,13 +1,15 @@
 """The cache on disk. Whatever happens to its folder costs time, never a result.
 
-Entries are written to a temporary file and renamed, so two processes may fill the cache at once. Each carries a checksum;
-a damaged one counts as absent. Where the folder cannot be written, a temporary folder of this process takes its place.
+Entries are written to a temporary file and renamed, so two processes may fill the cache at once. Each carries a
+checksum; a damaged one counts as absent. Where the folder cannot be written, a temporary folder of this process
+takes its place.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -48,10 +50,8 @@ def _write_atomically(folder: str, name: str, data: bytes) -> str:
             file.write(data)
         os.replace(temporary, path)
     except BaseException:
-        try:
+        with suppress(OSError):
             os.unlink(temporary)
-        except OSError:
-            pass
         raise
     return path
 
@@ -113,10 +113,8 @@ class DiskCache:
 
     def write(self, kind: str, key: str, data: bytes) -> None:
         """Stores an entry, or does nothing where no folder takes it."""
-        try:
+        with suppress(OSError):
             self._store(kind, key, digest(data).encode() + data)
-        except OSError:
-            pass
 
     def read_json(self, kind: str, key: str) -> Any:
         data = self.read(kind, key)

@@ -20,8 +20,8 @@ class Variant:
     @property
     def key(self) -> str:
         """A short name, fit for a file name: `rows-many-checked`."""
-        parts = (self.layout.replace(":", ""), "single" if self.single else "many", "checked" if self.checked else "fast")
-        return "-".join(parts)
+        size, mode = "single" if self.single else "many", "checked" if self.checked else "fast"
+        return f"{self.layout.replace(':', '')}-{size}-{mode}"
 
     @staticmethod
     def choose(group_size: tuple[int, int, int], checked: bool) -> Variant:

@@ -42,15 +42,16 @@ def run_zig(arguments: Sequence[str], what: str) -> None:
     """Runs one of zig's tools; a failure is an error of ours, so it carries everything the tool said."""
     done = subprocess.run([zig(), *arguments], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
-        raise MetalcoreError(f"{what} failed (exit code {done.returncode}):\n{done.stderr.strip() or done.stdout.strip()}")
+        said = done.stderr.strip() or done.stdout.strip()
+        raise MetalcoreError(f"{what} failed (exit code {done.returncode}):\n{said}")
 
 
 def compile_c(source: str, output: str) -> None:
     """One C file, which includes nothing but the compiler's own headers, to an object file."""
     headers = os.path.join(os.path.dirname(zig()), "lib", "include")
     options = ["-O2", "-std=c11", "-ffreestanding", "-mrelocation-model", "pic", "-pic-level", "2"]
-    flags = [*options, "-fvisibility=hidden", "-internal-isystem", headers]
-    run_zig(["clang", "-cc1", "-triple", host_triple(), "-emit-obj", *flags, "-o", output, source], f"compiling {source}")
+    flags = [*options, "-fvisibility=hidden", "-internal-isystem", headers, "-o", output, source]
+    run_zig(["clang", "-cc1", "-triple", host_triple(), "-emit-obj", *flags], f"compiling {source}")
 
 
 def link_shared(objects: Sequence[str], output: str) -> None:

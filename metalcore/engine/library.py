@@ -1,0 +1,275 @@
+"""MSL source as a library of kernels that run on this CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from metalcore.engine.codegen.variant import Variant
+from metalcore.engine.frontend.model import Argument, FunctionConstant
+from metalcore.engine.modes import CHECKED, current_mode
+from metalcore.engine.runtime import layout, threads
+from metalcore.engine.runtime.binding import Binder, Packed, region_array
+from metalcore.engine.runtime.faults import fault
+from metalcore.engine.runtime.launch import (
+    MAX_THREADS,
+    LoadedKernel,
+    Plan,
+    check_buffers,
+    shape_of,
+    threadgroup_layout,
+)
+from metalcore.engine.runtime.native_library import runtime_library
+from metalcore.engine.units import Constants, SourceUnit
+from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
+
+MATH_MODES = ("safe", "relaxed", "fast")
+_KEPT_PLANS = 512
+
+
+def _read_source(source_or_path: object) -> tuple[str, str | None]:
+    """Source text and, where it came from a file, the file's path."""
+    if isinstance(source_or_path, str):
+        text = source_or_path
+        if "\n" in text or "{" in text or ";" in text or not text.strip():
+            return _checked_text(text, "the source"), None
+    elif not isinstance(source_or_path, os.PathLike):
+        raise ArgumentError(f"the source must be MSL text or the path of a file, not {type(source_or_path).__name__}")
+    path = os.path.abspath(os.fspath(source_or_path))
+    if not isinstance(path, str):
+        raise ArgumentError("the path of a Metal file must be text, not bytes")
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return _checked_text(data.decode("utf-8"), path), path
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise CompileError(f"{path}:{line}: the file is not UTF-8 text (byte {error.start})") from None
+
+
+def _checked_text(text: str, what: str) -> str:
+    at = text.find("\0")
+    if at >= 0:
+        line = text.count("\n", 0, at) + 1
+        raise CompileError(f"{what}:{line}: it is not text, it holds a zero byte")
+    return text
+
+
+class Library:
+    """The kernels of one Metal source. Each is compiled when it is asked for.
+
+    >>> import numpy as np
+    >>> lib = Library("kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
+    >>> lib.functions
+    ('twice',)
+    >>> x = np.arange(4, dtype=np.float32)
+    >>> lib.function("twice")(x, threads=4)
+    >>> x
+    array([0., 2., 4., 6.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        source_or_path: str | os.PathLike[str],
+        include_dirs: Sequence[str | os.PathLike[str]] = (),
+        defines: Mapping[str, object] | None = None,
+        math_mode: str = "safe",
+    ) -> None:
+        if math_mode not in MATH_MODES:
+            raise ArgumentError(f"math_mode={math_mode!r} must be one of {', '.join(MATH_MODES)}")
+        if isinstance(include_dirs, (str, os.PathLike)):
+            raise ArgumentError(f"include_dirs={include_dirs!r} must be a sequence of folders")
+        source, self.path = _read_source(source_or_path)
+        folders = [os.fspath(folder) for folder in include_dirs]
+        self._unit = SourceUnit(source, self.path, folders, defines or {}, math_mode)
+        self._made: dict[tuple[str, Constants], Function] = {}
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of all kernels, instantiations of templates included."""
+        return self._unit.functions
+
+    @property
+    def constants(self) -> tuple[FunctionConstant, ...]:
+        """The function constants that kernels of this library may be specialised on."""
+        return self._unit.constants
+
+    def function(self, name: str, constants: Mapping[int | str, object] | None = None) -> Function:
+        """One kernel, specialised on the given function constants (by index or name)."""
+        if name not in self.functions:
+            raise UnknownFunction(_no_such(name, self.functions))
+        chosen = self._chosen(constants or {})
+        made = self._made.get((name, chosen))
+        if made is None:
+            made = self._made.setdefault((name, chosen), Function(self._unit, name, chosen))
+        return made
+
+    def _chosen(self, constants: Mapping[int | str, object]) -> Constants:
+        by_name = {c.name: c.index for c in self.constants}
+        known = set(by_name.values())
+        values: dict[int, Any] = {}
+        for key, value in constants.items():
+            index = by_name.get(key) if isinstance(key, str) else key
+            if isinstance(index, bool) or index not in known:
+                listed = ", ".join(f"{c.index} ('{c.name}')" for c in self.constants) or "none"
+                raise ConstantError(f"there is no function constant {key!r}; the library has: {listed}")
+            plain = value.item() if hasattr(value, "item") else value
+            if index in values and values[index] != plain:
+                raise ConstantError(f"function constant {index} is given twice, as {values[index]!r} and {plain!r}")
+            values[index] = plain
+        return tuple(sorted(values.items(), key=lambda item: item[0]))
+
+    def __repr__(self) -> str:
+        return f"<metalcore.Library of {len(self.functions)} kernels{f' from {self.path}' if self.path else ''}>"
+
+
+def _no_such(name: object, functions: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(str(name), functions, n=3)
+    if near:
+        hint = f"did you mean {' or '.join(repr(n) for n in near)}?"
+    else:
+        hint = f"it has {', '.join(functions[:20]) or 'no kernels at all'}{' ...' * (len(functions) > 20)}"
+    return f"the library has no kernel named {name!r}; {hint}"
+
+
+class Function:
+    """A kernel to call: `f(x, y, threads=n, group_size=256)`."""
+
+    def __init__(self, unit: SourceUnit, name: str, constants: Constants) -> None:
+        self.name = name
+        self._unit, self._constants = unit, constants
+        signature = unit.signature(name, constants)
+        self.arguments: tuple[Argument, ...] = signature.arguments
+        """Every parameter of the kernel: name, index, kind, type."""
+        self.max_threads = min(signature.max_threads or MAX_THREADS, MAX_THREADS)
+        """Most threads that one threadgroup may have."""
+        check_buffers(name, [a.index for a in self.arguments if a.kind in ("buffer", "value")])
+        self._threadgroup_names = {a.index: a.name for a in self.arguments if a.kind == "threadgroup" and a.enabled}
+        self._binder = Binder(name, self.arguments)
+        self._loaded: dict[Variant, LoadedKernel] = {}
+        self._plans: dict[Any, Plan | None] = {}
+        self._call = runtime_library().mc_call
+
+    @property
+    def static_threadgroup_memory(self) -> int:
+        """Bytes of threadgroup memory that the kernel declares itself."""
+        loaded = next(iter(self._loaded.values()), None)
+        loaded = loaded or self._load(Variant.choose((self.max_threads, 1, 1), current_mode() == CHECKED))
+        return loaded.native.static_threadgroup_memory
+
+    def __call__(
+        self,
+        *args: Any,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group_size: Any = None,
+        threadgroup_memory: Mapping[int | str, int] | None = None,
+        **named: Any,
+    ) -> None:
+        """Run the kernel; returns when it is done.
+
+        Positional argument i goes to [[buffer(i)]], keywords use the names in the MSL, None fills a slot that is
+        disabled or not used. `threads` is the grid in threads, `threadgroups` in threadgroups.
+        """
+        try:
+            key = (current_mode(), threads, threadgroups, group_size, threadgroup_memory)
+            plan = self._plans[key]
+        except (KeyError, TypeError):
+            plan = self._plan(threads, threadgroups, group_size, threadgroup_memory)
+        if plan is None:
+            return
+        packed = self._binder.pack(args, named, plan.written)
+        self._run(plan, packed)
+
+    def launch_raw(
+        self,
+        bindings: Sequence[Any],
+        *,
+        grid: Sequence[int],
+        group: Sequence[int],
+        threadgroup_memory: Mapping[int | str, int] | None = None,
+    ) -> None:
+        """Run with memory that the caller has bound: objects with `address`, `size`, `writable` and `inside` (what
+        pointers in that memory lead to), or None. No dtype is checked."""
+        plan = self._plan(tuple(grid), None, tuple(group), threadgroup_memory)
+        if plan is None:
+            return
+        pairs = [0] * (2 * self._binder.slots)
+        regions: list[tuple[int, int]] = []
+        for slot, binding in enumerate(bindings):
+            if binding is None or slot >= self._binder.slots:
+                continue
+            if slot in plan.written and not binding.writable:
+                argument = self._binder.by_slot[slot]
+                name = f"'{argument.name}'" if argument else ""
+                raise ArgumentError(f"kernel '{self.name}' writes argument {slot} {name}, which is read-only")
+            pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size
+            regions += [(inner.address, inner.address + inner.size) for inner in binding.inside]
+        data = self._binder._pack(*pairs)
+        self._run(plan, Packed(data, region_array(regions) if regions else None, len(regions), bindings))
+
+    def _plan(
+        self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
+    ) -> Plan | None:
+        mode = current_mode()
+        sizes = tuple(sorted(memory.items(), key=repr)) if memory else None
+        key: Any = (mode, threads, threadgroups, group_size, sizes)
+        try:
+            return self._plans[key]
+        except (KeyError, TypeError):
+            pass
+        shape = shape_of(self.name, self.max_threads, threads, threadgroups, group_size)
+        if shape.empty:
+            return None
+        variant = Variant.choose(shape.group, mode == CHECKED)
+        kernel = self._load(variant)
+        edge = self._load(variant.edge()) if shape.clipped_in_x else kernel
+        static = max(kernel.native.static_threadgroup_memory, edge.native.static_threadgroup_memory)
+        placed, total = threadgroup_layout(self.name, self._threadgroup_names, memory, static)
+        plan = Plan(kernel, edge, shape, placed, total)
+        if len(self._plans) >= _KEPT_PLANS:
+            self._plans.clear()
+        with suppress(TypeError):  # lists instead of tuples: fine, but not kept
+            self._plans[key] = plan
+        return plan
+
+    def _load(self, variant: Variant) -> LoadedKernel:
+        loaded = self._loaded.get(variant)
+        if loaded is None:
+            native = self._unit.native(self.name, self._constants, variant)
+            loaded = self._loaded.setdefault(variant, LoadedKernel(native))
+        return loaded
+
+    def _run(self, plan: Plan, packed: Packed) -> None:
+        status = self._call(
+            plan.address,
+            packed.data,
+            self._binder.slots,
+            threads._Threads.count or threads.get_num_threads(),
+            packed.regions,
+            packed.n_regions,
+        )
+        if status:
+            self._raise(status, plan)
+
+    def _raise(self, status: int, plan: Plan) -> None:
+        shape = plan.shape
+        if status & layout.STOPPED:
+            raise KeyboardInterrupt  # Python's own handler has mostly raised it already
+        if status & layout.NO_MEMORY:
+            raise MemoryError(f"kernel '{self.name}': no memory for its threadgroups")
+        if not status & layout.FAULT:
+            raise MetalcoreError(f"kernel '{self.name}': the runtime answered {status}")
+        error = layout.Error()
+        runtime_library().mc_last_error(ctypes.byref(error))
+        kernel = plan.kernel if error.group[0] < shape.grid[0] // shape.group[0] else plan.edge
+        raise fault(self.name, error, shape, kernel.native.sites, self.arguments)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{a.type} {a.name}" for a in self.arguments if a.kind != "builtin")
+        return f"<metalcore.Function {self.name}({shown})>"

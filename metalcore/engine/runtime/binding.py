@@ -1,0 +1,339 @@
+"""Arguments of a call to addresses and sizes, with an error that names the argument where one does not fit."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.arrays import ArrayView, view_of
+from metalcore.engine.runtime.values import CONVERT, SIZES, ValueProblem, sequence_bytes
+from metalcore.errors import ArgumentError
+
+_address = ctypes.addressof
+_from_buffer = ctypes.c_char.from_buffer
+_Array = np.ndarray
+# Declared types that stand for raw memory: any dtype may be bound to them.
+_BYTE_TYPES = ("int8", "uint8", "struct", "pointer")
+
+
+class ArgumentLike(Protocol):
+    """What binding needs of the frontend's Argument."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def element_size(self) -> int: ...
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def scalar(self) -> str: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def space(self) -> str: ...
+    @property
+    def enabled(self) -> bool: ...
+
+
+class Packed:
+    """Bound arguments, as mc_call takes them."""
+
+    __slots__ = ("data", "keep", "n_regions", "regions")
+
+    def __init__(self, data: bytes, regions: Any, n_regions: int, keep: object) -> None:
+        self.data, self.regions, self.n_regions, self.keep = data, regions, n_regions, keep
+
+
+class Binder:
+    """Binds the arguments of one kernel."""
+
+    def __init__(self, kernel: str, arguments: Sequence[ArgumentLike]) -> None:
+        self.kernel = kernel
+        buffers = [a for a in arguments if a.kind in ("buffer", "value")]
+        self.slots = 1 + max((a.index for a in buffers), default=-1)
+        self.by_slot: list[ArgumentLike | None] = [None] * self.slots
+        for argument in buffers:
+            self.by_slot[argument.index] = argument
+        self.by_name = {a.name: a for a in buffers}
+        self._pack = struct.Struct(f"={2 * self.slots}Q").pack
+        self._fast = [_fast_rule(a) for a in self.by_slot]
+
+    def pack(self, args: tuple[Any, ...], named: Mapping[str, Any], written: frozenset[int]) -> Packed:
+        """All arguments; the common cases, arrays of the declared dtype and numbers, are settled without a call."""
+        if named or len(args) != self.slots:
+            args = self._in_slots(args, named)
+        pairs: list[int] = []
+        inline: list[bytes] = []
+        regions: list[tuple[int, int]] = []
+        keep: list[object] = []
+        end = 16 * self.slots
+        torch_tensor = _torch_tensor()
+        for slot, (value, rule) in enumerate(zip(args, self._fast)):  # noqa: B905 (lengths are equal here)
+            kind = type(value)
+            if kind is _Array:
+                if value.dtype is rule.dtype:
+                    try:  # refuses what is read-only, not contiguous or empty
+                        pairs += (_address(_from_buffer(value)), value.nbytes)
+                        continue
+                    except (TypeError, ValueError):
+                        pass
+            elif (
+                kind is torch_tensor and value.dtype is (rule.torch_dtype or rule.find_torch_dtype()) and _plain(value)
+            ):
+                pairs += (value.data_ptr(), value.nbytes)
+                continue
+            data: bytes | None = None
+            if rule.number is not None and (kind is int or kind is float):
+                try:
+                    data = rule.number(value)
+                except ValueProblem as problem:
+                    raise self._error(self.by_slot[slot], value, str(problem)) from None
+            else:
+                bound = self._bind(slot, value, written, regions, keep)
+                if isinstance(bound, bytes):
+                    data = bound
+                else:
+                    pairs += bound
+                    continue
+            pairs += (end, len(data) | layout.INLINE)
+            data += b"\0" * (-len(data) % 16)
+            inline.append(data)
+            end += len(data)
+        packed = self._pack(*pairs)
+        if inline:
+            packed += b"".join(inline)
+        if not regions:
+            return Packed(packed, None, 0, keep)
+        return Packed(packed, region_array(regions), len(regions), keep)
+
+    def _in_slots(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Positional i goes to [[buffer(i)]], a keyword to the argument of that MSL name."""
+        if len(args) > self.slots:
+            raise ArgumentError(
+                f"kernel '{self.kernel}' takes {self.slots} buffer argument{'s' * (self.slots != 1)} "
+                f"({self._signature()}), {len(args)} were given"
+            )
+        values: dict[int, Any] = dict(enumerate(args))
+        for name, value in named.items():
+            argument = self.by_name.get(name)
+            if argument is None:
+                known = ", ".join(self.by_name) or "none"
+                raise ArgumentError(f"kernel '{self.kernel}' has no argument named '{name}'; it has: {known}")
+            if argument.index in values:
+                raise ArgumentError(
+                    f"kernel '{self.kernel}': argument '{name}' is given twice, "
+                    f"by name and as positional argument {argument.index}"
+                )
+            values[argument.index] = value
+        missing = [a for a in self.by_slot if a is not None and a.enabled and a.index not in values]
+        if missing:
+            names = ", ".join(f"'{a.name}' ([[buffer({a.index})]])" for a in missing)
+            raise ArgumentError(
+                f"kernel '{self.kernel}' misses {names}; it takes {self._signature()}, and {len(values)} were given"
+            )
+        return tuple(values.get(slot) for slot in range(self.slots))
+
+    def _signature(self) -> str:
+        return ", ".join("-" if a is None else f"{a.type} {a.name}" for a in self.by_slot) or "no buffers"
+
+    def _error(self, argument: ArgumentLike | None, value: object, problem: str) -> ArgumentError:
+        assert argument is not None
+        return ArgumentError(
+            f"kernel '{self.kernel}', argument {argument.index} '{argument.name}' "
+            f"({argument.space or 'device'} {argument.type}{'*' if argument.kind == 'buffer' else '&'}): {problem}"
+        )
+
+    def _bind(
+        self, slot: int, value: Any, written: frozenset[int], regions: list[tuple[int, int]], keep: list[object]
+    ) -> bytes | tuple[int, int]:
+        """Address and size of an array, or the bytes of a value."""
+        argument = self.by_slot[slot]
+        if argument is None:
+            if value is not None:
+                raise ArgumentError(
+                    f"kernel '{self.kernel}' has no [[buffer({slot})]]: pass None there; it takes {self._signature()}"
+                )
+            return 0, 0
+        if value is None or not argument.enabled:
+            return 0, 0
+        view = view_of(value)
+        if view is not None:
+            self._check_view(argument, value, view, slot in written)
+            keep.append(view.owner)
+            return view.address, view.size
+        if slot in written:
+            raise self._error(argument, value, f"the kernel writes it, so it must be an array, not {_said(value)}")
+        if isinstance(value, np.generic):
+            return self._scalar_bytes(argument, value)
+        if isinstance(value, (list, tuple)) and value and view_of(value[0]) is not None:
+            return self._addresses(argument, value, regions, keep)
+        return self._value_bytes(argument, value)
+
+    def _check_view(self, argument: ArgumentLike, value: Any, view: ArrayView, written: bool) -> None:
+        if view.device != "cpu":
+            raise self._error(argument, value, f"it must be in CPU memory, {_said(value)} is on {view.device}")
+        if not _dtype_fits(argument, view.dtype):
+            wanted = _wanted(argument)
+            raise self._error(argument, value, f"it must be {wanted}, {_said(value)} has dtype {view.dtype}")
+        if argument.kind == "value" and view.size < argument.element_size:
+            problem = f"it needs {argument.element_size} bytes, {_said(value)} has {view.size}"
+            raise self._error(argument, value, problem)
+        if view.dtype == "bytes" and argument.kind == "value" and view.size != argument.element_size:
+            problem = f"it needs exactly {argument.element_size} bytes, {_said(value)} has {view.size}"
+            raise self._error(argument, value, problem)
+        if not written:
+            return
+        if view.immutable:
+            framework = type(value).__module__.partition(".")[0]
+            problem = f"the kernel writes it, and arrays of {framework} cannot be written: pass a NumPy array"
+            raise self._error(argument, value, problem)
+        if not view.writable:
+            raise self._error(argument, value, f"the kernel writes it, and {_said(value)} is read-only")
+        if not view.contiguous:
+            problem = f"the kernel writes it, and {_said(value)} is not contiguous: pass a contiguous copy"
+            raise self._error(argument, value, problem)
+
+    def _scalar_bytes(self, argument: ArgumentLike, value: np.generic) -> bytes:
+        """A NumPy scalar binds its own bytes."""
+        data = value.tobytes()
+        size = argument.element_size
+        if len(data) != size and not (argument.kind == "buffer" and len(data) % max(size, 1) == 0):
+            problem = f"it needs {size} bytes, {_said(value)} has {len(data)}: convert it first"
+            raise self._error(argument, value, problem)
+        return data
+
+    def _value_bytes(self, argument: ArgumentLike, value: Any) -> bytes:
+        is_sequence = isinstance(value, (list, tuple, range))
+        if not is_sequence and (not isinstance(value, (int, float, complex)) or _needs_array(argument)):
+            raise self._error(argument, value, f"it must be {_wanted(argument)}, not {_said(value)}")
+        try:
+            data = sequence_bytes(value, argument.scalar, argument.lanes, argument.element_size)
+        except ValueProblem as error:
+            raise self._error(argument, value, str(error)) from None
+        if argument.kind == "value" and len(data) != argument.element_size:
+            problem = f"it needs {argument.element_size} bytes, {_said(value)} makes {len(data)}"
+            raise self._error(argument, value, problem)
+        return data
+
+    def _addresses(
+        self, argument: ArgumentLike, values: Sequence[Any], regions: list[tuple[int, int]], keep: list[object]
+    ) -> bytes:
+        """A list of arrays as an array of their addresses; what they point to joins the known regions."""
+        if argument.scalar not in ("pointer", "struct", "uint64"):
+            raise self._error(argument, values, f"it must be {_wanted(argument)}, not a list of arrays")
+        addresses = []
+        for i, value in enumerate(values):
+            view = None if value is None else view_of(value)
+            if view is None and value is not None:
+                raise self._error(argument, values, f"item {i} of the list is {_said(value)}, not an array")
+            if view is None:
+                addresses.append(0)
+                continue
+            if view.device != "cpu":
+                raise self._error(argument, values, f"item {i} of the list is on {view.device}, not in CPU memory")
+            if "const" not in argument.type and (view.immutable or not view.writable):
+                problem = f"item {i} of the list is read-only, and the kernel may write through its pointer"
+                raise self._error(argument, values, problem)
+            addresses.append(view.address)
+            regions.append((view.address, view.address + view.size))
+            keep.append(view.owner)
+        data = struct.pack(f"={len(addresses)}Q", *addresses)
+        if argument.kind == "value" and len(data) != argument.element_size:
+            problem = f"it holds {argument.element_size // 8} pointers, the list has {len(addresses)} arrays"
+            raise self._error(argument, values, problem)
+        return data
+
+
+class _FastRule:
+    """What the common cases are compared with."""
+
+    __slots__ = ("dtype", "number", "scalar", "torch_dtype")
+
+    def __init__(self) -> None:
+        self.dtype: Any = None
+        self.torch_dtype: Any = None
+        self.scalar = ""
+        self.number: Any = None
+
+    def find_torch_dtype(self) -> Any:
+        """torch's name of the declared type; called only where torch is there."""
+        self.torch_dtype = getattr(sys.modules["torch"], self.scalar, None) if self.scalar else None
+        return self.torch_dtype
+
+
+def _fast_rule(argument: ArgumentLike | None) -> _FastRule:
+    rule = _FastRule()
+    if argument is None or not argument.enabled or argument.scalar not in SIZES:
+        return rule
+    if argument.kind == "value":
+        if not argument.writable and argument.lanes == 1 and argument.element_size == SIZES[argument.scalar]:
+            rule.number = CONVERT[argument.scalar]
+        return rule
+    rule.scalar = argument.scalar
+    if argument.scalar != "bfloat16":
+        rule.dtype = np.dtype(argument.scalar)
+    return rule
+
+
+def _torch_tensor() -> Any:
+    torch = sys.modules.get("torch")
+    return None if torch is None else getattr(torch, "Tensor", None)
+
+
+def _plain(tensor: Any) -> bool:
+    try:
+        return bool(tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg())
+    except RuntimeError:  # sparse and other layouts
+        return False
+
+
+def _dtype_fits(argument: ArgumentLike, dtype: str) -> bool:
+    if dtype in (argument.scalar, "bytes") or argument.scalar in _BYTE_TYPES or argument.type == "void":
+        return "(" not in dtype
+    return dtype == "complex64" and argument.scalar == "float32" and argument.lanes == 2
+
+
+def _needs_array(argument: ArgumentLike) -> bool:
+    return argument.kind == "buffer" and argument.space != "constant"
+
+
+def _wanted(argument: ArgumentLike) -> str:
+    kind = argument.scalar if argument.scalar in SIZES else argument.type
+    if argument.scalar == "pointer":
+        return "a list of arrays"
+    if argument.kind == "buffer":
+        return f"an array of {kind}"
+    if argument.scalar == "struct":
+        return f"{argument.element_size} bytes of {argument.type} (bytes, ctypes.Structure or NumPy structured scalar)"
+    return f"a number or an array of {kind}" if argument.lanes == 1 else f"{argument.lanes} numbers of {kind}"
+
+
+def _said(value: object) -> str:
+    """A short description of what was given."""
+    kind = type(value)
+    if isinstance(value, np.ndarray):
+        return f"the NumPy array of {value.dtype} {value.shape}"
+    if isinstance(value, np.generic):
+        return f"the NumPy scalar {value!r}"
+    if isinstance(value, (bool, int, float, complex)):
+        return f"the {kind.__name__} {value!r}"
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    return f"the given {name}" if name else repr(value)
+
+
+def region_array(regions: list[tuple[int, int]]) -> Any:
+    """Sorted regions, with the room behind them that mc_call needs."""
+    flat = [bound for region in sorted(regions) for bound in region]
+    return (ctypes.c_uint64 * (len(flat) + 2 * layout.BUFFERS))(*flat)

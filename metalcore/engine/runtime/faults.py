@@ -1,0 +1,57 @@
+"""What a launch did wrong, in words: kernel, MSL line, thread, buffer, index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from metalcore.engine.codegen.variant import Site
+from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.binding import ArgumentLike
+from metalcore.engine.runtime.launch import Shape
+from metalcore.errors import KernelFault
+
+_VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic operation"}
+
+
+def thread_position(error: layout.Error, shape: Shape) -> tuple[int, int, int]:
+    """Position in the grid of the thread that failed; groups at the edge of the grid are smaller."""
+    group = tuple(error.group)
+    left = [n - at * g for n, at, g in zip(shape.grid, group, shape.group, strict=True)]
+    w, h = (max(1, min(n, g)) for n, g in zip(left[:2], shape.group[:2], strict=True))
+    index = error.thread_index
+    local = (index % w, index // w % h, index // (w * h))
+    x, y, z = (at * g + i for at, g, i in zip(group, shape.group, local, strict=True))
+    return x, y, z
+
+
+def _where(error: layout.Error, site: Site, arguments: Sequence[ArgumentLike]) -> str:
+    lo, hi, address = error.lo or 0, error.hi or 0, error.addr or 0
+    argument = next((a for a in arguments if a.index == site.buffer and a.kind in ("buffer", "value")), None)
+    if argument is not None:
+        name = f"buffer '{argument.name}' ([[buffer({site.buffer})]], {argument.type})"
+        size = argument.element_size or site.element_size or 1
+        if not lo and not hi:
+            return f"{name}: nothing is bound there"
+    elif isinstance(site.buffer, str):
+        name, size = f"threadgroup memory '{site.buffer}'", site.element_size or 1
+    elif not lo and not hi:
+        return f"a pointer loaded from memory: address {address:#x} lies in none of the arrays bound"
+    else:
+        name, size = "an array reached through a pointer", site.element_size or 1
+    count = (hi - lo) // size
+    index, rest = divmod(address - lo, size)
+    inside = f" (byte {rest} of it)" if rest else ""
+    return f"{name}: index {index}{inside}, the size is {count} ({hi - lo} bytes)"
+
+
+def fault(
+    kernel: str, error: layout.Error, shape: Shape, sites: Sequence[Site], arguments: Sequence[ArgumentLike]
+) -> KernelFault:
+    """The error to raise for a launch that went out of bounds."""
+    site = sites[error.site] if error.site < len(sites) else Site("?", 0, 0, "load", None, 1)
+    line = f"{site.file}:{site.line}" + (f":{site.column}" if site.column else "")
+    more = f"; {error.count - 1} more in this launch" if error.count > 1 else ""
+    return KernelFault(
+        f"kernel '{kernel}': {_VERBS.get(error.kind, 'access')} out of bounds at {line} "
+        f"by thread {thread_position(error, shape)} of the grid: {_where(error, site, arguments)}{more}"
+    )

@@ -1,0 +1,151 @@
+"""Compiled source, kept on disk: what a library holds, kernels' signatures, machine code.
+
+The cache works as ccache's direct mode does: the source text, its options and the toolchain name a manifest, which
+lists every file that was included and what it contained. While all of them are as they were, nothing is preprocessed
+again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from metalcore.engine.codegen.cache import disk_cache, locks, toolchain_key
+from metalcore.engine.codegen.identity import ENGINE, digest, key_of
+from metalcore.engine.codegen.variant import NativeKernel, Variant
+from metalcore.engine.frontend.model import Argument, FunctionConstant
+
+if TYPE_CHECKING:
+    from metalcore.engine.frontend.model import ScalarKernel
+    from metalcore.engine.frontend.unit import Unit
+
+Constants = tuple[tuple[int, Any], ...]  # (index, value), sorted
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """What the host must know of a kernel to call it."""
+
+    arguments: tuple[Argument, ...]
+    max_threads: int | None
+
+
+def _file_digest(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return digest(file.read())
+    except OSError:
+        return None
+
+
+def _shadowed(path: str, include_dirs: Sequence[str]) -> bool:
+    """Whether a file has appeared in an earlier include folder that would be taken instead of this one."""
+    for i, folder in enumerate(include_dirs):
+        if path.startswith(folder + os.sep):
+            rest = path[len(folder) + 1 :]
+            return any(os.path.exists(os.path.join(earlier, rest)) for earlier in include_dirs[:i])
+    return False
+
+
+class SourceUnit:
+    """One source with its options. Nothing is compiled where the cache knows the answer."""
+
+    def __init__(
+        self, source: str, path: str | None, include_dirs: Sequence[str], defines: Mapping[str, object], math_mode: str
+    ) -> None:
+        self._source, self._path, self._math_mode = source, path, math_mode
+        self._include_dirs, self._defines = tuple(os.path.abspath(d) for d in include_dirs), dict(defines)
+        options = (path, self._include_dirs, sorted((k, repr(v)) for k, v in defines.items()), math_mode)
+        self._manifest = key_of(source, options, toolchain_key())
+        self._unit: Unit | None = None
+        self._scalar: dict[tuple[str, Constants], ScalarKernel] = {}
+        manifest = disk_cache().read_json("manifests", self._manifest)
+        if manifest is None or not self._current(manifest["includes"]):
+            with locks.of(self._manifest):
+                manifest = self._make_manifest()
+        self.key: str = manifest["unit"]
+        self.functions: tuple[str, ...] = tuple(manifest["functions"])
+        self.constants = tuple(FunctionConstant(**c) for c in manifest["constants"])
+
+    def _current(self, includes: Sequence[Sequence[str]]) -> bool:
+        return all(_file_digest(p) == sha and not _shadowed(p, self._include_dirs) for p, sha in includes)
+
+    def _make_manifest(self) -> dict[str, Any]:
+        unit = self._make_unit()
+        # The engine's own headers are part of the toolchain's key already.
+        includes = [[p, sha] for p, sha in unit.includes if not p.startswith(ENGINE + os.sep)]
+        manifest: dict[str, Any] = {
+            "unit": key_of(self._manifest, includes),
+            "includes": includes,
+            "functions": list(unit.functions),
+            "constants": [dataclasses.asdict(c) for c in unit.constants],
+        }
+        disk_cache().write("units", manifest["unit"], unit.to_json().encode())
+        disk_cache().write_json("manifests", self._manifest, manifest)
+        return manifest
+
+    def _make_unit(self) -> Unit:
+        from metalcore.engine.frontend.unit import make_unit
+
+        self._unit = make_unit(
+            self._source,
+            path=self._path,
+            include_dirs=self._include_dirs,
+            defines=self._defines,
+            math_mode=self._math_mode,
+        )
+        return self._unit
+
+    def _get_unit(self) -> Unit:
+        if self._unit is None:
+            from metalcore.engine.frontend.unit import Unit
+
+            kept = disk_cache().read("units", self.key)
+            self._unit = Unit.from_json(kept.decode()) if kept is not None else self._make_unit()
+        return self._unit
+
+    def _lower(self, name: str, constants: Constants) -> ScalarKernel:
+        """Scalar IR of a kernel; the caller holds the lock of its key."""
+        kernel = self._scalar.get((name, constants))
+        if kernel is None:
+            from metalcore.engine.frontend.lower import lower
+
+            kernel = lower(self._get_unit(), name, dict(constants))
+            self._scalar[name, constants] = kernel
+        return kernel
+
+    def signature(self, name: str, constants: Constants) -> Signature:
+        """The kernel's arguments; compiles it where it was never compiled, so that its errors show here."""
+        key = key_of(self.key, name, constants)
+        kept = disk_cache().read_json("signatures", key)
+        if kept is None:
+            with locks.of(key):
+                kernel = self._lower(name, constants)
+            kept = {"arguments": [dataclasses.asdict(a) for a in kernel.arguments], "max_threads": kernel.max_threads}
+            disk_cache().write_json("signatures", key, kept)
+        return Signature(tuple(Argument(**a) for a in kept["arguments"]), kept["max_threads"])
+
+    def native(self, name: str, constants: Constants, variant: Variant) -> NativeKernel:
+        """Machine code of a kernel for one kind of threadgroup."""
+        key = key_of(self.key, name, constants, variant.key)
+        found = disk_cache().read_binary("kernels", key)
+        if found is None:
+            with locks.of(key):
+                found = disk_cache().read_binary("kernels", key)  # another thread may have built it meanwhile
+                if found is None:
+                    return self._build(key, name, constants, variant)
+        path, meta = found
+        return NativeKernel.from_json(meta, path)
+
+    def _build(self, key: str, name: str, constants: Constants, variant: Variant) -> NativeKernel:
+        from metalcore.engine.codegen.build import build
+
+        with locks.of(key_of(self.key, name, constants)):
+            kernel = self._lower(name, constants)
+        native: NativeKernel = build(kernel, variant)
+        with open(native.path, "rb") as file:
+            data = file.read()
+        path = disk_cache().write_binary("kernels", key, data, native.to_json())
+        return dataclasses.replace(native, path=path)
