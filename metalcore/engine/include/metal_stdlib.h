@@ -6,6 +6,7 @@
 #include "metal_packed.h"
 #include "metal_type_traits.h"
 #include "metal_limits.h"
-#if __has_include("math.h")
-#include "math.h"
-#endif
+#include "metal_as_type.h"
+#include "metal_relational.h"
+#include "metal_common.h"
+#include "metal_math.h"
