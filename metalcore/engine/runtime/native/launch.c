@@ -5,18 +5,6 @@
 #define MC_SMALL_THREADS 2048         /* fewer threads of unknown cost start on the caller alone */
 #define MC_WAKE_AFTER 15000           /* nanoseconds of work that are worth waking the pool for */
 
-/* What launches of one kernel with one grid have in common. layout.py mirrors it. */
-typedef struct mc_plan {
-  mc_launch launch; /* all but buffers, sizes, stop, regions and error */
-  mc_run_fn main_fn;
-  mc_run_fn edge_fn;
-  uint64_t* cost; /* nanoseconds per 1,024 threads, as measured last; 0: not known */
-} mc_plan;
-MC_AT(mc_plan, main_fn, 888);
-MC_AT(mc_plan, edge_fn, 896);
-MC_AT(mc_plan, cost, 904);
-_Static_assert(sizeof(mc_plan) == 912, "mc_plan");
-
 enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4 };
 
 static _Thread_local mc_error last_error;

@@ -9,6 +9,18 @@
 #define MC_MAX_BLOCKS 40
 #define MC_MAX_WORKERS 1024
 
+/* What launches of one kernel with one grid have in common. layout.py mirrors it. */
+typedef struct mc_plan {
+  mc_launch launch; /* all but buffers, sizes, stop, regions and error */
+  mc_run_fn main_fn;
+  mc_run_fn edge_fn;
+  uint64_t* cost; /* nanoseconds per 1,024 threads, as measured last; 0: not known */
+} mc_plan;
+MC_AT(mc_plan, main_fn, 888);
+MC_AT(mc_plan, edge_fn, 896);
+MC_AT(mc_plan, cost, 904);
+_Static_assert(sizeof(mc_plan) == 912, "mc_plan");
+
 /* An mc_worker with the memory that belongs to it. */
 typedef struct mc_context {
   mc_worker worker; /* first: kernels hand back an mc_worker* */

@@ -1,0 +1,84 @@
+"""Kernels written by hand in C against abi.h: the runtime is tested without the rest of the compiler."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import Any
+
+from metalcore.engine.codegen.variant import NativeKernel, Site, Variant
+from metalcore.engine.frontend.model import Argument
+from metalcore.engine.library import Function
+from metalcore.engine.runtime.native_library import SOURCES
+from metalcore.engine.runtime.toolchain import compile_c, link_shared
+from metalcore.engine.units import Signature
+
+SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4}
+SIZES |= {"uint32": 4, "int64": 8, "uint64": 8, "bool": 1, "pointer": 8}
+SPELLED = {"float32": "float", "float16": "half", "bfloat16": "bfloat", "int32": "int", "uint32": "uint"}
+
+HEAD = f'#include "{os.path.join(SOURCES, "abi.h")}"\n' + """
+#define KERNEL __attribute__((visibility("default"))) void mc_run(mc_launch* L, mc_worker* W, uint32_t gx0, \\
+    uint32_t gx1, uint32_t gy, uint32_t gz, uint32_t w, uint32_t h, uint32_t d)
+#define EACH_THREAD for (uint32_t gx = gx0; gx < gx1; gx++) for (uint32_t lz = 0; lz < d; lz++) \\
+    for (uint32_t ly = 0; ly < h; ly++) for (uint32_t lx = 0; lx < w; lx++)
+#define X (gx * L->group[0] + lx)
+#define Y (gy * L->group[1] + ly)
+#define Z (gz * L->group[2] + lz)
+"""
+
+
+def argument(name: str, index: int, scalar: str = "float32", **changes: Any) -> Argument:
+    """A `device T*` argument unless changed."""
+    fields: dict[str, Any] = {
+        "kind": "buffer",
+        "type": SPELLED.get(scalar, scalar),
+        "element_size": SIZES.get(scalar, 1),
+        "element_align": SIZES.get(scalar, 1),
+        "writable": True,
+        "scalar": scalar,
+        "lanes": 1,
+        "space": "device",
+        "enabled": True,
+        "attribute": "",
+    }
+    return Argument(name=name, index=index, **(fields | changes))
+
+
+def value(name: str, index: int, scalar: str = "float32", **changes: Any) -> Argument:
+    """A `constant T&` argument."""
+    return argument(name, index, scalar, **({"kind": "value", "writable": False, "space": "constant"} | changes))
+
+
+class HandUnit:
+    """Stands where a compiled source stands, with machine code that was written by hand."""
+
+    def __init__(self, folder: Any, body: str, arguments: tuple[Argument, ...], **facts: Any) -> None:
+        self.folder, self.arguments, self.facts = folder, arguments, facts
+        self.body = body
+        self.built: dict[Variant, NativeKernel] = {}
+        self.lock = Lock()
+
+    def signature(self, name: str, constants: Any) -> Signature:
+        return Signature(self.arguments, self.facts.get("max_threads"))
+
+    def native(self, name: str, constants: Any, variant: Variant) -> NativeKernel:
+        with self.lock:
+            if variant not in self.built:
+                self.built[variant] = self._compile(name, variant)
+            return self.built[variant]
+
+    def _compile(self, name: str, variant: Variant) -> NativeKernel:
+        stem = os.path.join(str(self.folder), f"{name}-{variant.key}")
+        edge = "#define IS_EDGE 1\n" if variant.layout == "any" else "#define IS_EDGE 0\n"
+        with open(stem + ".c", "w") as file:
+            file.write(edge + HEAD + self.body)
+        compile_c(stem + ".c", stem + ".o")
+        link_shared([stem + ".o"], stem + ".so")
+        sites = self.facts.get("sites", (Site("hand.metal", 3, 5, "store", 0, 4),))
+        return NativeKernel(stem + ".so", sites, self.facts.get("static", 0), (), self.facts.get("written", (0,)))
+
+
+def function(folder: Any, name: str, body: str, arguments: tuple[Argument, ...], **facts: Any) -> Function:
+    """A callable kernel from C."""
+    return Function(HandUnit(folder, body, arguments, **facts), name, ())  # type: ignore[arg-type]
