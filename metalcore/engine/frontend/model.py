@@ -1,8 +1,9 @@
-"""The frontend's results as plain data (docs/design/contracts.md). Light to import: a cached launch needs these alone."""
+"""The data that the front end hands to the other stages; docs/design/contracts.md names every field."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,12 +12,12 @@ class Argument:
 
     name: str
     index: int
-    kind: str  # "buffer" (pointer), "value" (constant T& / device T&), "threadgroup", "builtin" (index -1)
-    type: str  # MSL spelling of the pointee
+    kind: str
+    type: str
     element_size: int
     element_align: int
     writable: bool
-    scalar: str  # "float32", ..., "bool", "struct" or "pointer"
+    scalar: str
     lanes: int
     space: str
     enabled: bool
@@ -25,7 +26,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class FunctionConstant:
-    """A function constant of a library."""
+    """A function constant: `required` where the code uses it and never asks whether it is defined."""
 
     name: str
     index: int
@@ -34,8 +35,84 @@ class FunctionConstant:
 
 
 @dataclass(frozen=True)
+class ConstantSlot:
+    """What `lower` needs to inject a function constant's value: its number in the text, its scalar and lanes."""
+
+    marker: int
+    scalar: str
+    lanes: int
+
+
+@dataclass
+class Parameter:
+    """A kernel parameter as written: its name, the expression of its index, its thread attribute."""
+
+    name: str
+    binding: str = ""  # "buffer", "threadgroup", or empty where the number is left to the compiler
+    index: str = ""
+    builtin: str = ""
+    enabled: str = ""  # the function constant that turns it on
+
+
+@dataclass
+class Kernel:
+    """An entry point: the host's name for it, the C++ expression that names it, and its parameters."""
+
+    host_name: str
+    expression: str
+    parameters: list[Parameter]
+    marker: int
+    file: str
+    line: int
+    types: str = ""  # parameter list, where the instantiation spells it out
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A source made ready for clang: nothing in it depends on which kernel is wanted."""
+
+    functions: tuple[str, ...]
+    constants: tuple[FunctionConstant, ...]
+    includes: tuple[tuple[str, str], ...]
+    text: str
+    math_mode: str
+    path: str
+    source: str
+    kernels: tuple[Kernel, ...]
+    slots: tuple[ConstantSlot, ...]
+
+    def to_json(self) -> str:
+        """The unit as JSON text."""
+        import json  # a cached launch needs none of this
+
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Unit:
+        """The unit that `to_json` wrote."""
+        import json
+
+        data: dict[str, Any] = json.loads(text)
+        kernels = tuple(
+            Kernel(**{**kernel, "parameters": [Parameter(**p) for p in kernel["parameters"]]})
+            for kernel in data["kernels"]
+        )
+        return Unit(
+            functions=tuple(data["functions"]),
+            constants=tuple(FunctionConstant(**c) for c in data["constants"]),
+            includes=tuple((p, h) for p, h in data["includes"]),
+            text=data["text"],
+            math_mode=data["math_mode"],
+            path=data["path"],
+            source=data["source"],
+            kernels=kernels,
+            slots=tuple(ConstantSlot(**s) for s in data["slots"]),
+        )
+
+
+@dataclass(frozen=True)
 class ScalarKernel:
-    """One entry point as raw scalar LLVM IR."""
+    """One kernel as unoptimised scalar LLVM IR, with its signature."""
 
     name: str
     ir: str

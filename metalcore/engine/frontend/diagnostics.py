@@ -1,0 +1,164 @@
+"""Turns clang's messages into a CompileError that names the user's file and line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from metalcore.engine.frontend import toolchain
+from metalcore.errors import CompileError
+
+_LINE = re.compile(
+    r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<level>fatal error|error|warning|note): (?P<text>.*)$"
+)
+_WORDS = re.compile(r"[A-Za-z_]\w*|\S")
+# clang's spellings of what the rewriting made, back to Metal's.
+_SPELLING = (
+    (re.compile(r"const __attribute__\(\(opencl_global_device\)\)|__global_device"), "constant"),
+    (re.compile(r"__attribute__\(\(opencl_global\)\)|__global\b"), "device"),
+    (re.compile(r"__attribute__\(\(opencl_local\)\)|__local\b"), "threadgroup"),
+    (re.compile(r"\b__mc_(device|threadgroup|constant|thread)\b"), r"\1"),
+    (re.compile(r"\b_Float16\b"), "half"),
+    (re.compile(r"\b__bf16\b"), "bfloat"),
+)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message of clang with its presumed place."""
+
+    file: str
+    line: int
+    column: int
+    level: str
+    text: str
+
+
+@dataclass
+class Sources:
+    """The texts that messages quote: the main source and, when asked for, the files that it includes."""
+
+    main: str
+    text: str
+    _lines: dict[str, list[str]] = field(default_factory=dict)
+
+    def line(self, file: str, number: int) -> str | None:
+        """Line *number* of *file*, or None where it cannot be read."""
+        if file not in self._lines:
+            if file == self.main:
+                self._lines[file] = self.text.splitlines()
+            else:
+                try:
+                    with open(file, encoding="utf-8", errors="replace") as handle:
+                        self._lines[file] = handle.read().splitlines()
+                except OSError:
+                    self._lines[file] = []
+        lines = self._lines[file]
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+
+def parse(output: str) -> list[Diagnostic]:
+    """The messages in clang's output, in order."""
+    found = []
+    for line in output.splitlines():
+        match = _LINE.match(line)
+        if match:
+            text = match["text"]
+            for pattern, word in _SPELLING:
+                text = pattern.sub(word, text)
+            place = (match["file"], int(match["line"]), int(match["column"]))
+            found.append(Diagnostic(*place, match["level"], text))
+    return found
+
+
+def is_ours(file: str) -> bool:
+    """Whether *file* belongs to the engine and not to the user."""
+    return file.startswith((str(toolchain.INCLUDE), "<built-in>", "<command line>", "<stdin>", "<scratch space>"))
+
+
+def group(diagnostics: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
+    """Each error or warning with the notes that follow it."""
+    groups: list[list[Diagnostic]] = []
+    for diagnostic in diagnostics:
+        if diagnostic.level == "note" and groups:
+            groups[-1].append(diagnostic)
+        else:
+            groups.append([diagnostic])
+    return groups
+
+
+def compile_error(output: str, sources: Sources, rewritten: str | None = None) -> CompileError:
+    """The error for clang's *output*; *rewritten* is the text that clang read, where it is not the user's own."""
+    errors = [g for g in group(parse(output)) if g[0].level != "warning"]
+    if not errors:
+        return CompileError("the compiler failed:\n" + (output.strip() or "no message"))
+    shown: list[str] = []
+    first: Diagnostic | None = None
+    for entry in errors:
+        head = entry[0]
+        # An error inside our headers is shown where the user's code led there.
+        place = next((d for d in entry if not is_ours(d.file)), None)
+        first = first or place
+        kept = [d for d in entry if not is_ours(d.file)]
+        if is_ours(head.file) and place is not None:
+            kept.insert(0, Diagnostic(place.file, place.line, place.column, head.level, head.text))
+            kept.remove(place)
+        shown += [line for d in (kept or entry) for line in _show(d, sources)]
+    return located(errors[0][0].text, shown, first, sources, rewritten)
+
+
+def located(
+    title: str, shown: list[str], first: Diagnostic | None, sources: Sources, rewritten: str | None = None
+) -> CompileError:
+    """A CompileError with SyntaxError's fields set."""
+    error = CompileError("\n".join([title, *shown]))
+    if first is not None:
+        text = sources.line(first.file, first.line)
+        error.filename, error.lineno, error.text = first.file, first.line, text
+        error.offset = _offset(first, text or "", rewritten)
+    return error
+
+
+def at(file: str, line: int, text: str, sources: Sources) -> CompileError:
+    """A CompileError of our own for a place in the user's source."""
+    diagnostic = Diagnostic(file, line, 1, "error", text)
+    return located(text, _show(diagnostic, sources), diagnostic, sources)
+
+
+def _show(diagnostic: Diagnostic, sources: Sources) -> list[str]:
+    lines = [f"{diagnostic.file}:{diagnostic.line}: {diagnostic.level}: {diagnostic.text}"]
+    quoted = sources.line(diagnostic.file, diagnostic.line)
+    if quoted and quoted.strip():
+        lines.append("    " + quoted.strip())
+    return lines
+
+
+def _offset(diagnostic: Diagnostic, text: str, rewritten: str | None) -> int:
+    """Column in the user's line of the word that clang points at in the rewritten line."""
+    indent = len(text) - len(text.lstrip()) + 1
+    if rewritten is None:
+        return diagnostic.column if diagnostic.column > 1 else indent
+    line = physical_line(rewritten, diagnostic.file, diagnostic.line)
+    words = [m for m in _WORDS.finditer(line) if m.start() + 1 <= diagnostic.column <= m.end()]
+    if not words:
+        return indent
+    before = [m[0] for m in _WORDS.finditer(line[: words[0].start()])].count(words[0][0])
+    places = [m.start() + 1 for m in _WORDS.finditer(text) if m[0] == words[0][0]]
+    return places[min(before, len(places) - 1)] if places else indent
+
+
+def physical_line(rewritten: str, file: str, number: int) -> str:
+    """The line of the rewritten text that its markers call line *number* of *file*."""
+    current, count = "", 0
+    for line in rewritten.splitlines():
+        if line.startswith("#"):
+            marker = re.match(r'# (\d+)(?: "((?:[^"\\]|\\.)*)")?', line)
+            if marker:
+                count = int(marker[1]) - 1
+                current = re.sub(r"\\(.)", r"\1", marker[2]) if marker[2] is not None else current
+                continue
+        count += 1
+        if count == number and current == file:
+            return line
+    return ""

@@ -1,0 +1,201 @@
+"""Finds the kernels of a file: definitions, and the three spellings of a host_name instantiation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from metalcore.engine.frontend import attributes as attribute_names
+from metalcore.engine.frontend.attributes import Attribute, Attributes
+from metalcore.engine.frontend.diagnostics import Sources, at
+from metalcore.engine.frontend.model import Kernel, Parameter
+from metalcore.engine.frontend.structure import Declaration, Structure
+from metalcore.engine.frontend.tokens import Tokens, literal
+
+_WORD = re.compile(r"[A-Za-z_$]")
+
+
+@dataclass
+class Definition:
+    """A function that is a kernel, template or not."""
+
+    name: str
+    scope: tuple[str, ...]
+    parameters: list[Parameter]
+    template: bool
+    body: int
+    head: int
+    end: int
+    host_name: str = ""
+    max_threads: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass
+class Place:
+    """Where a kernel's marker goes, and the tokens that its expression and parameter types are read from."""
+
+    kernel: Kernel
+    stop: int
+    start: int = -1  # of an instantiation, which the marker replaces
+    expression: tuple[int, int] = (-1, -1)
+    types: tuple[int, int] = (-1, -1)
+
+
+@dataclass
+class Kernels:
+    """All kernels of a file."""
+
+    definitions: list[Definition] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+
+    @property
+    def found(self) -> list[Kernel]:
+        """The entry points in file order."""
+        return [place.kernel for place in self.places]
+
+    def finish(self, tokens: Tokens) -> None:
+        """Put the markers in, once every other edit is done."""
+        for definition in self.definitions:
+            if definition.max_threads:
+                note = f'__attribute__((annotate("mc_max_threads", (unsigned)({definition.max_threads})))) '
+                tokens.insert(definition.head, note)
+        for place in self.places:
+            kernel = place.kernel
+            if place.start < 0:
+                tokens.text[place.stop] += f" /*mc:k{kernel.marker}*/"
+                continue
+            kernel.expression = tokens.source(*place.expression)
+            if place.types[0] >= 0:
+                kernel.types = tokens.source(*place.types) or "void"
+            tokens.blank(place.start, place.stop + 1)
+            tokens.text[place.stop] = f"/*mc:k{kernel.marker}*/"
+
+
+def collect_kernels(tokens: Tokens, structure: Structure, attributes: Attributes, sources: Sources) -> Kernels:
+    """Read every kernel definition and instantiation."""
+    kernels = Kernels()
+    instantiations: list[tuple[Declaration, list[Attribute]]] = []
+    for declaration in structure.all:
+        if declaration.owner is not None:
+            continue
+        stop = declaration.open if declaration.open >= 0 else declaration.end + 1
+        own = attributes.within(declaration.start, stop)
+        if declaration.close >= 0:
+            # Attributes may also stand behind the parameter list.
+            own += attributes.within(declaration.close, max(declaration.body, declaration.close))
+        is_kernel = any(a.name == "kernel" for a in own) or "kernel" in tokens.words(declaration.start, stop)
+        if declaration.instantiation:
+            if any(a.name == "host_name" for a in own):
+                instantiations.append((declaration, own))
+        elif is_kernel and declaration.kind == "function" and declaration.body >= 0:
+            kernels.definitions.append(_definition(tokens, declaration, own, attributes, sources))
+    # A template may get its `kernel` from the instantiation alone.
+    known = {d.name for d in kernels.definitions}
+    wanted = {d.name for d, _ in instantiations} - known
+    for declaration in structure.functions:
+        if declaration.name in wanted and declaration.body >= 0 and declaration.owner is None:
+            kernels.definitions.append(_definition(tokens, declaration, [], attributes, sources))
+    for definition in kernels.definitions:
+        if not definition.template:
+            name = definition.host_name or "::".join((*definition.scope, definition.name))
+            kernel = Kernel(name, definition.name, definition.parameters, 0, definition.file, definition.line)
+            kernels.places.append(Place(kernel, definition.end))
+    for declaration, own in instantiations:
+        kernels.places.append(_instantiation(tokens, declaration, own, kernels.definitions, sources))
+    _number(kernels, sources)
+    return kernels
+
+
+def _number(kernels: Kernels, sources: Sources) -> None:
+    """Number the kernels in file order and refuse a name that is given twice."""
+    kernels.places.sort(key=lambda place: place.stop)
+    seen: dict[str, Kernel] = {}
+    for number, kernel in enumerate(kernels.found):
+        kernel.marker = number
+        if kernel.host_name in seen:
+            first = seen[kernel.host_name]
+            text = f"kernel '{kernel.host_name}' is defined twice, first at {first.file}:{first.line}"
+            raise at(kernel.file, kernel.line, text, sources)
+        seen[kernel.host_name] = kernel
+
+
+def _definition(
+    tokens: Tokens, declaration: Declaration, own: list[Attribute], attributes: Attributes, sources: Sources
+) -> Definition:
+    file, line = tokens.where(declaration.name_start)
+    parameters = []
+    for start, stop in tokens.split(declaration.open + 1, declaration.close):
+        if tokens.words(start, stop) != ["void"]:
+            parameters.append(_parameter(tokens, start, stop, attributes))
+    by_name = {a.name: a for a in own}
+    host = by_name.get("host_name")
+    limit = by_name.get("max_total_threads_per_threadgroup")
+    return Definition(
+        name=declaration.name,
+        scope=declaration.scope,
+        parameters=parameters,
+        template=declaration.template >= 0,
+        body=declaration.body,
+        head=declaration.head,
+        end=declaration.end,
+        host_name=literal(host.pieces) if host else "",
+        max_threads=limit.arguments if limit else "",
+        file=file,
+        line=line,
+    )
+
+
+def _parameter(tokens: Tokens, start: int, stop: int, attributes: Attributes) -> Parameter:
+    parameter = Parameter(_parameter_name(tokens, start, stop))
+    for attribute in attributes.within(start, stop):
+        name = attribute_names.SAME_AS.get(attribute.name, attribute.name)
+        if name in ("buffer", "threadgroup"):
+            parameter.binding, parameter.index = name, attribute.arguments
+        elif name == "function_constant":
+            parameter.enabled = attribute.arguments
+        elif name in attribute_names.THREAD_ATTRIBUTES:
+            parameter.builtin = name
+    return parameter
+
+
+def _parameter_name(tokens: Tokens, start: int, stop: int) -> str:
+    """The declared name: the last word before an array bound or a default value; in `(&x)[3]` the inner one."""
+    name = ""
+    i = start
+    while i < stop:
+        word = tokens.text[i]
+        if word in ("[", "="):
+            break
+        if word == "<":
+            i = max(tokens.close_angle(i, stop), i)
+        elif word == "(" and tokens.at(tokens.forward(i)) in ("*", "&"):
+            inner = tokens.words(i + 1, tokens.match[i])
+            return next((w for w in reversed(inner) if _WORD.match(w)), "")
+        elif word and _WORD.match(word):
+            name = word
+        i += 1
+    return name
+
+
+def _instantiation(
+    tokens: Tokens, declaration: Declaration, own: list[Attribute], definitions: list[Definition], sources: Sources
+) -> Place:
+    host_name = literal(next(a.pieces for a in own if a.name == "host_name"))
+    file, line = tokens.where(declaration.start)
+    candidates = [d for d in definitions if d.name == declaration.name]
+    count = -1
+    if declaration.open >= 0:
+        parts = tokens.split(declaration.open + 1, declaration.close)
+        count = 0 if [tokens.words(*part) for part in parts] == [["void"]] else len(parts)
+        candidates = [d for d in candidates if len(d.parameters) == count] or candidates
+    if not candidates:
+        text = f"host_name(\"{host_name}\") instantiates '{declaration.name}', which is no kernel of this source"
+        raise at(file, line, text, sources)
+    kernel = Kernel(host_name, "", candidates[-1].parameters, 0, file, line)
+    place = Place(kernel, declaration.end, declaration.start, (declaration.name_start, declaration.end))
+    if declaration.open >= 0:
+        place.expression = (declaration.name_start, declaration.open)
+        place.types = (declaration.open + 1, declaration.close)
+    return place

@@ -1,0 +1,65 @@
+"""One kernel of a Unit to scalar LLVM IR with its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from metalcore.engine.frontend import calls, compiler, constants, entry
+from metalcore.engine.frontend.diagnostics import Sources, at
+from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
+from metalcore.engine.frontend.unit import constant_prologue, dump
+from metalcore.errors import UnknownFunction
+
+LARGEST_INDEX = 30  # Metal binds 31 buffers
+
+
+def lower(
+    unit: Unit, name: str, values: Mapping[int | str, object] | None = None, *, optimised: bool = True
+) -> ScalarKernel:
+    """Compile kernel *name* of *unit* with the given function constants.
+
+    Example: `lower(make_unit("kernel void f(device float* x) { x[0] = 1; }"), "f", None).arguments[0].index == 0`
+    """
+    kernel = next((k for k in unit.kernels if k.host_name == name), None)
+    if kernel is None:
+        raise UnknownFunction(_unknown(unit, name))
+    given = constants.initialisers(unit, values)
+    sources = Sources(unit.path, unit.source)
+    text = unit.text.replace(f"/*mc:k{kernel.marker}*/", entry.entry_text(kernel))
+    prologue = constant_prologue(len(unit.slots), given)
+    ir, _ = compiler.compile_text(prologue + text, sources, unit.math_mode, emit=True, optimised=optimised)
+    calls.check_recursion(ir, sources)
+    error = constants.missing(unit, name, ir)
+    if error is not None:
+        raise error
+    arguments = entry.arguments(ir, kernel)
+    _check_bindings(kernel, arguments, sources)
+    limit = entry.max_threads(ir)
+    ir = entry.strip(ir)
+    dump("scalar_raw.ll", ir)
+    return ScalarKernel(name=name, ir=ir, arguments=arguments, max_threads=limit, math_mode=unit.math_mode)
+
+
+def _unknown(unit: Unit, name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, unit.functions, n=3)
+    hint = f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+    return f"no kernel {name!r} in {unit.path} ({len(unit.functions)} kernels){hint}"
+
+
+def _check_bindings(kernel: Kernel, arguments: tuple[Argument, ...], sources: Sources) -> None:
+    """Refuse a slot that two parameters share and one that Metal does not have."""
+    taken: dict[tuple[str, int], Argument] = {}
+    for argument in arguments:
+        if argument.kind == "builtin":
+            continue
+        family = "threadgroup" if argument.kind == "threadgroup" else "buffer"
+        place = f"[[{family}({argument.index})]]"
+        if argument.index > LARGEST_INDEX:
+            text = f"{place} of parameter '{argument.name}' is out of range: Metal has 0 to {LARGEST_INDEX}"
+            raise at(kernel.file, kernel.line, text, sources)
+        other = taken.setdefault((family, argument.index), argument)
+        if other is not argument and other.enabled and argument.enabled:
+            text = f"{place} is bound twice in kernel '{kernel.host_name}': by '{other.name}' and by '{argument.name}'"
+            raise at(kernel.file, kernel.line, text, sources)

@@ -1,0 +1,95 @@
+"""Address spaces behind methods and constructors: stripped, and the overloads that then coincide dropped."""
+
+from __future__ import annotations
+
+import re
+
+from metalcore.engine.frontend.structure import Declaration, Structure
+from metalcore.engine.frontend.tokens import Tokens
+
+_SPACES = frozenset(("device", "threadgroup", "constant", "thread"))
+_WORD = re.compile(r"[A-Za-z_]")
+_TYPE_WORDS = frozenset(
+    ("unsigned", "signed", "int", "long", "short", "char", "float", "half", "bool", "const", "volatile", "void", "auto")
+)
+
+
+def strip_spaces(tokens: Tokens, structure: Structure) -> None:
+    """Remove the address space behind every method, then all but one of each set of methods that became the same."""
+    spaces: dict[int, str] = {}
+    for function in structure.functions:
+        if function.open >= 0:
+            found = _strip(tokens, function)
+            if found:
+                spaces[function.start] = found
+    seen: dict[tuple[int, str], Declaration] = {}
+    for function in sorted(structure.functions, key=lambda f: _preference(spaces.get(f.start, ""))):
+        if function.open < 0 or not (function.owner is not None or function.start in spaces):
+            continue
+        owner = function.owner.start if function.owner is not None else -1
+        key = (owner, _signature(tokens, function))
+        first = seen.setdefault(key, function)
+        if first is function:
+            continue
+        if first.start in spaces or function.start in spaces:
+            if first.body < 0 <= function.body and first.owner is None:
+                continue  # a declaration and its definition outside the class
+            _drop(tokens, function)
+
+
+def _preference(space: str) -> int:
+    """The method without a space is kept before the `thread` one, and that before the others."""
+    return {"": 0, "thread": 1}.get(space, 2)
+
+
+def _strip(tokens: Tokens, function: Declaration) -> str:
+    """Remove the address space behind the parameter list; answers its word."""
+    i = tokens.forward(function.close)
+    found = ""
+    while i < function.end + 1 and tokens.text[i] not in ("{", ";", ":", "=", "->"):
+        word = tokens.text[i]
+        if word in _SPACES:
+            found = word
+            tokens.blank(i, i + 1)
+        elif word == "(":
+            i = max(tokens.match[i], i)
+        i = tokens.forward(i)
+    return found
+
+
+def _signature(tokens: Tokens, function: Declaration) -> str:
+    """What C++ tells overloads apart by: template header, name, parameter types and qualifiers."""
+    parts = [_parameter_type(tokens, start, stop) for start, stop in tokens.split(function.open + 1, function.close)]
+    stop = function.body if function.body >= 0 else function.end
+    for i in range(function.close, stop):
+        if tokens.text[i] in (":", "=", "->"):
+            stop = i
+            break
+    qualifiers = [w for w in tokens.words(function.close + 1, stop) if w in ("const", "volatile", "&", "&&")]
+    header = ""
+    if function.template >= 0:
+        header = tokens.source(function.template, function.head)
+        header += tokens.source(function.head, function.name_start)
+    name = tokens.source(function.name_start, function.open)
+    return "|".join((header, name, ",".join(parts), " ".join(qualifiers)))
+
+
+def _parameter_type(tokens: Tokens, start: int, stop: int) -> str:
+    """The words of one parameter without its name and default value."""
+    words = tokens.words(start, stop)
+    if "=" in words:
+        words = words[: words.index("=")]
+    words = [w for w in words if w != "thread"]
+    if len(words) > 1 and _WORD.match(words[-1]) and words[-1] not in _TYPE_WORDS and words[-2] != "::":
+        others = [w for w in words[:-1] if w not in ("const", "volatile", *_SPACES)]
+        if others:
+            words = words[:-1]
+    return " ".join(words)
+
+
+def _drop(tokens: Tokens, function: Declaration) -> None:
+    """Remove a whole declaration; its line breaks stay."""
+    tokens.blank(function.start, function.end + 1)
+    after = tokens.forward(function.end)
+    if tokens.at(after) == ";" and function.body >= 0:
+        tokens.blank(after, after + 1)

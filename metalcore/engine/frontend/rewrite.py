@@ -1,0 +1,229 @@
+"""Turns preprocessed MSL into the C++ of clang's SYCL device mode and records what only MSL says."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from metalcore.engine.frontend import literals, methods, reject
+from metalcore.engine.frontend.attributes import Attributes
+from metalcore.engine.frontend.diagnostics import Sources
+from metalcore.engine.frontend.kernels import collect_kernels
+from metalcore.engine.frontend.model import Kernel
+from metalcore.engine.frontend.structure import CLASS_KEYS, Structure
+from metalcore.engine.frontend.tokens import Tokens
+
+SPACES = frozenset(("device", "threadgroup", "constant", "thread"))
+_SPECIFIERS = frozenset(("const", "static", "constexpr", "volatile", "inline", "extern"))
+_STATEMENT_ENDS = frozenset((";", "{", "}", ":", ")", "else", "do", ""))
+
+
+@dataclass
+class ConstantRecord:
+    """A function constant as written: its name, the expression of its index, and where it stands."""
+
+    name: str
+    index: str
+    optional: bool = False  # is_function_constant_defined asks for it
+    used: bool = False
+    marker: int = 0
+
+
+@dataclass
+class Rewritten:
+    """The C++ text with markers `/*mc:kN*/` and `/*mc:cN*/`, and what the markers stand for."""
+
+    text: str
+    kernels: list[Kernel] = field(default_factory=list)
+    constants: list[ConstantRecord] = field(default_factory=list)
+
+
+def rewrite(text: str, sources: Sources) -> Rewritten:
+    """Rewrite preprocessed MSL.
+
+    Example: `rewrite("void f(device float* x) { x[0] = 1.0; }", s).text` holds `__mc_device float* x` and `1.0f`.
+    """
+    tokens = Tokens(text)
+    structure = Structure(tokens)
+    reject.check_words(tokens, structure, sources)
+    attributes = Attributes(tokens)
+    reject.check_attributes(tokens, attributes, sources)
+    kernels = collect_kernels(tokens, structure, attributes, sources)
+    constants = _function_constants(tokens, structure, attributes)
+    _local_classes(structure)
+    _array_parameters(tokens, structure)
+    methods.strip_spaces(tokens, structure)
+    kernel_bodies = [(k.body, tokens.match[k.body]) for k in kernels.definitions if k.body >= 0]
+    _local_variables(tokens, structure, kernel_bodies, sources)
+    _words(tokens)
+    kernels.finish(tokens)
+    return Rewritten(tokens.join(), kernels.found, constants)
+
+
+def _words(tokens: Tokens) -> None:
+    """Replace what needs no context: address spaces, numbers, pragmas, `kernel`, `coherent(...)`."""
+    text = tokens.text
+    for i, word in enumerate(text):
+        if not word:
+            continue
+        if word in SPACES:
+            text[i] = "__mc_" + word
+        elif word[0].isdigit() or (word[0] == "." and word[1:2].isdigit()):
+            text[i] = literals.number(word)
+        elif word[0] == "#":
+            if "pragma" in word:
+                text[i] = literals.pragma(word)
+        elif word == "kernel":
+            text[i] = ""
+        elif word == "coherent":
+            after = tokens.forward(i)
+            tokens.blank(i, tokens.match[after] + 1 if tokens.at(after) == "(" else i + 1)
+
+
+def _function_constants(tokens: Tokens, structure: Structure, attributes: Attributes) -> list[ConstantRecord]:
+    """Give each function constant macros for its linkage and value, and answer is_function_constant_defined."""
+    found: list[ConstantRecord] = []
+    for declaration in structure.all:
+        if declaration.kind != "variable" or declaration.owner is not None:
+            continue
+        for attribute in attributes.within(declaration.start, declaration.end):
+            if attribute.name == "function_constant":
+                number = len(found)
+                record = ConstantRecord(declaration.name, attribute.arguments, marker=number)
+                found.append(record)
+                tokens.insert(declaration.head, f"__MC_LINKAGE_{number} ")
+                tokens.text[declaration.end] = f" __MC_VALUE_{number}; /*mc:c{number}*/"
+    by_name = {record.name: record for record in found}
+    if not by_name:
+        return found
+    counts = dict.fromkeys(by_name, 0)
+    for i, word in enumerate(tokens.text):
+        if word in counts:
+            counts[word] += 1
+        elif word == "is_function_constant_defined":
+            _answer_defined(tokens, i, by_name)
+    used = {a for attribute in attributes.found if attribute.name == "function_constant" for a in attribute.pieces}
+    for record in found:
+        record.used = counts[record.name] > 1 or record.name in used
+    return found
+
+
+def _answer_defined(tokens: Tokens, i: int, by_name: dict[str, ConstantRecord]) -> None:
+    open_ = tokens.forward(i)
+    if tokens.at(open_) != "(":
+        return
+    close = tokens.match[open_]
+    record = by_name.get((tokens.words(open_ + 1, close) or [""])[-1])
+    if record is None:
+        return
+    record.optional = True
+    before = tokens.back(i)
+    while tokens.at(before) == "::":  # metal::is_function_constant_defined
+        tokens.blank(before, before + 1)
+        scope = tokens.back(before)
+        if tokens.at(scope) == "metal":
+            tokens.blank(scope, scope + 1)
+        before = tokens.back(scope)
+    tokens.blank(i, close + 1)
+    tokens.text[i] = f"__MC_DEFINED_{record.marker}"
+
+
+def _local_classes(structure: Structure) -> None:
+    """Read the classes that stand inside function bodies, so that their methods are treated like all others."""
+    tokens = structure.tokens
+    for function in structure.functions:
+        if function.body < 0:
+            continue
+        i = function.body
+        while i < function.end:
+            i += 1
+            if tokens.text[i] in CLASS_KEYS and tokens.at(tokens.back(i)) in (";", "{", "}"):
+                found = structure.declaration(i, function.end, function.scope, None)
+                i = max(i, found.end)
+
+
+def _array_parameters(tokens: Tokens, structure: Structure) -> None:
+    """`constant T s[2]` as a parameter is a pointer: clang refuses an address space on the array."""
+    for function in structure.functions:
+        if function.open < 0 or "[" not in tokens.text[function.open : function.close]:
+            continue
+        for start, stop in tokens.split(function.open + 1, function.close):
+            words = tokens.words(start, stop)
+            bracket = next((i for i in range(start, stop) if tokens.text[i] in ("[", "=", "(")), -1)
+            if bracket < 0 or tokens.text[bracket] != "[" or SPACES.isdisjoint(words):
+                continue
+            name = tokens.back(bracket)
+            after = tokens.forward(tokens.match[bracket])
+            more = tokens.at(after) == "["
+            tokens.blank(bracket, tokens.match[bracket] + 1)
+            tokens.text[name] = f"(*{tokens.text[name]})" if more else f"*{tokens.text[name]}"
+
+
+def _local_variables(
+    tokens: Tokens, structure: Structure, kernel_bodies: list[tuple[int, int]], sources: Sources
+) -> None:
+    """Threadgroup variables and constant tables inside functions become static: they belong to no single thread."""
+    bodies = _outermost([(f.body, f.end) for f in structure.functions if f.body >= 0])
+    kernel_bodies = _outermost(kernel_bodies)
+    for i, word in enumerate(tokens.text):
+        if word not in ("threadgroup", "constant"):
+            continue
+        first = _statement_start(tokens, i)
+        if first < 0 or not _is_variable(tokens, i):
+            continue
+        inside = _inside(bodies, i)
+        if word == "threadgroup":
+            reject.check_threadgroup_variable(tokens, i, _inside(kernel_bodies, i), sources)
+            tokens.insert(first, "static __attribute__((used)) ")
+        elif inside and "static" not in tokens.words(first, i + 2):
+            tokens.insert(first, "static ")
+
+
+def _outermost(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges that lie in no other, in order."""
+    kept: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if not kept or start > kept[-1][1]:
+            kept.append((start, end))
+    return kept
+
+
+def _inside(ranges: list[tuple[int, int]], i: int) -> bool:
+    at = bisect_right(ranges, (i, 1 << 62)) - 1
+    return at >= 0 and ranges[at][0] < i < ranges[at][1]
+
+
+def _statement_start(tokens: Tokens, i: int) -> int:
+    """First specifier of the declaration statement around token *i*; -1 where it is no statement."""
+    first = i
+    while True:
+        before = tokens.back(first)
+        word = tokens.at(before)
+        if word in _SPECIFIERS:
+            first = before
+        elif word == ")" and tokens.at(tokens.back(tokens.match[before])) in ("alignas", "__attribute__"):
+            first = tokens.back(tokens.match[before])
+        elif word in _STATEMENT_ENDS:
+            return first
+        else:
+            return -1
+
+
+def _is_variable(tokens: Tokens, i: int) -> bool:
+    """Whether the declaration whose address space stands at *i* declares an object there, not a pointer to one."""
+    i = tokens.forward(i)
+    seen = False
+    while i < len(tokens):
+        word = tokens.text[i]
+        if word in ("*", "&", "&&", "(", "{", "}", ")"):
+            return False
+        if word in ("[", ";", "=", ","):
+            return seen
+        if word == "<":
+            close = tokens.close_angle(i)
+            if close < 0:
+                return False
+            i = close
+        seen = True
+        i = tokens.forward(i)
+    return False

@@ -1,0 +1,163 @@
+"""A tokenizer for preprocessed MSL that loses nothing: joining the pieces gives the text back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+# `>` is always alone, so that `vec<vec<T, 2>>` closes twice; joining the pieces restores `>>`.
+_TOKEN = re.compile(
+    r"""(\s*)(
+      \#[^\n]*                                            # line marker or pragma: the preprocessor leaves no other '#'
+    | (?:u8|[uUL])?R"([^()\\\s]{0,16})\((?:.|\n)*?\)\3"   # raw string
+    | (?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"
+    | [A-Za-z_$\x80-\uffff][\w$]*
+    | \.?[0-9](?:[eEpP][+-]|'?[\w.])*                     # a preprocessing number
+    | [uUL]?'(?:[^'\\\n]|\\.)+'
+    | ::|->\*?|\+\+|--|&&|\|\||<<=|<=|<<|>=|==|!=|[-+*/%&|^]=|\.\.\.|.
+    )""",
+    re.VERBOSE,
+)
+_MARKER = re.compile(r'#(?:line)?\s+(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
+_CLOSERS = {")": "(", "]": "[", "}": "{"}
+ANGLE_STOP = frozenset((";", "{", "}", "&&", "||"))
+
+
+class Tokens:
+    """Token texts with the white space before each; edits replace texts in place and never touch line breaks."""
+
+    def __init__(self, text: str) -> None:
+        self.text: list[str] = []
+        self.space: list[str] = []
+        self.inserted: dict[int, str] = {}  # text to put before a token
+        for space, token, _ in _TOKEN.findall(text):
+            self.space.append(space)
+            self.text.append(token)
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def join(self) -> str:
+        """The text with all edits."""
+        text = self.text
+        if self.inserted:
+            text = list(text)
+            for i, piece in self.inserted.items():
+                text[i] = piece + text[i]
+        return "".join([piece for pair in zip(self.space, text, strict=True) for piece in pair]) + "\n"
+
+    def insert(self, i: int, piece: str) -> None:
+        """Put *piece* before token *i*, behind what was put there earlier."""
+        self.inserted[i] = self.inserted.get(i, "") + piece
+
+    @cached_property
+    def match(self) -> list[int]:
+        """For each bracket the index of its partner, -1 where it has none; other tokens have -1."""
+        partner = [-1] * len(self.text)
+        stack: list[int] = []
+        for i, token in enumerate(self.text):
+            if token in ("(", "[", "{"):
+                stack.append(i)
+            elif token in _CLOSERS and stack and self.text[stack[-1]] == _CLOSERS[token]:
+                opener = stack.pop()
+                partner[opener], partner[i] = i, opener
+        return partner
+
+    def blank(self, start: int, stop: int) -> None:
+        """Remove tokens start..stop-1; line breaks, line markers and pragmas stay."""
+        for i in range(start, stop):
+            if not self.text[i].startswith("#"):
+                self.text[i] = ""
+                if "\n" not in self.space[i]:
+                    self.space[i] = " "
+
+    def forward(self, i: int) -> int:
+        """Index of the next token after *i* that is not a line marker, a pragma or removed."""
+        i += 1
+        while i < len(self.text) and (not self.text[i] or self.text[i][0] == "#"):
+            i += 1
+        return i
+
+    def back(self, i: int) -> int:
+        """Index of the token before *i* that is not a line marker, a pragma or removed; -1 at the start."""
+        i -= 1
+        while i >= 0 and (not self.text[i] or self.text[i][0] == "#"):
+            i -= 1
+        return i
+
+    def at(self, i: int) -> str:
+        """Text of token *i*, empty outside the file."""
+        return self.text[i] if 0 <= i < len(self.text) else ""
+
+    def words(self, start: int, stop: int) -> list[str]:
+        """Texts of start..stop-1 without line markers and removed tokens."""
+        return [t for t in self.text[start:stop] if t and t[0] != "#"]
+
+    def source(self, start: int, stop: int) -> str:
+        """Text of start..stop-1 on one line."""
+        return " ".join(self.words(start, stop))
+
+    def close_angle(self, i: int, limit: int | None = None) -> int:
+        """Index of the '>' that closes the '<' at *i*, or -1 where it is no bracket."""
+        depth, limit = 0, len(self.text) if limit is None else limit
+        while i < limit:
+            token = self.text[i]
+            if token == "<":
+                depth += 1
+            elif token == ">":
+                depth -= 1
+                if depth == 0:
+                    return i
+            elif token in ("(", "[", "{"):
+                i = self.match[i]
+                if i < 0:
+                    return -1
+            elif token in (";", ")", "]", "}"):
+                return -1
+            i += 1
+        return -1
+
+    def split(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Ranges between the commas of start..stop-1 that stand outside every kind of bracket."""
+        parts: list[tuple[int, int]] = []
+        first = i = start
+        while i < stop:
+            token = self.text[i]
+            if token in ("(", "[", "{"):
+                i = max(self.match[i], i)
+            elif token == "<":
+                i = max(self.close_angle(i, stop), i)
+            elif token == ",":
+                parts.append((first, i))
+                first = i + 1
+            i += 1
+        if self.words(first, stop):
+            parts.append((first, stop))
+        return parts
+
+    def where(self, index: int) -> tuple[str, int]:
+        """File and line, as the line markers say, of token *index*."""
+        file, line = "", 1
+        for i in range(index + 1):
+            line += self.space[i].count("\n")
+            if i == index:
+                break
+            marker = _MARKER.match(self.text[i]) if self.text[i][:1] == "#" else None
+            if marker:
+                # The line break that ends the marker itself is counted with the next token.
+                line = int(marker[1]) - 1
+                file = unescape(marker[2]) if marker[2] is not None else file
+            else:
+                line += self.text[i].count("\n")
+        return file, line
+
+
+def unescape(name: str) -> str:
+    """File name as written between the quotes of a line marker."""
+    return re.sub(r"\\(.)", r"\1", name)
+
+
+def literal(pieces: Sequence[str]) -> str:
+    """Value of adjacent string literals, as in `host_name("a" "b")`."""
+    return "".join(unescape(piece[piece.index('"') + 1 : -1]) for piece in pieces if '"' in piece)

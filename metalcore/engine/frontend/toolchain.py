@@ -1,0 +1,139 @@
+"""Runs the clang that the ziglang wheel brings: where it is, its flags, and its precompiled header."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from metalcore import settings
+from metalcore.errors import MetalcoreError
+
+INCLUDE = Path(__file__).resolve().parent.parent / "include"
+STUBS = INCLUDE / "stubs"
+MATH_MODES = ("safe", "relaxed", "fast")
+
+# The language of the rewritten text. The triple only shapes the scalar IR; aarch64 leaves neither vectors nor casts.
+LANGUAGE = (
+    *("-x", "c++", "-std=c++23", "-fsycl-is-device", "-fdeclspec", "-fno-threadsafe-statics", "-fno-rtti"),
+    *("-triple", "aarch64-unknown-linux-gnu", "-aux-triple", "aarch64-unknown-linux-gnu"),
+    *("-ffloat16-excess-precision=none", "-fbfloat16-excess-precision=none"),
+    # Kernels reinterpret pointers; an endless loop must stay one.
+    *("-relaxed-aliasing", "-fno-finite-loops", "-nostdsysteminc", "-nobuiltininc"),
+)
+# What each math mode lets the compiler do; docs/design/math_modes.md says what that means for results.
+MATH_FLAGS = {
+    "safe": ("-ffp-contract=on", "-D__MC_MATH_MODE__=0"),
+    "relaxed": (
+        *("-ffp-contract=fast", "-mreassociate", "-fno-signed-zeros", "-freciprocal-math"),
+        "-D__MC_MATH_MODE__=1",
+    ),
+    "fast": ("-ffp-contract=fast", "-ffast-math", "-D__MC_MATH_MODE__=2"),
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of clang gave: its exit code, its output and its diagnostics."""
+
+    code: int
+    output: str
+    errors: str
+
+
+@functools.lru_cache(maxsize=1)
+def zig() -> str:
+    """Path of the zig binary, which carries clang."""
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or spec.origin is None:
+        raise MetalcoreError("the ziglang package, which brings the compiler, is not installed")
+    folder = os.path.dirname(spec.origin)
+    path = os.path.join(folder, "zig.exe" if os.name == "nt" else "zig")
+    if not os.path.exists(path):
+        raise MetalcoreError(f"the ziglang package has no compiler at {path}")
+    return path
+
+
+def clang(arguments: Sequence[str], text: str) -> Result:
+    """Run `clang -cc1` with *text* on its standard input."""
+    import subprocess  # kept out of the import of the package, which must be quick
+
+    process = subprocess.run(
+        [zig(), "clang", "-cc1", *arguments, "-"],
+        input=text.encode("utf-8", "surrogateescape"),
+        capture_output=True,
+        check=False,
+    )
+    output = process.stdout.decode("utf-8", "replace")
+    return Result(process.returncode, output, process.stderr.decode("utf-8", "replace"))
+
+
+def language_flags(math_mode: str, optimised: bool) -> list[str]:
+    """Flags that shape the language; the precompiled header must be built with the same ones."""
+    level = ("-O2",) if optimised else ("-O0", "-disable-O0-optnone")
+    return [*LANGUAGE, *MATH_FLAGS[math_mode], *level]
+
+
+@functools.lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """Hash of all that shapes the output besides the source: this package, our Metal headers, the compiler."""
+    digest = hashlib.sha256()
+    files = [p for folder in (Path(__file__).parent, INCLUDE) for p in sorted(folder.rglob("*")) if p.is_file()]
+    for file in files:
+        if file.suffix != ".pyc":
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    stat = os.stat(zig())
+    digest.update(f"{zig()} {stat.st_size} {stat.st_mtime_ns}".encode())
+    return digest.hexdigest()
+
+
+def _header_path(flags: Sequence[str]) -> Path:
+    key = hashlib.sha256("\0".join((fingerprint(), str(INCLUDE), *flags)).encode()).hexdigest()[:32]
+    return settings.cache_dir() / "headers" / f"{key}.pch"
+
+
+def standard_library(flags: Sequence[str]) -> list[str]:
+    """Flags that bring metal_stdlib in: precompiled in the cache folder, or read afresh where that fails."""
+    path = _header_path(flags)
+    if path.exists() or _precompile(path, flags):
+        return ["-include-pch", str(path), "-fno-validate-pch"]
+    return plain_library()
+
+
+def plain_library() -> list[str]:
+    """Flags that bring metal_stdlib in without a precompiled header."""
+    return ["-include", str(INCLUDE / "metal_stdlib.h"), "-include", str(INCLUDE / "entry.h")]
+
+
+def forget_header(flags: Sequence[str]) -> None:
+    """Remove a precompiled header that turned out to be damaged."""
+    with contextlib.suppress(OSError):
+        _header_path(flags).unlink()
+
+
+def _precompile(path: Path, flags: Sequence[str]) -> bool:
+    scratch = f"{path}.{os.getpid()}.{threading.get_ident()}"  # two processes may fill the cache at once
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(scratch, "wb"):
+            pass
+    except OSError:
+        return False
+    text = f'#include "{INCLUDE / "metal_stdlib.h"}"\n#include "{INCLUDE / "entry.h"}"\n'
+    header_flags = ["c++-header" if flag == "c++" else flag for flag in flags]
+    result = clang([*header_flags, "-w", "-emit-pch", "-fno-pch-timestamp", "-o", scratch], text)
+    try:
+        if result.code != 0:
+            # A damaged folder costs time, never a result; an error in the headers shows when they are read afresh.
+            os.unlink(scratch)
+            return False
+        os.replace(scratch, path)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,87 @@
+"""Source text to Unit: preprocess, rewrite, check once with clang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from metalcore import settings
+from metalcore.engine.frontend import compiler, toolchain
+from metalcore.engine.frontend.entry import constant_text, table
+from metalcore.engine.frontend.model import ConstantSlot, FunctionConstant, Unit
+from metalcore.engine.frontend.preprocess import preprocess
+from metalcore.engine.frontend.rewrite import ConstantRecord, rewrite
+from metalcore.errors import ArgumentError
+
+__all__ = ["Unit", "constant_prologue", "dump", "make_unit"]
+
+
+def make_unit(
+    source: str,
+    *,
+    path: str | None = None,
+    include_dirs: Sequence[str] = (),
+    defines: Mapping[str, object] | None = None,
+    math_mode: str = "safe",
+) -> Unit:
+    """Read an MSL source; raises CompileError where it does not compile.
+
+    Example: `make_unit("kernel void f(device float* x) { x[0] = 1; }").functions == ("f",)`
+    """
+    if math_mode not in toolchain.MATH_MODES:
+        raise ArgumentError(f"math_mode is {math_mode!r}; it must be one of {', '.join(toolchain.MATH_MODES)}")
+    prepared = preprocess(source, path, include_dirs, defines or {}, math_mode)
+    rewritten = rewrite(prepared.text, prepared.sources)
+    # The check leaves function constants open; its IR tells their types and indices.
+    text = rewritten.text
+    for record in rewritten.constants:
+        mark = f"/*mc:c{record.marker}*/"
+        text = text.replace(mark, mark + constant_text(record.marker, record.name, record.index))
+    prologue = constant_prologue(len(rewritten.constants), {})
+    ir, patched = compiler.compile_text(
+        prologue + text, prepared.sources, math_mode, emit=bool(rewritten.constants), optimised=True
+    )
+    text = patched[len(prologue) :]
+    for record in rewritten.constants:
+        text = text.replace(constant_text(record.marker, record.name, record.index), "")
+    constants, slots = _constants(rewritten.constants, ir)
+    unit = Unit(
+        functions=tuple(kernel.host_name for kernel in rewritten.kernels),
+        constants=constants,
+        includes=prepared.includes,
+        text=text,
+        math_mode=math_mode,
+        path=prepared.sources.main,
+        source=source,
+        kernels=tuple(rewritten.kernels),
+        slots=slots,
+    )
+    dump("unit.cpp", prologue + text)
+    return unit
+
+
+def constant_prologue(count: int, values: Mapping[int, str]) -> str:
+    """Macros that give function constants their values; one without a value stays a name that nobody defines."""
+    lines = []
+    for marker in range(count):
+        value = values.get(marker)
+        lines.append(f"#define __MC_LINKAGE_{marker} {'extern' if value is None else ''}")
+        lines.append(f"#define __MC_VALUE_{marker} {'' if value is None else value}")
+        lines.append(f"#define __MC_DEFINED_{marker} {'false' if value is None else 'true'}")
+    return "".join(line + "\n" for line in lines)
+
+
+def dump(name: str, text: str) -> None:
+    """Write a stage's output into the folder of METALCORE_DUMP, where one is named."""
+    folder = settings.dump_dir()
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _constants(records: list[ConstantRecord], ir: str) -> tuple[tuple[FunctionConstant, ...], tuple[ConstantSlot, ...]]:
+    constants, slots = [], []
+    for record in records:
+        (row,) = table(ir, f"__mc_constant_{record.marker}")
+        constants.append(FunctionConstant(record.name, row.slot, row.type, record.used and not record.optional))
+        slots.append(ConstantSlot(record.marker, row.scalar, row.lanes))
+    return tuple(constants), tuple(slots)

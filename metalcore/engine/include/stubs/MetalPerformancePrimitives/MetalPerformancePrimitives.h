@@ -1,0 +1,1 @@
+#error "MetalPerformancePrimitives (Metal 4 tensor operations) is not supported yet"
