@@ -48,7 +48,7 @@ class Place:
 class Context:
     """State shared by the expression and statement generators."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: str) -> None:
         self.random = random.Random(seed)
         self.scopes: list[list[Variable]] = [[]]
         self.structs: list[Struct] = []

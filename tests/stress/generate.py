@@ -9,6 +9,7 @@ from tests.stress.context import INPUT_SIZE, SLOTS, Place, Variable
 from tests.stress.make_simd import TID
 from tests.stress.make_statement import ME, Statements
 from tests.stress.types import BOOL, INT, UINT, USHORT, Array, Pointer, Scalar, Struct, Type, Vector
+from tests.stress.validate import Invalid, validate
 
 LINES = ((1, 32), (31, 32), (33, 32), (65, 64), (100, 33), (257, 100), (64, 64), (100, 256), (257, 256), (70, 1))
 TILES = (
@@ -26,8 +27,8 @@ TILES = (
 class Generator(Statements):
     """Writes one kernel."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int, attempt: int) -> None:
+        super().__init__(f"{seed}/{attempt}")
         self.seed = seed
 
     def kernel(self) -> t.Kernel:
@@ -195,4 +196,13 @@ class Generator(Statements):
 
 
 def generate(seed: int) -> t.Kernel:
-    return Generator(seed).kernel()
+    """The kernel of this seed. A draw that breaks a rule of lockstep is thrown away for the next."""
+    attempt = 0
+    while True:
+        kernel = Generator(seed, attempt).kernel()
+        try:
+            validate(kernel)
+        except Invalid:
+            attempt += 1
+            continue
+        return kernel

@@ -36,7 +36,7 @@ LETTERS = "xyzw"
 class ScalarExpressions(Context):
     """Mixin: `scalar(type, depth)` and what it is made of."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: str) -> None:
         super().__init__(seed)
         ints = [INT, UINT, *self.random.sample(INTS, 3)]
         self.ints = tuple(dict.fromkeys(ints))

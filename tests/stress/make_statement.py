@@ -14,7 +14,7 @@ ME = t.Var(UINT, "me")
 class Statements(Meetings):
     """Mixin: `body(place, count)`."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: str) -> None:
         super().__init__(seed)
         self.uses_simd = self.chance(0.6)
         self.uses_return = self.chance(0.4)
@@ -39,8 +39,9 @@ class Statements(Meetings):
                 e = t.Member(ft, e, name)
             if isinstance(e.type, Vector):
                 e = t.Swizzle(e.type.element, e, self.pick(LETTERS[: e.type.size]))
-            if isinstance(e.type, Scalar) and places:
-                target = self.pick(places)
+            targets = [p for p in places if p != v]
+            if isinstance(e.type, Scalar) and targets:
+                target = self.pick(targets)
                 assert isinstance(target.type, Scalar)
                 out.append(t.Assign(target.expr, "^=", self.cast(target.type, e)))
         return out
@@ -224,8 +225,9 @@ class Statements(Meetings):
     def switch(self, place: Place) -> list[t.Stmt]:
         inner = place.inside(uniform=False, breakable=False)
         self.budget = 10
-        value = t.binary("&", self.natural(2), t.Lit(INT, self.pick([3, 7])))
-        labels: list[int | None] = [*self.random.sample(range(8), self.random.randint(2, 5)), None]
+        mask = self.pick([3, 7])
+        value = t.binary("&", self.natural(2), t.Lit(INT, mask))
+        labels: list[int | None] = [*self.random.sample(range(mask + 1), self.random.randint(2, min(5, mask))), None]
         if self.chance(0.3):
             labels.pop()
         if self.chance(0.3):

@@ -10,7 +10,7 @@ from tests.stress.types import BOOL, COMPARISONS, FLOAT, HALF, Array, Pointer, S
 class VectorExpressions(ScalarExpressions):
     """Mixin: `value(type, depth)` for any type."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: str) -> None:
         super().__init__(seed)
         self.vectors: tuple[Vector, ...] = ()
         if self.chance(0.4):

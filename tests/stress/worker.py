@@ -1,0 +1,97 @@
+"""The engine in a process of its own, so that a crash or an endless loop costs one kernel and not the run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+ROOT = Path(__file__).resolve().parents[2]
+Grid = tuple[int, int, int]
+
+
+class Engine:
+    """Sends kernels to a worker process and starts a new one where it died."""
+
+    def __init__(self, timeout: float = 120.0) -> None:
+        self.timeout = timeout
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def run(self, source: str, arguments: Sequence[Any], threads: Grid, group_size: Grid) -> tuple[str, Any]:
+        """("ok", arguments after the launch), ("error", text), ("crash", text) or ("hang", text)."""
+        if self.process is None or self.process.poll() is not None:
+            command = [sys.executable, "-m", "tests.stress.worker"]
+            self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdin and self.process.stdout
+        try:
+            send(self.process.stdin, (source, list(arguments), threads, group_size))
+            message = receive(self.process.stdout, time.monotonic() + self.timeout)
+        except (EOFError, BrokenPipeError):
+            code = self.process.wait()
+            self.process = None
+            return "crash", f"the process died with code {code}"
+        except TimeoutError:
+            self.close()
+            return "hang", f"no answer in {self.timeout:.0f} s"
+        kind, answer = message
+        return kind, answer
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+def send(stream: BinaryIO | Any, message: Any) -> None:
+    data = pickle.dumps(message)
+    stream.write(struct.pack("<Q", len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO | Any, deadline: float) -> Any:
+    (size,) = struct.unpack("<Q", read(stream, 8, deadline))
+    return pickle.loads(read(stream, size, deadline))
+
+
+def read(stream: BinaryIO | Any, size: int, deadline: float) -> bytes:
+    data = b""
+    while len(data) < size:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([stream], [], [], left)[0]:
+            raise TimeoutError
+        part = os.read(stream.fileno(), size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def serve() -> None:
+    """Runs kernels until the parent closes the pipe."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what else is printed goes to the error stream
+    import metalcore
+
+    while True:
+        try:
+            source, arguments, threads, group_size = receive(sys.stdin.buffer, time.monotonic() + 1e9)
+        except EOFError:
+            return
+        try:
+            function = metalcore.Library(source).function("k")
+            function(*arguments, threads=threads, group_size=group_size)
+            send(answers, ("ok", arguments))
+        except Exception as error:
+            send(answers, ("error", f"{type(error).__name__}: {error}"))
+
+
+if __name__ == "__main__":
+    serve()
