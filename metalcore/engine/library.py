@@ -6,14 +6,12 @@ import ctypes
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.modes import CHECKED, current_mode
 from metalcore.engine.runtime import layout, threads
-from metalcore.engine.runtime.binding import Binder, Packed, region_array
-from metalcore.engine.runtime.faults import fault
 from metalcore.engine.runtime.launch import (
     MAX_THREADS,
     LoadedKernel,
@@ -25,6 +23,9 @@ from metalcore.engine.runtime.launch import (
 from metalcore.engine.runtime.native_library import runtime_library
 from metalcore.engine.units import Constants, SourceUnit
 from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
+
+if TYPE_CHECKING:
+    from metalcore.engine.runtime.binding import Packed
 
 MATH_MODES = ("safe", "relaxed", "fast")
 _KEPT_PLANS = 512
@@ -107,6 +108,15 @@ class Library:
             made = self._made.setdefault((name, chosen), Function(self._unit, name, chosen))
         return made
 
+    def check(self) -> None:
+        """Compile every kernel that is an instantiation of a template, so that an error in any shows now.
+
+        Ordinary kernels were checked when the library was made; those that need function constants are left alone.
+        """
+        for name in self._unit.templates:
+            with suppress(ConstantError):
+                self._unit.signature(name, ())
+
     def _chosen(self, constants: Mapping[int | str, object]) -> Constants:
         by_name = {c.name: c.index for c in self.constants}
         known = set(by_name.values())
@@ -150,6 +160,8 @@ class Function:
         """Most threads that one threadgroup may have."""
         check_buffers(name, [a.index for a in self.arguments if a.kind in ("buffer", "value")])
         self._threadgroup_names = {a.index: a.name for a in self.arguments if a.kind == "threadgroup" and a.enabled}
+        from metalcore.engine.runtime.binding import Binder  # brings NumPy, which `import metalcore` does without
+
         self._binder = Binder(name, self.arguments)
         self._loaded: dict[Variant, LoadedKernel] = {}
         self._plans: dict[Any, Plan | None] = {}
@@ -210,8 +222,7 @@ class Function:
                 raise ArgumentError(f"kernel '{self.name}' writes argument {slot} {name}, which is read-only")
             pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size
             regions += [(inner.address, inner.address + inner.size) for inner in binding.inside]
-        data = self._binder._pack(*pairs)
-        self._run(plan, Packed(data, region_array(regions) if regions else None, len(regions), bindings))
+        self._run(plan, self._binder.packed(pairs, regions, bindings))
 
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
@@ -265,6 +276,8 @@ class Function:
             raise MemoryError(f"kernel '{self.name}': no memory for its threadgroups")
         if not status & layout.FAULT:
             raise MetalcoreError(f"kernel '{self.name}': the runtime answered {status}")
+        from metalcore.engine.runtime.faults import fault
+
         error = layout.Error()
         runtime_library().mc_last_error(ctypes.byref(error))
         kernel = plan.kernel if error.group[0] < shape.grid[0] // shape.group[0] else plan.edge

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metalcore.engine.codegen.cache import disk_cache, locks, toolchain_key
 from metalcore.engine.codegen.identity import ENGINE, digest, key_of
@@ -18,14 +18,12 @@ from metalcore.engine.codegen.variant import NativeKernel, Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 
 if TYPE_CHECKING:
-    from metalcore.engine.frontend.model import ScalarKernel
-    from metalcore.engine.frontend.unit import Unit
+    from metalcore.engine.frontend.model import ScalarKernel, Unit
 
 Constants = tuple[tuple[int, Any], ...]  # (index, value), sorted
 
 
-@dataclasses.dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """What the host must know of a kernel to call it."""
 
     arguments: tuple[Argument, ...]
@@ -67,6 +65,7 @@ class SourceUnit:
                 manifest = self._make_manifest()
         self.key: str = manifest["unit"]
         self.functions: tuple[str, ...] = tuple(manifest["functions"])
+        self.templates: tuple[str, ...] = tuple(manifest["templates"])  # instantiations, compiled when asked for
         self.constants = tuple(FunctionConstant(**c) for c in manifest["constants"])
 
     def _current(self, includes: Sequence[Sequence[str]]) -> bool:
@@ -80,6 +79,7 @@ class SourceUnit:
             "unit": key_of(self._manifest, includes),
             "includes": includes,
             "functions": list(unit.functions),
+            "templates": [kernel.host_name for kernel in unit.kernels if "<" in kernel.expression],
             "constants": [dataclasses.asdict(c) for c in unit.constants],
         }
         disk_cache().write("units", manifest["unit"], unit.to_json().encode())
@@ -87,7 +87,7 @@ class SourceUnit:
         return manifest
 
     def _make_unit(self) -> Unit:
-        from metalcore.engine.frontend.unit import make_unit
+        from metalcore.engine.frontend import make_unit
 
         self._unit = make_unit(
             self._source,
@@ -100,7 +100,7 @@ class SourceUnit:
 
     def _get_unit(self) -> Unit:
         if self._unit is None:
-            from metalcore.engine.frontend.unit import Unit
+            from metalcore.engine.frontend.model import Unit
 
             kept = disk_cache().read("units", self.key)
             self._unit = Unit.from_json(kept.decode()) if kept is not None else self._make_unit()
@@ -110,7 +110,7 @@ class SourceUnit:
         """Scalar IR of a kernel; the caller holds the lock of its key."""
         kernel = self._scalar.get((name, constants))
         if kernel is None:
-            from metalcore.engine.frontend.lower import lower
+            from metalcore.engine.frontend import lower
 
             kernel = lower(self._get_unit(), name, dict(constants))
             self._scalar[name, constants] = kernel

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +11,7 @@ import numpy as np
 IMMUTABLE = ("mlx", "jax", "jaxlib")
 
 
-@dataclass(frozen=True)
-class ArrayView:
+class ArrayView(NamedTuple):
     """The memory of an array, from its first element to the end of its last one."""
 
     address: int

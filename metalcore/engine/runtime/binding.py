@@ -6,7 +6,7 @@ import ctypes
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,36 +15,14 @@ from metalcore.engine.runtime.arrays import ArrayView, view_of
 from metalcore.engine.runtime.values import CONVERT, SIZES, ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from metalcore.engine.frontend.model import Argument
+
 _address = ctypes.addressof
 _from_buffer = ctypes.c_char.from_buffer
 _Array = np.ndarray
 # Declared types that stand for raw memory: any dtype may be bound to them.
 _BYTE_TYPES = ("int8", "uint8", "struct", "pointer")
-
-
-class ArgumentLike(Protocol):
-    """What binding needs of the frontend's Argument."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def index(self) -> int: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def type(self) -> str: ...
-    @property
-    def element_size(self) -> int: ...
-    @property
-    def writable(self) -> bool: ...
-    @property
-    def scalar(self) -> str: ...
-    @property
-    def lanes(self) -> int: ...
-    @property
-    def space(self) -> str: ...
-    @property
-    def enabled(self) -> bool: ...
 
 
 class Packed:
@@ -59,11 +37,11 @@ class Packed:
 class Binder:
     """Binds the arguments of one kernel."""
 
-    def __init__(self, kernel: str, arguments: Sequence[ArgumentLike]) -> None:
+    def __init__(self, kernel: str, arguments: Sequence[Argument]) -> None:
         self.kernel = kernel
         buffers = [a for a in arguments if a.kind in ("buffer", "value")]
         self.slots = 1 + max((a.index for a in buffers), default=-1)
-        self.by_slot: list[ArgumentLike | None] = [None] * self.slots
+        self.by_slot: list[Argument | None] = [None] * self.slots
         for argument in buffers:
             self.by_slot[argument.index] = argument
         self.by_name = {a.name: a for a in buffers}
@@ -111,12 +89,14 @@ class Binder:
             data += b"\0" * (-len(data) % 16)
             inline.append(data)
             end += len(data)
-        packed = self._pack(*pairs)
-        if inline:
-            packed += b"".join(inline)
-        if not regions:
-            return Packed(packed, None, 0, keep)
-        return Packed(packed, region_array(regions), len(regions), keep)
+        if not inline and not regions:
+            return Packed(self._pack(*pairs), None, 0, keep)
+        return self.packed(pairs, regions, keep, b"".join(inline))
+
+    def packed(self, pairs: Sequence[int], regions: list[tuple[int, int]], keep: object, inline: bytes = b"") -> Packed:
+        """Addresses and sizes in slot order, what pointers lead to, and the bytes of values."""
+        data = self._pack(*pairs) + inline
+        return Packed(data, _region_array(regions) if regions else None, len(regions), keep)
 
     def _in_slots(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Positional i goes to [[buffer(i)]], a keyword to the argument of that MSL name."""
@@ -148,7 +128,7 @@ class Binder:
     def _signature(self) -> str:
         return ", ".join("-" if a is None else f"{a.type} {a.name}" for a in self.by_slot) or "no buffers"
 
-    def _error(self, argument: ArgumentLike | None, value: object, problem: str) -> ArgumentError:
+    def _error(self, argument: Argument | None, value: object, problem: str) -> ArgumentError:
         assert argument is not None
         return ArgumentError(
             f"kernel '{self.kernel}', argument {argument.index} '{argument.name}' "
@@ -181,7 +161,7 @@ class Binder:
             return self._addresses(argument, value, regions, keep)
         return self._value_bytes(argument, value)
 
-    def _check_view(self, argument: ArgumentLike, value: Any, view: ArrayView, written: bool) -> None:
+    def _check_view(self, argument: Argument, value: Any, view: ArrayView, written: bool) -> None:
         if view.device != "cpu":
             raise self._error(argument, value, f"it must be in CPU memory, {_said(value)} is on {view.device}")
         if not _dtype_fits(argument, view.dtype):
@@ -205,7 +185,7 @@ class Binder:
             problem = f"the kernel writes it, and {_said(value)} is not contiguous: pass a contiguous copy"
             raise self._error(argument, value, problem)
 
-    def _scalar_bytes(self, argument: ArgumentLike, value: np.generic) -> bytes:
+    def _scalar_bytes(self, argument: Argument, value: np.generic) -> bytes:
         """A NumPy scalar binds its own bytes."""
         data = value.tobytes()
         size = argument.element_size
@@ -214,7 +194,7 @@ class Binder:
             raise self._error(argument, value, problem)
         return data
 
-    def _value_bytes(self, argument: ArgumentLike, value: Any) -> bytes:
+    def _value_bytes(self, argument: Argument, value: Any) -> bytes:
         is_sequence = isinstance(value, (list, tuple, range))
         if not is_sequence and (not isinstance(value, (int, float, complex)) or _needs_array(argument)):
             raise self._error(argument, value, f"it must be {_wanted(argument)}, not {_said(value)}")
@@ -228,7 +208,7 @@ class Binder:
         return data
 
     def _addresses(
-        self, argument: ArgumentLike, values: Sequence[Any], regions: list[tuple[int, int]], keep: list[object]
+        self, argument: Argument, values: Sequence[Any], regions: list[tuple[int, int]], keep: list[object]
     ) -> bytes:
         """A list of arrays as an array of their addresses; what they point to joins the known regions."""
         if argument.scalar not in ("pointer", "struct", "uint64"):
@@ -273,7 +253,7 @@ class _FastRule:
         return self.torch_dtype
 
 
-def _fast_rule(argument: ArgumentLike | None) -> _FastRule:
+def _fast_rule(argument: Argument | None) -> _FastRule:
     rule = _FastRule()
     if argument is None or not argument.enabled or argument.scalar not in SIZES:
         return rule
@@ -299,17 +279,17 @@ def _plain(tensor: Any) -> bool:
         return False
 
 
-def _dtype_fits(argument: ArgumentLike, dtype: str) -> bool:
+def _dtype_fits(argument: Argument, dtype: str) -> bool:
     if dtype in (argument.scalar, "bytes") or argument.scalar in _BYTE_TYPES or argument.type == "void":
         return "(" not in dtype
     return dtype == "complex64" and argument.scalar == "float32" and argument.lanes == 2
 
 
-def _needs_array(argument: ArgumentLike) -> bool:
+def _needs_array(argument: Argument) -> bool:
     return argument.kind == "buffer" and argument.space != "constant"
 
 
-def _wanted(argument: ArgumentLike) -> str:
+def _wanted(argument: Argument) -> str:
     kind = argument.scalar if argument.scalar in SIZES else argument.type
     if argument.scalar == "pointer":
         return "a list of arrays"
@@ -333,7 +313,7 @@ def _said(value: object) -> str:
     return f"the given {name}" if name else repr(value)
 
 
-def region_array(regions: list[tuple[int, int]]) -> Any:
+def _region_array(regions: list[tuple[int, int]]) -> Any:
     """Sorted regions, with the room behind them that mc_call needs."""
     flat = [bound for region in sorted(regions) for bound in region]
     return (ctypes.c_uint64 * (len(flat) + 2 * layout.BUFFERS))(*flat)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from metalcore.engine.codegen.variant import Site
 from metalcore.engine.runtime import layout
-from metalcore.engine.runtime.binding import ArgumentLike
 from metalcore.engine.runtime.launch import Shape
 from metalcore.errors import KernelFault
+
+if TYPE_CHECKING:
+    from metalcore.engine.frontend.model import Argument
 
 _VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic operation"}
 
@@ -24,7 +27,7 @@ def thread_position(error: layout.Error, shape: Shape) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _where(error: layout.Error, site: Site, arguments: Sequence[ArgumentLike]) -> str:
+def _where(error: layout.Error, site: Site, arguments: Sequence[Argument]) -> str:
     lo, hi, address = error.lo or 0, error.hi or 0, error.addr or 0
     argument = next((a for a in arguments if a.index == site.buffer and a.kind in ("buffer", "value")), None)
     if argument is not None:
@@ -45,7 +48,7 @@ def _where(error: layout.Error, site: Site, arguments: Sequence[ArgumentLike]) -
 
 
 def fault(
-    kernel: str, error: layout.Error, shape: Shape, sites: Sequence[Site], arguments: Sequence[ArgumentLike]
+    kernel: str, error: layout.Error, shape: Shape, sites: Sequence[Site], arguments: Sequence[Argument]
 ) -> KernelFault:
     """The error to raise for a launch that went out of bounds."""
     site = sites[error.site] if error.site < len(sites) else Site("?", 0, 0, "load", None, 1)
