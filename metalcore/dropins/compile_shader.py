@@ -5,6 +5,7 @@ The rules are PyTorch's (see `docs/guide/pytorch.md`). Where more is checked tha
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from metalcore import settings
 from metalcore.dropins.arrays import Binding, bind_array, element_count, is_array
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_value, extents, launch_size
-from metalcore.errors import CompileError, UnknownFunction
+from metalcore.errors import CompileError, ConstantError, UnknownFunction
 
 if TYPE_CHECKING:
     from metalcore.engine.library import Function, Library
@@ -46,7 +47,15 @@ def compile_shader(source: str) -> ShaderLibrary:
     from metalcore.engine.library import Library
 
     math_mode = "fast" if settings.mps_fast_math() else "safe"
-    return ShaderLibrary(Library(source, include_dirs=torch_include_dirs(), math_mode=math_mode))
+    library = Library(source, include_dirs=torch_include_dirs(), math_mode=math_mode)
+    if library.functions:
+        # One kernel takes the whole text through the compiler; machine code is made at the first call.
+        with contextlib.suppress(ConstantError):
+            library.function(library.functions[0])
+    else:
+        probe = Library(source + "\nkernel void metalcore_probe() {}\n", torch_include_dirs(), math_mode=math_mode)
+        probe.function("metalcore_probe")
+    return ShaderLibrary(library)
 
 
 def torch_include_dirs() -> tuple[str, ...]:
@@ -75,7 +84,6 @@ class ShaderLibrary:
         self.__dict__["_library"] = library
         self.__dict__["_kernels"] = {}
         self.__dict__["_lock"] = threading.Lock()
-        library.check()  # bad MSL in any kernel is an error now, not at the first call
 
     def __getattr__(self, name: str) -> ShaderKernel:
         kernels: dict[str, ShaderKernel] = self.__dict__["_kernels"]
@@ -160,4 +168,5 @@ def launch_bindings(
                 f"{function.name}: nothing is bound to '{argument.name}' [[buffer({argument.index})]] "
                 "(PyTorch does not check this)"
             )
-    function.launch_raw(bindings, grid=grid, group=group)
+    if 0 not in grid:
+        function.launch_raw(bindings, grid=grid, group=group)

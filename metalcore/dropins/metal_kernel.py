@@ -117,7 +117,8 @@ class MetalKernel:
             size, group = _launch_size(grid, threadgroup, function.max_threads)
             outputs = [framework.output(shape, dtype, init_value) for shape, dtype in zip(shapes, dtypes, strict=True)]
             bindings = self._bind_inputs(framework, ready) + [binding for _, binding in outputs]
-            function.launch_raw(bindings, grid=size, group=group)
+            if 0 not in size:
+                function.launch_raw(bindings, grid=size, group=group)
             return [array for array, _ in outputs]
 
         return framework.apply(run, arrays)
@@ -196,7 +197,7 @@ def _math_mode(options: Mapping[str, str] | None) -> str:
     for key in options:
         if key != "math_mode":
             raise KernelInputError(f"[metal_kernel] Unknown compile option `{key}`.")
-    mode = options.get("math_mode", "safe")
+    mode: str = options.get("math_mode", "safe")
     if mode not in MATH_MODES:
         raise KernelInputError("[metal_kernel] Expected math_mode to be 'safe', 'relaxed', or 'fast'.")
     return mode

@@ -1,0 +1,1 @@
+"""The command line: run, inspect, doctor and demo."""

@@ -1,0 +1,173 @@
+"""The `metalcore` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from metalcore.tools.values import pair, sizes
+
+EPILOG = """\b
+Examples:
+  metalcore demo
+  metalcore run examples/saxpy.metal saxpy arange:float32:8 ones:float32:8 2.5 --threads 8
+  metalcore run my_program_for_a_mac.py --its --options
+  metalcore inspect examples/rms_norm.metal --json
+"""
+MATH_MODES = click.Choice(["safe", "relaxed", "fast"])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+@click.version_option(package_name="metalcore-kernels", prog_name="metalcore")
+def cli() -> None:
+    """Compile Metal kernels (MSL) for the CPU and run them: no Mac, no GPU."""
+
+
+class RunCommand(click.Command):
+    """Takes everything after a .py file as the program's own arguments."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].endswith(".py"):
+            ctx.meta["script"] = list(args)
+            return []
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        script = ctx.meta.get("script")
+        if script is None:
+            return super().invoke(ctx)
+        from metalcore.tools.run import run_script
+
+        return run_script(script)
+
+
+@cli.command(cls=RunCommand, context_settings={"ignore_unknown_options": True})
+@click.argument("file")
+@click.argument("kernel")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="ARG...")
+@click.option(
+    "--threads",
+    "-t",
+    type=sizes,
+    metavar="N[xM[xK]]",
+    help="Threads in the grid. Default: the size of the first array.",
+)
+@click.option(
+    "--threadgroups", "-G", type=sizes, metavar="N[xM[xK]]", help="The grid in threadgroups instead of threads."
+)
+@click.option("--group-size", "-g", type=sizes, metavar="N[xM[xK]]", help="Threads in a threadgroup.")
+@click.option(
+    "--constant",
+    "-c",
+    "constants",
+    type=pair,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A function constant, by name or index.",
+)
+@click.option(
+    "--threadgroup-memory",
+    type=pair,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Bytes of a [[threadgroup(n)]] argument: 0=4096.",
+)
+@click.option("--save", multiple=True, metavar="DIR|I=PATH", help="Save what was written: all into a folder, or one.")
+@click.option("--mode", type=click.Choice(["checked", "fast"]), default="checked", show_default=True)
+@click.option("--math-mode", type=MATH_MODES, default="safe", show_default=True)
+@click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
+@click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
+@click.option("--repeat", type=click.IntRange(1), default=1, help="Run it so often and show the median time.")
+def run(file: str, kernel: str, arguments: tuple[str, ...], **options: Any) -> None:
+    """Run a kernel of FILE.metal, or a Python program that was written for a Mac.
+
+    \b
+    metalcore run FILE.metal KERNEL ARG... --threads N --group-size M
+    metalcore run PROGRAM.py [its arguments]
+
+    \b
+    Each ARG goes to the next [[buffer(n)]]:
+      x.npy                     an array from a file
+      zeros:float32:1024        and ones, arange; shapes of more dimensions are 64x64
+      random:float32:64x64:7    standard normal floats or integers below 100, seed 7
+      full:int32:16:5           sixteen fives
+      2.5   1,2,3   true        numbers, converted to the type that the kernel declares
+      none                      nothing
+
+    Files are never changed: use --save to keep what the kernel wrote. A program runs inside metalcore.emulate().
+    """
+    from metalcore.tools.run import run_kernel
+
+    run_kernel(file, kernel, arguments, **options)
+
+
+@cli.command()
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--kernel", "-k", "kernels", multiple=True, help="Only this kernel; may be given more than once.")
+@click.option("--all", "everything", is_flag=True, help="Arguments of every kernel, however many there are.")
+@click.option(
+    "--constant",
+    "-c",
+    "constants",
+    type=pair,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A function constant, by name or index.",
+)
+@click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
+@click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
+def inspect(file: str, **options: Any) -> None:
+    """Show the kernels of FILE.metal with their arguments, and its function constants."""
+    from metalcore.tools.inspect import inspect_file
+
+    inspect_file(file, **options)
+
+
+@cli.command()
+def doctor() -> None:
+    """Check this machine: versions, CPU, compiler, cache, and a kernel really compiled and run."""
+    from metalcore.tools.doctor import examine
+
+    sys.exit(0 if examine() else 1)
+
+
+@cli.command()
+@click.option("--quick", is_flag=True, help="Small sizes, few repetitions.")
+def demo(quick: bool) -> None:
+    """Compile and run real Metal kernels, compare them with NumPy, and catch a broken one."""
+    from metalcore.tools.demo import show
+
+    sys.exit(0 if show(quick) else 1)
+
+
+def main() -> None:
+    """Entry point: what the user did wrong is a short message, not a traceback."""
+    from metalcore.errors import MetalcoreError
+
+    script = len(sys.argv) > 2 and sys.argv[1] == "run" and sys.argv[2].endswith(".py")
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
+    except (MetalcoreError, OSError) as error:
+        if script:  # an error of the user's own program is shown as Python shows it
+            raise
+        click.echo(f"metalcore: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        if script:
+            raise
+        click.echo("metalcore: stopped", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
