@@ -85,6 +85,8 @@ def _includes(text: str, main: str) -> tuple[tuple[str, str], ...]:
         name = unescape(raw)
         if name == main or name.startswith("<") or name.startswith(str(toolchain.INCLUDE)):
             continue
+        if not os.path.isfile(name):
+            continue  # a #line of the source may name anything
         with open(name, "rb") as file:
             files.append((os.path.abspath(name), hashlib.sha256(file.read()).hexdigest()))
     return tuple(files)
