@@ -125,7 +125,7 @@ def _precompile(path: Path, flags: Sequence[str]) -> bool:
             pass
     except OSError:
         return False
-    text = f'#include "{INCLUDE / "metal_stdlib.h"}"\n#include "{INCLUDE / "entry.h"}"\n'
+    text = f'#include "{INCLUDE / "metal_instances.h"}"\n#include "{INCLUDE / "entry.h"}"\n'
     header_flags = ["c++-header" if flag == "c++" else flag for flag in flags]
     result = clang([*header_flags, "-w", "-emit-pch", "-fno-pch-timestamp", "-o", scratch], text)
     try:
