@@ -17,7 +17,9 @@ SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int1
 SIZES |= {"uint32": 4, "int64": 8, "uint64": 8, "bool": 1, "pointer": 8}
 SPELLED = {"float32": "float", "float16": "half", "bfloat16": "bfloat", "int32": "int", "uint32": "uint"}
 
-HEAD = f'#include "{os.path.join(SOURCES, "abi.h")}"\n' + """
+HEAD = (
+    f'#include "{os.path.join(SOURCES, "abi.h")}"\n'
+    + """
 #define KERNEL __attribute__((visibility("default"))) void mc_run(mc_launch* L, mc_worker* W, uint32_t gx0, \\
     uint32_t gx1, uint32_t gy, uint32_t gz, uint32_t w, uint32_t h, uint32_t d)
 #define EACH_THREAD for (uint32_t gx = gx0; gx < gx1; gx++) for (uint32_t lz = 0; lz < d; lz++) \\
@@ -26,6 +28,7 @@ HEAD = f'#include "{os.path.join(SOURCES, "abi.h")}"\n' + """
 #define Y (gy * L->group[1] + ly)
 #define Z (gz * L->group[2] + lz)
 """
+)
 
 
 def argument(name: str, index: int, scalar: str = "float32", **changes: Any) -> Argument:

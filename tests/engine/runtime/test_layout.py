@@ -31,7 +31,15 @@ def test_every_field_lies_where_c_puts_it(tmp_path: Path) -> None:
 
 def test_structs_and_constants_are_the_same(tmp_path: Path) -> None:
     names = list(layout.STRUCTS)
-    constants = ["MC_BUFFERS", "MC_LANES", "MC_FRAME_ALIGN", "MC_GROUP_MEMORY_ALIGN", "MC_LOAD", "MC_STORE", "MC_ATOMIC"]
+    constants = [
+        "MC_BUFFERS",
+        "MC_LANES",
+        "MC_FRAME_ALIGN",
+        "MC_GROUP_MEMORY_ALIGN",
+        "MC_LOAD",
+        "MC_STORE",
+        "MC_ATOMIC",
+    ]
     found = _as_c_sees_them(tmp_path, [f"sizeof({name})" for name in names] + constants)
     assert found[: len(names)] == [ctypes.sizeof(layout.STRUCTS[name]) for name in names]
     assert found[len(names) :] == [

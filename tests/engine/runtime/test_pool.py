@@ -32,7 +32,9 @@ COUNT = """KERNEL { int* out = L->buffers[0];
         ((5, 5, 5), (3, 2, 4)),
     ],
 )
-def test_every_thread_runs_once(tmp_path: Path, cpu_threads: int, grid: tuple[int, ...], group: tuple[int, ...]) -> None:
+def test_every_thread_runs_once(
+    tmp_path: Path, cpu_threads: int, grid: tuple[int, ...], group: tuple[int, ...]
+) -> None:
     metalcore.set_num_threads(cpu_threads)
     count = function(tmp_path, "count", COUNT, (argument("out", 0, "int32"),))
     x, y, z = (*grid, 1, 1)[:3]
@@ -153,7 +155,16 @@ def test_reads_out_of_bounds_give_zero_and_raise(tmp_path: Path) -> None:
         _access(tmp_path, 0)(x, seen, threads=32, group_size=32)
     np.testing.assert_array_equal(seen, [*range(120, 130), *[0] * 22])
     message = str(caught.value)
-    for part in ("'access0'", "read", "shader.metal:12:7", "thread (10, 0, 0)", "'x'", "index 30", "size is 30", "21 more"):
+    for part in (
+        "'access0'",
+        "read",
+        "shader.metal:12:7",
+        "thread (10, 0, 0)",
+        "'x'",
+        "index 30",
+        "size is 30",
+        "21 more",
+    ):
         assert part in message, (part, message)
 
 
