@@ -27,7 +27,7 @@ class Memory:
         self.epoch = 0
         self.writers: dict[int, tuple[int, Thread]] = {}
         self.readers: dict[int, tuple[int, set[Thread]]] = {}
-        self.kinds: dict[int, tuple[int, str, Thread]] = {}  # atomic cells: the kind of the last operation
+        self.kinds: dict[int, tuple[int, set[tuple[str, Thread]]]] = {}  # operations on atomic cells
 
     def check(self, index: int) -> None:
         if not 0 <= index < len(self.cells):
@@ -81,10 +81,14 @@ class Memory:
 
     def note(self, op: str, index: int, thread: Thread) -> None:
         """Between two barriers only one kind of operation may work on a cell: then order is no matter."""
-        epoch, kind, other = self.kinds.get(index, (-1, "", thread))
-        if epoch == self.epoch and other != thread and (kind != op or op == "store"):
-            raise Undefined(f"{self.name}[{index}]: atomic {kind} and {op} in no order")
-        self.kinds[index] = (self.epoch, op, thread)
+        epoch, seen = self.kinds.get(index, (self.epoch, set()))
+        if epoch != self.epoch:
+            seen = set()
+        for kind, other in seen:
+            if other != thread and (kind != op or op == "store"):
+                raise Undefined(f"{self.name}[{index}]: atomic {kind} and {op} in no order")
+        seen.add((op, thread))
+        self.kinds[index] = (self.epoch, seen)
 
 
 def to_cells(array: np.ndarray[Any, Any], type_: Scalar | Vector) -> list[Any]:

@@ -69,9 +69,8 @@ class Shrinker:
     def cut_launch(self) -> None:
         now = self.kernel
         for threads, group in LAUNCHES:
-            flat = now.threads[1] == 1
             fewer = threads[0] * threads[1] < now.threads[0] * now.threads[1]
-            if (threads[1] == 1) == flat and fewer and self.attempt(relaunched(self.kernel, threads, group)):
+            if fewer and self.attempt(relaunched(self.kernel, threads, group)):
                 return
 
     def delete_statements(self) -> None:

@@ -1,0 +1,39 @@
+"""What all tests share: the `feature` marker, from which docs/supported.md is made."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+# Tests import each other's helpers as tests.*, whatever the working directory is.
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+AREAS = (
+    "language",
+    "lockstep",
+    "types",
+    "math",
+    "simdgroup",
+    "atomics",
+    "threadgroup memory",
+    "rejected",
+    "API",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "feature(area, name): the row of docs/supported.md that this test backs; area is one of " + ", ".join(AREAS),
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker in item.iter_markers("feature"):
+            if len(marker.args) != 2 or marker.args[0] not in AREAS:
+                raise pytest.UsageError(f"{item.nodeid}: feature takes one of {AREAS} and a name, not {marker.args}")
