@@ -38,7 +38,7 @@ class Variant:
             layout = "line"
         elif w % SIMD_WIDTH == 0:
             layout = "rows"
-        elif w in (1, 2, 4, 8, 16):
+        elif w in (1, 2, 4, 8, 16) and d == 1:
             layout = f"tile:{w}"
         else:
             layout = "any"

@@ -1,0 +1,49 @@
+"""One kernel, one variant -> a shared object."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+
+from metalcore import settings
+from metalcore.engine.codegen.variant import NativeKernel, Variant
+from metalcore.engine.frontend.model import ScalarKernel
+
+
+def _dumper(kernel: ScalarKernel, variant: Variant) -> Callable[[str, str], None] | None:
+    folder = settings.dump_dir()
+    if folder is None:
+        return None
+    target = folder / kernel.name / variant.key
+
+    def write(name: str, text: str) -> None:
+        target.mkdir(parents=True, exist_ok=True)
+        (target / name).write_text(text)
+
+    return write
+
+
+def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
+    """Compile to machine code for this CPU. The result's file lies in a fresh temporary folder."""
+    from metalcore.engine.codegen import llvm
+    from metalcore.engine.lockstep import vectorise
+    from metalcore.engine.runtime.toolchain import link_shared
+
+    dump = _dumper(kernel, variant)
+    scalar = llvm.optimise_scalar(kernel.ir)
+    if dump:
+        dump("scalar.ll", scalar)
+    values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value"}
+    module = vectorise(scalar, layout=variant.layout, single=variant.single, checked=variant.checked,
+                       width=llvm.vector_width(), value_sizes=values)
+    if dump:
+        dump("lockstep.ll", module.ir)
+    code = llvm.emit_object(module.ir, dump)
+    folder = tempfile.mkdtemp(prefix="metalcore-")
+    object_path, library_path = os.path.join(folder, "kernel.o"), os.path.join(folder, "kernel.so")
+    with open(object_path, "wb") as file:
+        file.write(code)
+    link_shared([object_path], library_path)
+    os.unlink(object_path)
+    return NativeKernel(library_path, module.sites, module.static_threadgroup_memory, module.threadgroup_variables, module.written)

@@ -1,0 +1,104 @@
+"""llvmlite, set up once: the host's target machine and the two optimisation pipelines."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from typing import Any
+
+import llvmlite.binding as binding
+
+LOCK = threading.Lock()  # LLVM's global context is not for two threads at once
+_OPTIONS = ("-unroll-runtime=false", "-unroll-allow-partial=false", "-disable-loop-idiom-all", "-unroll-threshold=300",
+            "-phi-node-folding-threshold=2")
+
+
+@functools.cache
+def _initialise() -> None:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    for option in _OPTIONS:
+        binding.set_option("metalcore", option)
+
+
+def host_features() -> dict[str, bool]:
+    return dict(binding.get_host_cpu_features())
+
+
+@functools.cache
+def vector_width() -> int:
+    """Lanes of 32 bits in one register of this machine."""
+    features = host_features()
+    if features.get("avx2"):
+        return 8
+    return 4
+
+
+@functools.cache
+def target_machine() -> Any:
+    _initialise()
+    target = binding.Target.from_default_triple()
+    features = binding.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="default")
+
+
+def parse(text: str) -> Any:
+    _initialise()
+    module = binding.parse_assembly(text)
+    module.verify()
+    return module
+
+
+def optimise(module: Any, level: int) -> None:
+    options = binding.create_pipeline_tuning_options(level)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_interleaving = False
+    options.loop_unrolling = True
+    builder = binding.create_pass_builder(target_machine(), options)
+    builder.getModulePassManager().run(module, builder)
+
+
+_DEFINE = re.compile(r"^define (?:dso_local |linkonce_odr |weak_odr |internal |hidden |noundef )*", re.M)
+
+
+def optimise_scalar(raw: str, entry: str = "__mc_entry") -> str:
+    """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full."""
+    text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", raw, flags=re.M)
+    text = re.sub(r"^(attributes #\d+ = \{)(.*)$", _inline_attributes, text, flags=re.M)
+    lines = []
+    for line in text.split("\n"):
+        if line.startswith("define ") and f"@{entry}(" not in line:
+            line = _DEFINE.sub("define internal ", line, count=1)
+            line = re.sub(r" comdat(\([^)]*\))?", "", line)
+        elif line.startswith("@") and " comdat" in line:
+            line = re.sub(r", comdat(\([^)]*\))?", "", line)
+        elif line.startswith("$") and " = comdat " in line:
+            continue
+        lines.append(line)
+    with LOCK:
+        module = parse("\n".join(lines))
+        module.triple = target_machine().triple
+        module.data_layout = str(target_machine().target_data)
+        optimise(module, 2)
+        return str(module)
+
+
+def _inline_attributes(match: re.Match[str]) -> str:
+    body = re.sub(r"\b(noinline|optnone|alwaysinline|mustprogress|minsize|optsize)\b ?", "", match.group(2))
+    return f"{match.group(1)} alwaysinline{body}"
+
+
+def emit_object(text: str, dump: Any = None) -> bytes:
+    """Optimise lockstep IR for this machine and emit an object file."""
+    with LOCK:
+        module = parse(text)
+        machine = target_machine()
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        optimise(module, 2)
+        if dump is not None:
+            dump("optimised.ll", str(module))
+            dump("kernel.s", machine.emit_assembly(module))
+        return bytes(machine.emit_object(module))

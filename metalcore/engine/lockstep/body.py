@@ -1,0 +1,268 @@
+"""Code of one block: scalars at once, vector work in segments that are written chunk by chunk.
+
+A segment is a run of lane-local instructions. Its chunks are written one after the other (all of lanes 0-7, then 8-15, ...), so that few
+registers are live at a time. In checked mode a segment has one scalar test for all its plain accesses, and a second, slow copy
+for when the test fails.
+"""
+
+from __future__ import annotations
+
+from metalcore.errors import UnsupportedFeature
+
+from .ir import Block, Const, Instr, Type
+from .memory import LOAD, STORE, Address
+from .ops import IGNORED_CALLS
+from .simd import Simd
+from .values import scalar_type
+
+
+def is_ignored(instr: Instr) -> bool:
+    return instr.op == "call" and instr.callee.startswith(IGNORED_CALLS)
+
+
+class Body(Simd):
+    def block_code(self, block: Block) -> None:
+        """Everything but phis and the terminator."""
+        self.pairs = {}
+        self.segment: list[Instr] = []
+        self.segment_stores = False
+        for phi in block.phis():
+            if phi in self.leaving:
+                for c in range(self.count):
+                    self._store_out(phi, c, self.chunk(phi, c))
+        for instr in block.instrs[:-1]:
+            if instr.op in ("phi", "alloca") or is_ignored(instr):
+                continue
+            self._place_instr(instr)
+        self.flush()
+
+    def _place_instr(self, instr: Instr) -> None:
+        op = instr.op
+        shape = self.shapes.get(instr) if instr.name else None
+        if op in ("atomicrmw", "cmpxchg") or instr.extra.get("atomic"):
+            self.flush()
+            self.atomic(instr)
+        elif op == "fence":
+            self.flush()
+        elif op == "call" and instr.callee.startswith("__mc_"):
+            self._builtin(instr)
+        elif op == "load":
+            self._place_load(instr)
+        elif op == "store":
+            self._place_store(instr)
+        elif op == "insertvalue":
+            raise UnsupportedFeature("a structure built as one value")
+        elif shape is not None and not shape.varying:
+            self._scalar(instr)
+        else:
+            self.segment.append(instr)
+
+    # -- scalars -----------------------------------------------------------------------------------
+    def _scalar(self, instr: Instr) -> None:
+        op = instr.op
+        if op == "getelementptr":
+            name = self.compute_gep(instr)
+        elif op == "extractvalue":
+            aggregate = instr.args[0]
+            path = instr.extra["path"]
+            assert isinstance(path, list)
+            ty = "{ " + ", ".join(scalar_type(t) for t in aggregate.type.items) + " }"
+            name = self.temp(f"extractvalue {ty} {self.scalar(aggregate)}, {path[0]}")
+        elif op in ("zext", "sext") and not self.shapes.get(instr).uniform and self.shapes.get(instr).base is None:
+            name = self._extend_base(instr)
+        elif op == "or" and not self.shapes.get(instr).uniform and self.shapes.get(instr).base is None:
+            a, b = self.scalar(instr.args[0]), self.scalar(instr.args[1])
+            name = self.temp(f"add {instr.type.text} {a}, {b}")
+        elif self.shapes.get(instr).base is not None and instr.type.kind == "int" and instr.type.bits > 1:
+            name = self.temp(f"add {instr.type.text} {self.shapes.get(instr).base}, 0")
+        elif op in ("and", "urem", "lshr", "udiv") and not self.shapes.get(instr).uniform:
+            name = self.compute(instr, None)  # the base is aligned: the operation on it alone is the new base
+        else:
+            name = self.compute(instr, None)
+        self.define_scalar(instr, name)
+
+    def _extend_base(self, instr: Instr) -> str:
+        """Extend the pattern's base to 64 bits from its highest lane.
+
+        Lanes below a wrap-around come out negative instead of near 2^32: out of every buffer either way, while the
+        lanes above it stay right.
+        """
+        offsets = self.shapes.get(instr).offsets
+        assert offsets is not None
+        name = self.scalar(instr.args[0])
+        if instr.op == "sext":
+            return self.temp(f"sext i32 {name} to i64")
+        top = max(offsets)
+        if top:
+            name = self.temp(f"add i32 {name}, {top}")
+        wide = self.temp(f"zext i32 {name} to i64")
+        return self.temp(f"sub i64 {wide}, {top}") if top else wide
+
+    # -- builtins ----------------------------------------------------------------------------------
+    def _builtin(self, instr: Instr) -> None:
+        name = instr.callee[5:]
+        if name == "arg" or name == "threadgroup_arg":
+            from .roots import Root
+
+            slot = instr.args[0]
+            if not isinstance(slot, Const) or slot.value is None:
+                raise UnsupportedFeature("a buffer slot that is not a constant")
+            root = Root("buffer" if name == "arg" else "tgarg", slot.value)
+            self.define_scalar(instr, self.root_base(root))
+        elif name in ("threadgroup_barrier", "simdgroup_barrier", "fence"):
+            self.flush()
+            self.barrier(instr, name)
+        elif name.startswith("simd_") or name.startswith("simdgroup_mma") or name.startswith("simdgroup_load") or \
+                name.startswith("simdgroup_store"):
+            self.flush()
+            self.simd_call(instr)
+        else:
+            self.thread_id(instr, name)
+
+    def barrier(self, instr: Instr, kind: str) -> None:
+        raise NotImplementedError
+
+    def thread_id(self, instr: Instr, name: str) -> None:
+        raise NotImplementedError
+
+    # -- memory ------------------------------------------------------------------------------------
+    def _place_load(self, instr: Instr) -> None:
+        if instr.type.is_aggregate or instr.type.kind == "vector":
+            raise UnsupportedFeature(f"a load of {instr.type.text} as one value")
+        if self.shapes.get(instr).uniform:
+            if self.segment_stores:
+                self.flush()
+            self.define_scalar(instr, self.load_uniform(instr))
+            return
+        where = self.address(instr.args[0], instr.type.size)
+        if where.offsets is not None and (not where.uniform or where.private):
+            self.segment.append(instr)
+            return
+        self.flush()
+        self._lanes(instr, LOAD)
+
+    def _place_store(self, instr: Instr) -> None:
+        stored = instr.extra["stored"]
+        assert isinstance(stored, Type)
+        if stored.is_aggregate or stored.kind == "vector":
+            raise UnsupportedFeature(f"a store of {stored.text} as one value")
+        where = self.address(instr.args[1], stored.size)
+        if where.uniform:
+            self.flush()
+            self.store_uniform(instr)
+        elif where.offsets is not None:
+            self.segment.append(instr)
+            if not where.private:
+                self.segment_stores = True
+        else:
+            self.flush()
+            self._lanes(instr, STORE)
+
+    def _lanes(self, instr: Instr, kind: int) -> None:
+        pointer = instr.args[0] if kind == LOAD else instr.args[1]
+        ty = instr.type if kind == LOAD else instr.extra["stored"]
+        assert isinstance(ty, Type)
+        where = self.address(pointer, ty.size)
+        addresses = [self.address_chunk(where, c) for c in range(self.count)]
+        if kind == LOAD:
+            got = self.access_lanes(instr, pointer, addresses, scalar_type(ty), ty.size, LOAD, None)
+            for c, name in enumerate(got):
+                self.define_chunk(instr, c, name)
+        else:
+            self.access_lanes(instr, pointer, addresses, scalar_type(ty), ty.size, STORE, self.chunks(instr.args[0]))
+
+    # -- segments ----------------------------------------------------------------------------------
+    def _access(self, instr: Instr) -> Address | None:
+        if instr.op == "load":
+            return self.address(instr.args[0], instr.type.size)
+        if instr.op == "store":
+            stored = instr.extra["stored"]
+            assert isinstance(stored, Type)
+            return self.address(instr.args[1], stored.size)
+        return None
+
+    def flush(self) -> None:
+        segment, self.segment, self.segment_stores = self.segment, [], False
+        if not segment:
+            return
+        accesses = {i: where for i in segment if (where := self._access(i)) is not None}
+        tests: list[str] = []
+        if self.plan.checked:
+            for where in accesses.values():
+                test = self.inside(where)
+                if test is not None:
+                    tests.append(test)
+        if not tests:
+            self._segment_fast(segment, accesses, masked=not self.plan.checked)
+            return
+        ok = tests[0]
+        for test in tests[1:]:
+            ok = self.temp(f"and i1 {ok}, {test}")
+        own = [i for i in segment if i.name]
+        inside = set(segment)
+        outer = [i for i in own if i not in self.crossing and self._used_after(i, inside)]
+        self.crossing.update(outer)
+        fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
+        self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+        saved = self.snapshot()
+        self.place(fast)
+        self._segment_fast(segment, accesses, masked=False)
+        self.jump(done)
+        self.restore(saved)
+        self.place(slow)
+        for instr in segment:
+            if instr in accesses:
+                self._slow(instr, accesses[instr])
+            else:
+                for c in range(self.count):
+                    self._vector(instr, c)
+        self.jump(done)
+        self.restore(saved)
+        self.place(done)
+
+    def _used_after(self, value: Instr, inside: set[Instr]) -> bool:
+        return any(user not in inside for user in self.plan.users.get(value, ()))
+
+    def _segment_fast(self, segment: list[Instr], accesses: dict[Instr, Address], masked: bool) -> None:
+        for c in range(self.count):
+            for instr in segment:
+                if instr.op == "load":
+                    self.define_chunk(instr, c, self.load_pattern(instr, accesses[instr], c, masked))
+                elif instr.op == "store":
+                    self.store_pattern(instr, accesses[instr], c)
+                else:
+                    self._vector(instr, c)
+
+    def _slow(self, instr: Instr, where: Address) -> None:
+        data = self.scratch("data", 16)
+        lanes = self.spill_addresses(where)
+        bits = self.bits(self.mask)
+        if instr.op == "load":
+            ty = scalar_type(instr.type)
+            self.call_slow(instr, where, LOAD, lanes, data, bits)
+            for c in range(self.count):
+                self.define_chunk(instr, c, self.reload_chunk(data, ty, where.size, c))
+        else:
+            stored = instr.extra["stored"]
+            assert isinstance(stored, Type)
+            self.spill_chunks(data, scalar_type(stored), where.size, self.chunks(instr.args[0]))
+            self.call_slow(instr, where, STORE, lanes, data, bits)
+
+    def _vector(self, instr: Instr, c: int) -> None:
+        if instr.op == "getelementptr":
+            name = self.gep_chunk(instr, c)
+        elif instr.op == "extractvalue":
+            aggregate = instr.args[0]
+            path = instr.extra["path"]
+            assert isinstance(path, list) and isinstance(aggregate, Instr)
+            if aggregate.op == "cmpxchg" or aggregate.callee.startswith("__mc_simdgroup"):
+                name = self.pair_element(aggregate, path[0], c)
+            else:
+                ty = "{ " + ", ".join(self.vec(scalar_type(t)) for t in aggregate.type.items) + " }"
+                name = self.temp(f"extractvalue {ty} {self.chunk(aggregate, c)}, {path[0]}")
+        else:
+            name = self.compute(instr, c)
+        if instr.type.kind == "struct":
+            self.vectors[instr, c] = name
+        else:
+            self.define_chunk(instr, c, name)

@@ -1,0 +1,576 @@
+"""Control flow in lockstep.
+
+Two copies of the program. In F ("full") all 32 lanes are active: nothing is masked, every branch is a real one, and a
+branch whose lanes disagree jumps to P. In P ("partial") divergent regions are laid out one block after the other under masks; where all lanes
+are together again it jumps back to F. A small region between a branch and its join is laid out in F itself.
+"""
+
+from __future__ import annotations
+
+from .body import Body, is_ignored
+from .cfg import Loop
+from .ir import Block, Const, Instr
+from .values import scalar_type
+
+END = "end"  # stands for leaving a level
+INLINE_LIMIT = 24  # instructions on both sides of a branch that are cheaper to run than to test for
+
+
+class Linear:
+    """Order of a divergent region: which blocks may be waiting while another runs."""
+
+    def __init__(self, name: str, blocks: set[Block], level: Loop | None, stop: Block | None, stop_label: str) -> None:
+        self.name, self.blocks, self.level, self.stop, self.stop_label = name, blocks, level, stop, stop_label
+        self.waiting: dict[object, set[object]] = {}  # (level, node) -> nodes that may be waiting
+        self.reached: set[object] = set()
+
+
+class Flow(Body):
+    # -- masks -------------------------------------------------------------------------------------
+    def mask_key(self, linear: Linear, node: Block, entry: bool, c: int) -> object:
+        return (linear.name, node, "entry" if entry else "mask", c)
+
+    def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | str) -> None:
+        for c in range(self.count):
+            value = mask if isinstance(mask, str) else self.temp(f"sext {self.vec('i1')} {mask[c]} to {self.vec('i32')}")
+            self.store_slot(self.mask_key(linear, node, entry, c), self.vec("i32"), value)
+
+    def get_mask(self, linear: Linear, node: Block, entry: bool) -> list[str]:
+        out = []
+        for c in range(self.count):
+            wide = self.load_slot(self.mask_key(linear, node, entry, c), self.vec("i32"))
+            out.append(self.temp(f"icmp slt {self.vec('i32')} {wide}, zeroinitializer"))
+        return out
+
+    def add_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | None) -> None:
+        for c in range(self.count):
+            key = self.mask_key(linear, node, entry, c)
+            if mask is None:
+                self.store_slot(key, self.vec("i32"), "splat (i32 -1)")
+                continue
+            old = self.load_slot(key, self.vec("i32"))
+            wide = self.temp(f"sext {self.vec('i1')} {mask[c]} to {self.vec('i32')}")
+            self.store_slot(key, self.vec("i32"), self.temp(f"or {self.vec('i32')} {old}, {wide}"))
+
+    def narrow_mask(self, cond: list[str] | str, negate: bool) -> list[str]:
+        """The current mask and a condition (a name: uniform)."""
+        out = []
+        for c in range(self.count):
+            if isinstance(cond, str):
+                part = self.splat("i1", cond)
+            else:
+                part = cond[c]
+            if negate:
+                part = self.temp(f"xor {self.vec('i1')} {part}, splat (i1 true)")
+            if self.mask is not None:
+                part = self.temp(f"and {self.vec('i1')} {part}, {self.mask[c]}")
+            out.append(part)
+        return out
+
+    # -- phis --------------------------------------------------------------------------------------
+    def phi_moves(self, source: Block, target: Block) -> list[tuple[Instr, list[str] | str]]:
+        """What the edge stores; names are computed before anything is stored."""
+        moves: list[tuple[Instr, list[str] | str]] = []
+        for phi in target.phis():
+            value = next(a for a, t in zip(phi.args, phi.targets, strict=True) if t is source)
+            if isinstance(value, Const) and value.text in ("undef", "poison"):
+                continue
+            shape = self.shapes.get(phi)
+            saved, self.block = self.block, target if self._behind(source, target) else source
+            if shape.varying:
+                moves.append((phi, [self.chunk(value, c) for c in range(self.count)]))
+            else:
+                moves.append((phi, self.scalar(value)))
+            self.block = saved
+        return moves
+
+    def phi_stores(self, moves: list[tuple[Instr, list[str] | str]], blend: list[str] | None) -> None:
+        olds: dict[tuple[Instr, int], str] = {}
+        if blend is not None:
+            for phi, names in moves:
+                if isinstance(names, list):
+                    for c in range(self.count):
+                        olds[phi, c] = self.load_vector((phi, c), phi.type)
+        for phi, names in moves:
+            if isinstance(names, str):
+                self.store_slot((phi, "scalar"), scalar_type(phi.type), names)
+                continue
+            ty = self.vec(scalar_type(phi.type))
+            for c, name in enumerate(names):
+                if blend is not None:
+                    name = self.temp(f"select {self.vec('i1')} {blend[c]}, {ty} {name}, {ty} {olds[phi, c]}")
+                self.store_vector((phi, c), phi.type, name)
+
+    # -- F: all lanes active -----------------------------------------------------------------------
+    def full_label(self, block: Block) -> str:
+        return f"F.{block.name}"
+
+    def full_block(self, block: Block) -> None:
+        self.place(quoted(self.full_label(block)))
+        self.enter(block)
+        self.mask = None
+        self.poll(block)
+        self.block_code(block)
+        branch = block.terminator
+        if branch.op in ("ret", "unreachable"):
+            self.finish()
+            return
+        if not branch.args:
+            self.phi_stores(self.phi_moves(block, branch.targets[0]), None)
+            self.jump(quoted(self.full_label(branch.targets[0])))
+            return
+        if block not in self.shapes.divergent_branches:
+            self.real_branch(block, self.scalar(branch.args[0]),
+                             [quoted(self.full_label(t)) for t in branch.targets])
+            return
+        self.split_branch(block)
+
+    def real_branch(self, block: Block, cond: str, labels: list[str]) -> None:
+        moves = [self.phi_moves(block, t) for t in block.succs]
+        stubs = [self.new_label("edge") if m else label for m, label in zip(moves, labels, strict=True)]
+        self.emit(f"br i1 {cond}, label %{stubs[0]}, label %{stubs[1]}")
+        for stub, move, label in zip(stubs, moves, labels, strict=True):
+            if move:
+                self.place(stub)
+                self.phi_stores(move, None)
+                self.jump(label)
+
+    def split_branch(self, block: Block) -> None:
+        """A branch whose lanes may disagree, reached with all lanes."""
+        branch = block.terminator
+        join = self.graph.ipdom.get(block)
+        hammock = self.hammock(block, join)
+        moves = [self.phi_moves(block, t) for t in branch.targets]
+        cond = [self.temp(f"freeze {self.vec('i1')} {self.chunk(branch.args[0], c)}") for c in range(self.count)]
+        if self.is_inline(hammock):
+            assert hammock is not None
+            self.private_region(block, cond, moves, hammock, join)
+            return
+        all_true, none_true = self.agreement(branch, cond)
+        labels = [quoted(self.full_label(t)) for t in branch.targets]
+        stubs = [self.new_label("edge") for _ in labels]
+        disagree, mixed = self.new_label("disagree"), self.new_label("mixed")
+        self.emit(f"br i1 {all_true}, label %{stubs[0]}, label %{disagree}")
+        self.place(disagree)
+        self.emit(f"br i1 {none_true}, label %{stubs[1]}, label %{mixed}")
+        for stub, move, label in zip(stubs, moves, labels, strict=True):
+            self.place(stub)
+            self.phi_stores(move, None)
+            self.jump(label)
+        self.place(mixed)
+        if hammock is not None and not any(level_has_barrier(b) for b in hammock) and self.region_cost(hammock) <= 400:
+            self.private_region(block, cond, moves, hammock, join)
+            return
+        self.enter_partial(block, cond, moves)
+
+    def agreement(self, branch: Instr, cond: list[str]) -> tuple[str, str]:
+        """Scalars: do all lanes say yes, do all say no? A compare of a line with a bound needs only its two ends."""
+        test = branch.args[0]
+        if isinstance(test, Instr) and test.op == "icmp" and test.block is self.block:
+            ends = self.compare_ends(test)
+            if ends is not None:
+                return ends
+        all_true = self.all(cond)
+        any_true = self.any(cond)
+        return all_true, self.temp(f"xor i1 {any_true}, true")
+
+    def compare_ends(self, test: Instr) -> tuple[str, str] | None:
+        pred = str(test.extra["pred"])
+        left, right = (self.shape(a) for a in test.args)
+        if pred[1:] not in ("lt", "le", "gt", "ge") or test.args[0].type.kind != "int":
+            return None
+        if left.offsets is None or right.offsets is None or (left.uniform == right.uniform):
+            return None
+        line = left if right.uniform else right
+        value, bound = (test.args[0], test.args[1]) if right.uniform else (test.args[1], test.args[0])
+        assert line.offsets is not None
+        ty, bits = value.type.text, value.type.bits
+        low, high = min(line.offsets), max(line.offsets)
+        if high - low >= 1 << (bits - 1):
+            return None
+        base = self.scalar(value)
+        mask = (1 << bits) - 1
+        least = self.temp(f"add {ty} {base}, {low & mask}")
+        most = self.temp(f"add {ty} {base}, {high & mask}")
+        signed = pred[0]
+        straight = self.temp(f"icmp {signed}le {ty} {least}, {most}")  # no wrap-around between the ends
+        other = self.scalar(bound)
+
+        def holds(x: str) -> str:
+            a, b = (x, other) if value is test.args[0] else (other, x)
+            return self.temp(f"icmp {pred} {ty} {a}, {b}")
+
+        first, second = holds(least), holds(most)
+        both = self.temp(f"and i1 {first}, {second}")
+        either = self.temp(f"or i1 {first}, {second}")
+        neither = self.temp(f"xor i1 {either}, true")
+        return self.temp(f"and i1 {both}, {straight}"), self.temp(f"and i1 {neither}, {straight}")
+
+    # -- regions -----------------------------------------------------------------------------------
+    def is_inline(self, hammock: set[Block] | None) -> bool:
+        return (hammock is not None and self.region_cost(hammock) <= INLINE_LIMIT and not self.has_loop(hammock)
+                and not any(level_has_barrier(b) for b in hammock))
+
+    def full_blocks(self) -> list[Block]:
+        """Blocks that F can reach; the inside of inlined regions is not among them."""
+        seen, work = {self.graph.entry}, [self.graph.entry]
+        while work:
+            block = work.pop()
+            outs = block.succs
+            if block in self.shapes.divergent_branches:
+                join = self.graph.ipdom.get(block)
+                if self.is_inline(self.hammock(block, join)):
+                    assert join is not None
+                    outs = [join]
+            for out in outs:
+                if out not in seen:
+                    seen.add(out)
+                    work.append(out)
+        return [b for b in self.graph.order if b in seen]
+
+    def hammock(self, block: Block, join: Block | None) -> set[Block] | None:
+        """Blocks between a branch and its join, or None where the region is left in another way."""
+        if join is None or join is self.graph.exit:
+            return None
+        seen: set[Block] = set()
+        work = [s for s in block.succs if s is not join]
+        level = self.graph.loop_of[block]
+        while work:
+            at = work.pop()
+            if at in seen:
+                continue
+            if level is not None and (at not in level.blocks or at is level.header):
+                return None
+            if not at.succs:
+                return None
+            seen.add(at)
+            work += [s for s in at.succs if s is not join]
+        return seen
+
+    def region_cost(self, blocks: set[Block]) -> int:
+        return sum(cost(i) for b in blocks for i in b.instrs)
+
+    def has_loop(self, blocks: set[Block]) -> bool:
+        return any(self.graph.loop_of[b] is not None and self.graph.loop_of[b].header in blocks for b in blocks)  # type: ignore[union-attr]
+
+    def private_region(self, block: Block, cond: list[str], moves: list[list[tuple[Instr, list[str] | str]]],
+                       region: set[Block], join: Block | None) -> None:
+        """Lay the region out here under masks; behind it all lanes are active again."""
+        assert join is not None
+        self.regions += 1
+        linear = Linear(f"R{self.regions}", region, self.graph.loop_of[block], join, quoted(self.full_label(join)))
+        saved_block = self.block
+        for node in region:
+            self.set_mask(linear, node, False, "zeroinitializer")
+            if self.is_header(node):
+                self.set_mask(linear, node, True, "zeroinitializer")
+        self.mask = None
+        self.leave_block(linear, block, cond, moves, set())
+        self.write_region(linear)
+        self.block = saved_block
+
+    def enter_partial(self, block: Block, cond: list[str], moves: list[list[tuple[Instr, list[str] | str]]]) -> None:
+        """From F to P in the middle of the program: what has run so far ran with all lanes."""
+        linear = self.partial
+        for node in self.graph.order:
+            ran = self.graph.dominates(node, block)
+            value = "splat (i32 -1)" if ran else "zeroinitializer"
+            self.set_mask(linear, node, False, value)
+            loop = self.graph.loop_of[node]
+            if loop is not None and loop.header is node:
+                self.set_mask(linear, node, True, value)
+                for c in range(self.count):
+                    self.store_slot((linear.name, node, "back", c), self.vec("i32"), "zeroinitializer")
+        self.mask = None
+        self.uses_partial = True
+        self.leave_block(linear, block, cond, moves, set())
+
+    def is_header(self, block: Block) -> bool:
+        loop = self.graph.loop_of[block]
+        return loop is not None and loop.header is block
+
+    # -- P: linear order ---------------------------------------------------------------------------
+    def node_of(self, level: Loop | None, target: Block, linear: Linear) -> object:
+        if target is linear.stop:
+            return END
+        if level is not None and (target is level.header or target not in level.blocks):
+            return END
+        return self.graph.node(target, level)
+
+    def position(self, node: object) -> int:
+        return 1 << 30 if node is END else self.graph.position[node]  # type: ignore[index]
+
+    def label_of(self, linear: Linear, level: Loop | None, node: object) -> str:
+        """Label of a node; leaving the level goes to its end label."""
+        linear.reached.add((level, node))
+        if node is END:
+            if level is linear.level:
+                return linear.stop_label
+            assert level is not None
+            return quoted(f"{linear.name}.end.{level.header.name}")
+        assert isinstance(node, Block)
+        return quoted(f"{linear.name}.{node.name}")
+
+    def go(self, linear: Linear, level: Loop | None, wait: set[object]) -> str:
+        """Label of the first waiting node; the others wait for it."""
+        first = min(wait, key=self.position)
+        linear.waiting.setdefault((level, first), set()).update(wait - {first})
+        return self.label_of(linear, level, first)
+
+    def give_mask(self, linear: Linear, source: Block, target: Block, mask: list[str] | None) -> None:
+        """Add lanes to the block they go to next."""
+        if target is linear.stop:
+            return
+        loop = self.graph.loop_of.get(target)
+        if loop is not None and loop.header is target:
+            if source in loop.blocks:  # back edge
+                for c in range(self.count):
+                    key = (linear.name, target, "back", c)
+                    if mask is None:
+                        self.store_slot(key, self.vec("i32"), "splat (i32 -1)")
+                    else:
+                        old = self.load_slot(key, self.vec("i32"))
+                        wide = self.temp(f"sext {self.vec('i1')} {mask[c]} to {self.vec('i32')}")
+                        self.store_slot(key, self.vec("i32"), self.temp(f"or {self.vec('i32')} {old}, {wide}"))
+                return
+            self.add_mask(linear, target, True, mask)
+            return
+        self.add_mask(linear, target, False, mask)
+
+    def leave_block(self, linear: Linear, block: Block, cond: list[str] | str | None,
+                    moves: list[list[tuple[Instr, list[str] | str]]], waiting: set[object]) -> None:
+        """The terminator of a block under masks. `cond` is a name where it is uniform."""
+        level = self.graph.loop_of[block]
+        targets = block.succs
+        if not targets:
+            if waiting or level is not None:
+                self.jump(self.go(linear, level, waiting | {END}))
+            else:
+                self.jump(self.label_of(linear, level, END))
+            return
+        if cond is None:
+            self.edge(linear, block, targets[0], self.mask, moves[0])
+            self.jump(self.next_after(linear, level, waiting, targets[0]))
+            return
+        if isinstance(cond, str):
+            nodes = [self.node_of(level, t, linear) for t in targets]
+            if not waiting or min(map(self.position, waiting)) > min(map(self.position, nodes)):
+                stubs = [self.new_label("edge") for _ in targets]
+                self.emit(f"br i1 {cond}, label %{stubs[0]}, label %{stubs[1]}")
+                for stub, target, move in zip(stubs, targets, moves, strict=True):
+                    self.place(stub)
+                    self.edge(linear, block, target, self.mask, move)
+                    self.jump(self.next_after(linear, level, waiting, target))
+                return
+        masks = [self.narrow_mask(cond, False), self.narrow_mask(cond, True)]
+        for target, mask, move in zip(targets, masks, moves, strict=True):
+            self.edge(linear, block, target, mask, move, isinstance(cond, str))
+        nodes_set = {self.node_of(level, t, linear) for t in targets}
+        self.jump(self.go(linear, level, waiting | nodes_set))
+
+    def edge(self, linear: Linear, source: Block, target: Block, mask: list[str] | None,
+             moves: list[tuple[Instr, list[str] | str]], guarded: bool = False) -> None:
+        self.give_mask(linear, source, target, mask)
+        if guarded and any(isinstance(names, str) for _, names in moves):
+            # A uniform branch taken apart: only the side with lanes may set uniform values.
+            assert mask is not None
+            skip, do = self.new_label("skip"), self.new_label("set")
+            self.emit(f"br i1 {self.any(mask)}, label %{do}, label %{skip}")
+            self.place(do)
+            self.phi_stores(moves, mask)
+            self.jump(skip)
+            self.place(skip)
+            return
+        loop = self.graph.loop_of.get(target)
+        back = loop is not None and loop.header is target and source in loop.blocks
+        self.phi_stores(moves, None if back else mask)
+
+    def next_after(self, linear: Linear, level: Loop | None, waiting: set[object], target: Block) -> str:
+        """Where to go when all current lanes take one edge."""
+        node = self.node_of(level, target, linear)
+        if node is END and level is not linear.level and level is not None and level not in self.shapes.divergent_loops:
+            if target is level.header:
+                return quoted(f"{linear.name}.again.{level.header.name}")
+            outer = level.parent
+            held = linear.waiting.get((outer, level.header), set())
+            return self.next_after(linear, outer, set(held), target)
+        return self.go(linear, level, waiting | {node})
+
+    def write_region(self, linear: Linear) -> None:
+        for block in self.graph.order:
+            if block not in linear.blocks:
+                continue
+            level = self.graph.loop_of[block]
+            if self.is_header(block):
+                assert level is not None
+                self.loop_start(linear, level)
+            elif (level, block) in linear.reached:
+                self.partial_block(linear, block)
+            for loop in self.loops_ending_at(block, linear):
+                self.loop_end(linear, loop)
+
+    def loops_ending_at(self, block: Block, linear: Linear) -> list[Loop]:
+        out = []
+        loop = self.graph.loop_of[block]
+        while loop is not None and loop.header in linear.blocks:
+            if max(self.graph.position[b] for b in loop.blocks) == self.graph.position[block]:
+                out.append(loop)
+            loop = loop.parent
+        return out
+
+    def loop_start(self, linear: Linear, loop: Loop) -> None:
+        header = loop.header
+        entered = (loop.parent, header) in linear.reached
+        if entered:
+            self.place(quoted(f"{linear.name}.{header.name}"))
+            self.forget()
+            self.take_mask(linear, loop.parent, header, entry=True)
+            waiting = linear.waiting.get((loop.parent, header), set())
+            assert self.mask is not None
+            mask = self.mask
+            if waiting:
+                inside = self.new_label("enter")
+                skip = self.go(linear, loop.parent, set(waiting))
+                self.emit(f"br i1 {self.any(mask)}, label %{inside}, label %{skip}")
+                self.place(inside)
+            self.set_mask(linear, header, False, mask)
+            self.jump(quoted(f"{linear.name}.again.{header.name}"))
+        live = any((loop, b) in linear.reached for b in loop.blocks) or (loop, END) in linear.reached
+        if not entered and not live:
+            return
+        self.place(quoted(f"{linear.name}.again.{header.name}"))
+        for block in loop.blocks:
+            if block is header:
+                continue
+            self.set_mask(linear, block, False, "zeroinitializer")
+            if self.is_header(block):
+                self.set_mask(linear, block, True, "zeroinitializer")
+        for c in range(self.count):
+            self.store_slot((linear.name, header, "back", c), self.vec("i32"), "zeroinitializer")
+        linear.reached.add((loop, header))
+        self.block_under_mask(linear, header, self.get_mask(linear, header, False))
+
+    def loop_end(self, linear: Linear, loop: Loop) -> None:
+        if (loop, END) not in linear.reached:
+            return
+        header = loop.header
+        self.place(quoted(f"{linear.name}.end.{header.name}"))
+        self.forget()
+        mask = []
+        for c in range(self.count):
+            wide = self.load_slot((linear.name, header, "back", c), self.vec("i32"))
+            self.store_slot(self.mask_key(linear, header, False, c), self.vec("i32"), wide)
+            mask.append(self.temp(f"icmp slt {self.vec('i32')} {wide}, zeroinitializer"))
+        waiting = set(linear.waiting.get((loop.parent, header), set()))
+        for _, target in loop.exits():
+            waiting.add(self.node_of(loop.parent, target, linear))
+        if not waiting:
+            waiting = {END}
+        out = self.go(linear, loop.parent, waiting)
+        self.emit(f"br i1 {self.any(mask)}, label %{quoted(f'{linear.name}.again.{header.name}')}, label %{out}")
+
+    def take_mask(self, linear: Linear, level: Loop | None, node: Block, entry: bool) -> None:
+        """Load the node's mask: its own, or that of the block which the same lanes passed before."""
+        leader = self.leader(linear, level, node)
+        if leader is not node:
+            leader_entry = self.graph.loop_of[leader] is not level
+            self.mask = self.get_mask(linear, leader, leader_entry)
+            self.set_mask(linear, node, entry, self.mask)
+        else:
+            self.mask = self.get_mask(linear, node, entry)
+
+    def leader(self, linear: Linear, level: Loop | None, node: Block) -> Block:
+        """The earliest block of the level that exactly the same lanes pass."""
+        found = self.graph.leader(level, node)
+        return found if found in linear.blocks else node
+
+    def partial_block(self, linear: Linear, block: Block) -> None:
+        level = self.graph.loop_of[block]
+        self.place(quoted(f"{linear.name}.{block.name}"))
+        self.forget()
+        self.take_mask(linear, level, block, entry=False)
+        assert self.mask is not None
+        mask = self.mask
+        waiting = linear.waiting.get((level, block), set())
+        if not waiting and linear is self.partial and block in self.full and (len(block.preds) > 1 or self.follows_loop(block)):
+            stay = self.new_label("stay")
+            self.emit(f"br i1 {self.all(mask)}, label %{quoted(self.full_label(block))}, label %{stay}")
+            self.place(stay)
+        if waiting and self.needs_lanes(block):
+            some = self.new_label("some")
+            skip = self.go(linear, level, set(waiting))
+            self.emit(f"br i1 {self.any(mask)}, label %{some}, label %{skip}")
+            self.place(some)
+        self.block_under_mask(linear, block, mask)
+
+    def follows_loop(self, block: Block) -> bool:
+        return any(self.graph.loop_of[p] is not self.graph.loop_of[block] for p in block.preds)
+
+    def block_under_mask(self, linear: Linear, block: Block, mask: list[str]) -> None:
+        level = self.graph.loop_of[block]
+        self.enter(block)
+        self.mask = mask
+        self.poll(block)
+        self.block_code(block)
+        branch = block.terminator
+        waiting = set(linear.waiting.get((level, block), set()))
+        moves = [self.phi_moves(block, t) if t is not None else [] for t in branch.targets]
+        cond: list[str] | str | None = None
+        if branch.op == "br" and branch.args:
+            if block in self.shapes.divergent_branches:
+                cond = [self.temp(f"freeze {self.vec('i1')} {self.chunk(branch.args[0], c)}") for c in range(self.count)]
+            else:
+                cond = self.scalar(branch.args[0])
+        self.leave_block(linear, block, cond, moves, waiting)
+
+    def needs_lanes(self, block: Block) -> bool:
+        """Must the block be skipped where no lane wants it? Uniform work would run on garbage; long work is wasted."""
+        for succ in block.succs:
+            if any(not self.shapes.get(phi).varying for phi in succ.phis()):
+                return True
+        total = 0
+        for instr in block.instrs:
+            total += cost(instr)
+            if instr.op in ("load", "store", "atomicrmw", "cmpxchg"):
+                return True
+            if instr.op == "call" and instr.callee.startswith("__mc_"):
+                return True
+            if instr.op == "br" and instr.args and block not in self.shapes.divergent_branches:
+                return True
+            if instr.name and self.shapes.get(instr).uniform and instr.op in ("udiv", "sdiv", "urem", "srem"):
+                return True
+        return total > 8
+
+    # -- hooks -------------------------------------------------------------------------------------
+    def poll(self, block: Block) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        raise NotImplementedError
+
+
+def cost(instr: Instr) -> int:
+    """Rough number of vector operations per chunk."""
+    if instr.op in ("phi", "br", "getelementptr", "zext", "sext", "bitcast") or is_ignored(instr):
+        return 0
+    if instr.op in ("udiv", "sdiv", "urem", "srem"):
+        return 12
+    if instr.op in ("load", "store"):
+        return 2
+    if instr.op in ("atomicrmw", "cmpxchg"):
+        return 100
+    if instr.op == "call" and instr.callee.startswith("__mc_"):
+        return 30
+    return 1
+
+
+def level_has_barrier(block: Block) -> bool:
+    return any(i.op == "call" and i.callee == "__mc_threadgroup_barrier" for i in block.instrs)
+
+
+def quoted(label: str) -> str:
+    """A label that may hold any characters."""
+    if all(ch.isalnum() or ch in "._-$" for ch in label):
+        return label
+    return '"' + label.replace('"', "") + '"'
+

@@ -1,0 +1,457 @@
+"""Loads, stores and their bounds: addresses as a scalar, as a scalar plus a pattern, or lane by lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .ir import Global, Instr, Type, Value
+from .ops import Ops
+from .roots import Root
+from .shapes import LANE, LANES, ZERO, _private_stride, gep_terms
+from .values import scalar_type
+
+if TYPE_CHECKING:
+    from .module import Plan
+
+# Offsets into the structs of runtime/native/abi.h.
+LAUNCH_SIZES, LAUNCH_TG_OFFSET, LAUNCH_TG_SIZE, LAUNCH_STOP, LAUNCH_SLOW = 248, 532, 656, 784, 792
+LAUNCH_GRID, LAUNCH_GROUPS, LAUNCH_GROUP, LAUNCH_GROW = 496, 508, 520, 800
+WORKER_MEMORY, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_GROUP_POS = 8, 16, 24, 32
+LOAD, STORE, ATOMIC = 0, 1, 2
+
+
+@dataclass
+class Address:
+    """Where a memory instruction goes. `offsets` is None where each lane has an address of its own."""
+
+    pointer: Value
+    base: str  # scalar pointer of lane offsets 0; "" for lane-by-lane addresses
+    offsets: tuple[int, ...] | None
+    roots: frozenset[Root]
+    size: int
+    lane_step: int = 0  # added per lane to lane-by-lane addresses (interleaved private arrays)
+
+    @property
+    def uniform(self) -> bool:
+        return self.offsets == ZERO
+
+    @property
+    def private(self) -> bool:
+        return all(r.kind == "private" for r in self.roots)
+
+
+class Memory(Ops):
+    plan: Plan
+
+    # -- addresses ---------------------------------------------------------------------------------
+    def root_base(self, root: Root) -> str:
+        """Address of a root as a scalar, computed once at the top of the function."""
+        key = (root, "base")
+        if key not in self.entry_values:
+            self.entry_values[key] = self._root_base(root)
+        return self.entry_values[key]
+
+    def _root_base(self, root: Root) -> str:
+        if root.kind == "buffer":
+            at = self.at_entry(f"getelementptr i8, ptr %L, i64 {8 * root.slot}")
+            return self.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
+        if root.kind == "tgarg":
+            at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_TG_OFFSET + 4 * root.slot}")
+            offset = self.at_entry(f"load i32, ptr {at}, !invariant.load !0")
+            wide = self.at_entry(f"zext i32 {offset} to i64")
+            return self.at_entry(f"getelementptr i8, ptr %group_memory, i64 {wide}")
+        if root.kind == "shared":
+            return self.at_entry(f"getelementptr i8, ptr %group_memory, i64 {self.plan.shared_offsets[root.name]}")
+        if root.kind == "table":
+            return root.name
+        return self.private_base(self.roots.allocas[root])
+
+    def root_size(self, root: Root) -> int | str:
+        if root.kind == "buffer":
+            key = (root, "size")
+            if key not in self.entry_values:
+                at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_SIZES + 8 * root.slot}")
+                self.entry_values[key] = self.at_entry(f"load i64, ptr {at}, !invariant.load !0")
+            return self.entry_values[key]
+        if root.kind == "tgarg":
+            key = (root, "size")
+            if key not in self.entry_values:
+                at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_TG_SIZE + 4 * root.slot}")
+                size = self.at_entry(f"load i32, ptr {at}, !invariant.load !0")
+                self.entry_values[key] = self.at_entry(f"zext i32 {size} to i64")
+            return self.entry_values[key]
+        if root.kind in ("shared", "table"):
+            return self.module.globals[root.name].value_type.size
+        return self.private_bytes(root)
+
+    def private_bytes(self, root: Root) -> int:
+        allocated = self.roots.allocas[root].extra["allocated"]
+        assert isinstance(allocated, Type)
+        if root in self.roots.interleave:
+            return max(1, allocated.size) * LANES
+        return _private_stride(allocated.size) * LANES
+
+    def global_address(self, value: Global) -> str:
+        return self.root_base(Root("table" if value.constant else "shared", name=value.name))
+
+    def private_base(self, value: Instr) -> str:
+        root = Root("private", name=value.name)
+        return self.slot((value, "private"), f"[{self.private_bytes(root)} x i8]", align=64)
+
+    def compute_gep(self, instr: Instr) -> str:
+        """The scalar form of a pointer: base plus the bases of its indices."""
+        pointer = self.scalar(instr.args[0])
+        times = LANES if any(r in self.roots.interleave for r in self.roots.get(instr)) else 1
+        for scale, index in gep_terms(instr):
+            scale *= times
+            if isinstance(index, int):
+                if index:
+                    pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {index * scale}")
+                continue
+            name = self.scalar(index)
+            if index.type.bits < 64:
+                name = self.temp(f"sext {index.type.text} {name} to i64")
+            scaled = self.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
+            pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
+        return pointer
+
+    def gep_chunk(self, instr: Instr, c: int) -> str:
+        pointer = self.chunk(instr.args[0], c)
+        uniform_base = self.shape(instr.args[0]).uniform
+        base = f"ptr {self.scalar(instr.args[0])}" if uniform_base else f"{self.vec('ptr')} {pointer}"
+        times = LANES if any(r in self.roots.interleave for r in self.roots.get(instr)) else 1
+        total = ""
+        constant = 0
+        for scale, index in gep_terms(instr):
+            scale *= times
+            if isinstance(index, int):
+                constant = index * scale
+                continue
+            name = self.chunk(index, c)
+            if index.type.bits < 64:
+                name = self.temp(f"sext {self.vec(index.type.text)} {name} to {self.vec('i64')}")
+            if scale != 1:
+                name = self.temp(f"mul {self.vec('i64')} {name}, splat (i64 {scale})")
+            total = self.temp(f"add {self.vec('i64')} {total}, {name}") if total else name
+        if constant:
+            total = self.temp(f"add {self.vec('i64')} {total}, splat (i64 {constant})") if total else f"splat (i64 {constant})"
+        if not total:
+            return pointer
+        return self.temp(f"getelementptr i8, {base}, {self.vec('i64')} {total}")
+
+    def address(self, pointer: Value, size: int) -> Address:
+        roots = self.roots.of_address(pointer)
+        shape = self.shape(pointer)
+        unit = next((self.roots.interleave[r] for r in roots if r in self.roots.interleave), 0)
+        if unit:
+            if shape.uniform:
+                return Address(pointer, self.scalar(pointer), tuple(lane * unit for lane in LANE), roots, size)
+            return Address(pointer, "", None, roots, size, unit)
+        if shape.offsets is not None:
+            return Address(pointer, self.scalar(pointer), shape.offsets, roots, size)
+        return Address(pointer, "", None, roots, size)
+
+    def address_chunk(self, where: Address, c: int) -> str:
+        pointers = self.chunk(where.pointer, c)
+        if where.offsets is not None and where.private and where.offsets != ZERO:
+            offsets = self.lane_constants("i64", where.offsets, c)
+            return self.temp(f"getelementptr i8, ptr {where.base}, {self.vec('i64')} {offsets}")
+        if where.lane_step:
+            steps = self.lane_constants("i64", [lane * where.lane_step for lane in LANE], c)
+            pointers = self.temp(f"getelementptr i8, {self.vec('ptr')} {pointers}, {self.vec('i64')} {steps}")
+        return pointers
+
+    # -- bounds ------------------------------------------------------------------------------------
+    def limit(self, root: Root, span: int) -> str:
+        """First byte offset that is too large for an access of `span` bytes."""
+        size = self.root_size(root)
+        if isinstance(size, int):
+            return str(max(0, size + 1 - span))
+        key = (root, "limit", span)
+        if key not in self.entry_values:
+            more = self.at_entry(f"add i64 {size}, 1")
+            self.need("declare i64 @llvm.usub.sat.i64(i64, i64)")
+            self.entry_values[key] = self.at_entry(f"call i64 @llvm.usub.sat.i64(i64 {more}, i64 {span})")
+        return self.entry_values[key]
+
+    def inside(self, where: Address) -> str | None:
+        """Scalar test that every lane of a uniform or pattern access is in bounds; None where it surely is."""
+        assert where.offsets is not None
+        if any(r.kind == "unknown" for r in where.roots):
+            return "false"
+        low = min(where.offsets)
+        span = max(where.offsets) - low + where.size
+        if self.surely_inside(where, low, span):
+            return None
+        first = where.base
+        if low:
+            first = self.temp(f"getelementptr i8, ptr {first}, i64 {low}")
+        number = self.temp(f"ptrtoint ptr {first} to i64")
+        result = ""
+        for root in sorted(where.roots, key=str):
+            base = self.root_number(root)
+            offset = self.temp(f"sub i64 {number}, {base}")
+            hit = self.temp(f"icmp ult i64 {offset}, {self.limit(root, span)}")
+            result = self.temp(f"or i1 {result}, {hit}") if result else hit
+        return result
+
+    def inside_lanes(self, where: Address, addresses: list[str]) -> list[str]:
+        """Lane by lane, a mask of those in bounds."""
+        out = []
+        for c in range(self.count):
+            number = self.temp(f"ptrtoint {self.vec('ptr')} {addresses[c]} to {self.vec('i64')}")
+            result = ""
+            for root in sorted(where.roots, key=str):
+                if root.kind == "unknown":
+                    continue
+                base = self.splat("i64", self.root_number(root))
+                offset = self.temp(f"sub {self.vec('i64')} {number}, {base}")
+                limit = self.limit(root, where.size)
+                bound = f"splat (i64 {limit})" if limit.lstrip("-").isdigit() else self.splat("i64", limit)
+                hit = self.temp(f"icmp ult {self.vec('i64')} {offset}, {bound}")
+                result = self.temp(f"or {self.vec('i1')} {result}, {hit}") if result else hit
+            out.append(result or "zeroinitializer")
+        return out
+
+    def root_number(self, root: Root) -> str:
+        key = (root, "number")
+        if key not in self.entry_values:
+            base = self.root_base(root)
+            self.entry_values[key] = self.at_entry(f"ptrtoint ptr {base} to i64")
+        return self.entry_values[key]
+
+    def surely_inside(self, where: Address, low: int, span: int) -> bool:
+        """Is the range known to lie in its root when the kernel is compiled?"""
+        if len(where.roots) != 1:
+            return False
+        root = next(iter(where.roots))
+        size: int | str
+        if root.kind == "buffer":
+            size = self.plan.value_sizes.get(root.slot, 0)
+            if not size:
+                return False
+        else:
+            size = self.root_size(root)
+        if not isinstance(size, int):
+            return False
+        reach = self.plan.ranges.offset_range(where.pointer)
+        if reach is None:
+            return False
+        times = LANES if root in self.roots.interleave else 1
+        extra_low, extra_high = (low, low + span) if where.private and times == LANES else (0, where.size)
+        return reach[0] * times + extra_low >= 0 and reach[1] * times + extra_high <= size
+
+    # -- slow path ---------------------------------------------------------------------------------
+    def scratch(self, what: str, bytes_each: int) -> str:
+        return self.slot(("scratch", what), f"[{LANES * bytes_each} x i8]", align=64)
+
+    def spill_chunks(self, to: str, ty: str, bytes_each: int, chunks: list[str]) -> None:
+        for c, name in enumerate(chunks):
+            at = self.temp(f"getelementptr i8, ptr {to}, i64 {c * self.width * bytes_each}") if c else to
+            self.emit(f"store {self.vec(ty)} {name}, ptr {at}, align {min(64, self.width * bytes_each)}")
+
+    def reload_chunk(self, source: str, ty: str, bytes_each: int, c: int) -> str:
+        at = self.temp(f"getelementptr i8, ptr {source}, i64 {c * self.width * bytes_each}") if c else source
+        return self.temp(f"load {self.vec(ty)}, ptr {at}, align {min(64, self.width * bytes_each)}")
+
+    def spill_addresses(self, where: Address) -> str:
+        addresses = self.scratch("addresses", 8)
+        if where.offsets is not None:
+            self.emit(f"call void @mc.spread(ptr {where.base}, ptr {self.plan.offset_table(where.offsets)}, ptr {addresses})")
+        else:
+            self.spill_chunks(addresses, "ptr", 8, [self.address_chunk(where, c) for c in range(self.count)])
+        return addresses
+
+    def call_slow(self, instr: Instr, where: Address, kind: int, addresses: str, data: str, bits: str) -> None:
+        """Hand an access to the runtime, which does what is in bounds and reports the rest."""
+        site = self.plan.site(instr, where, kind)
+        known = [r for r in sorted(where.roots, key=str) if r.kind != "unknown"]
+        bounds = self.slot(("bounds", len(known)), f"[{max(1, 2 * len(known))} x i64]")
+        for i, root in enumerate(known):
+            low = self.root_number(root)
+            size = self.root_size(root)
+            high = self.temp(f"add i64 {low}, {size}")
+            at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {2 * i}")
+            self.emit(f"store i64 {low}, ptr {at}")
+            at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {2 * i + 1}")
+            self.emit(f"store i64 {high}, ptr {at}")
+        self.emit(f"call void @mc.slow(ptr %L, ptr %Wk, i32 {site}, i32 {where.size}, i32 {kind}, i32 {bits}, i32 %first_thread, "
+                  f"ptr {addresses}, i64 {len(known)}, ptr {bounds}, ptr {data})")
+        self.plan.uses_slow = True
+
+    # -- uniform accesses --------------------------------------------------------------------------
+    def load_uniform(self, instr: Instr) -> str:
+        where = self.address(instr.args[0], instr.type.size)
+        ty = scalar_type(instr.type)
+        align = instr.extra.get("align", 1)
+        ok = self.inside(where) if self.plan.checked else None
+        if ok is None:
+            return self.temp(f"load {ty}, ptr {where.base}, align {align}")
+        fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
+        result = self.slot((instr, "checked"), ty)
+        self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+        self.place(fast)
+        value = self.temp(f"load {ty}, ptr {where.base}, align {align}")
+        self.emit(f"store {ty} {value}, ptr {result}")
+        self.jump(done)
+        self.place(slow)
+        data = self.scratch("data", 16)
+        self.emit(f"store i128 0, ptr {data}")
+        self.call_slow(instr, where, LOAD, self.spill_addresses(where), data, self.one_lane_bits())
+        lane = self.first_lane()
+        wide = self.temp(f"zext i32 {lane} to i64")
+        at = self.temp(f"mul i64 {wide}, {where.size}")
+        pointer = self.temp(f"getelementptr i8, ptr {data}, i64 {at}")
+        value = self.temp(f"load {ty}, ptr {pointer}, align 1")
+        self.emit(f"store {ty} {value}, ptr {result}")
+        self.jump(done)
+        self.place(done)
+        return self.temp(f"load {ty}, ptr {result}")
+
+    def first_lane(self) -> str:
+        if self.mask is None:
+            return "0"
+        self.need("declare i32 @llvm.cttz.i32(i32, i1 immarg)")
+        return self.temp(f"call i32 @llvm.cttz.i32(i32 {self.bits(self.mask)}, i1 false)")
+
+    def one_lane_bits(self) -> str:
+        """All lanes do the same: report it for the first one."""
+        if self.mask is None:
+            return "1"
+        bits = self.bits(self.mask)
+        minus = self.temp(f"sub i32 0, {bits}")
+        return self.temp(f"and i32 {bits}, {minus}")
+
+    def last_lane_value(self, value: Value) -> str:
+        """Of lanes that store to one place, the last one wins."""
+        ty = scalar_type(value.type)
+        if self.shape(value).uniform:
+            return self.scalar(value)
+        if self.mask is None:
+            return self.temp(f"extractelement {self.vec(ty)} {self.chunk(value, self.count - 1)}, i64 {self.width - 1}")
+        size = value.type.size if value.type.bits != 1 else 1
+        data = self.scratch("last", 16)
+        if ty == "i1":
+            ty = "i8"
+            chunks = [self.temp(f"zext {self.vec('i1')} {x} to {self.vec('i8')}") for x in self.chunks(value)]
+        else:
+            chunks = self.chunks(value)
+        self.spill_chunks(data, ty, size, chunks)
+        self.need("declare i32 @llvm.ctlz.i32(i32, i1 immarg)")
+        zeros = self.temp(f"call i32 @llvm.ctlz.i32(i32 {self.bits(self.mask)}, i1 false)")
+        lane = self.temp(f"xor i32 {zeros}, 31")
+        wide = self.temp(f"zext i32 {lane} to i64")
+        at = self.temp(f"getelementptr {ty}, ptr {data}, i64 {wide}")
+        return self.temp(f"load {ty}, ptr {at}")
+
+    def store_uniform(self, instr: Instr) -> None:
+        stored = instr.extra["stored"]
+        assert isinstance(stored, Type)
+        where = self.address(instr.args[1], stored.size)
+        value = self.last_lane_value(instr.args[0])
+        ty, align = scalar_type(stored), instr.extra.get("align", 1)
+        ok = self.inside(where) if self.plan.checked else None
+        if ok is None:
+            self.emit(f"store {ty} {value}, ptr {where.base}, align {align}")
+            return
+        fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
+        self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+        self.place(fast)
+        self.emit(f"store {ty} {value}, ptr {where.base}, align {align}")
+        self.jump(done)
+        self.place(slow)
+        data = self.scratch("data", 16)
+        bits = self.one_lane_bits()
+        lane = self.temp(f"zext i32 {self.first_lane()} to i64")
+        at = self.temp(f"mul i64 {lane}, {where.size}")
+        pointer = self.temp(f"getelementptr i8, ptr {data}, i64 {at}")
+        self.emit(f"store {ty} {value}, ptr {pointer}, align 1")
+        self.call_slow(instr, where, STORE, self.spill_addresses(where), data, bits)
+        self.jump(done)
+        self.place(done)
+
+    # -- pattern accesses, one chunk ---------------------------------------------------------------
+    def chunk_kind(self, where: Address, c: int) -> str:
+        assert where.offsets is not None
+        part = where.offsets[c * self.width : (c + 1) * self.width]
+        if all(o == part[0] for o in part):
+            return "same"
+        if all(o == part[0] + i * where.size for i, o in enumerate(part)):
+            return "row"
+        return "other"
+
+    def pointer_at(self, base: str, offset: int) -> str:
+        return self.temp(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    def load_pattern(self, instr: Instr, where: Address, c: int, masked: bool) -> str:
+        assert where.offsets is not None
+        ty, align = scalar_type(instr.type), int(str(instr.extra.get("align", 1)))
+        vec = self.vec(ty)
+        first = where.offsets[c * self.width]
+        kind = self.chunk_kind(where, c)
+        if masked and self.mask is not None:
+            if kind == "row" and where.size in (4, 8) and ty != "ptr":
+                pointer = self.pointer_at(where.base, first)
+                name = f"llvm.masked.load.v{self.width}{self._suffix(ty, None)}.p0"
+                self.need(f"declare {vec} @{name}(ptr, {self.vec('i1')}, {vec})")
+                return self.temp(f"call {vec} @{name}(ptr align {align} {pointer}, {self.vec('i1')} {self.mask[c]}, "
+                                 f"{vec} zeroinitializer)")
+            return self.gather(self.address_chunk(where, c), ty, align, self.mask[c])
+        if kind == "row":
+            return self.temp(f"load {vec}, ptr {self.pointer_at(where.base, first)}, align {align}")
+        if kind == "same":
+            one = self.temp(f"load {ty}, ptr {self.pointer_at(where.base, first)}, align {align}")
+            return self.splat(ty, one)
+        result = "poison"
+        for i in range(self.width):
+            pointer = self.pointer_at(where.base, where.offsets[c * self.width + i])
+            one = self.temp(f"load {ty}, ptr {pointer}, align {align}")
+            result = self.temp(f"insertelement {vec} {result}, {ty} {one}, i64 {i}")
+        return result
+
+    def store_pattern(self, instr: Instr, where: Address, c: int) -> None:
+        assert where.offsets is not None
+        stored = instr.extra["stored"]
+        assert isinstance(stored, Type)
+        ty, align = scalar_type(stored), int(str(instr.extra.get("align", 1)))
+        vec, value = self.vec(ty), self.chunk(instr.args[0], c)
+        first = where.offsets[c * self.width]
+        kind = self.chunk_kind(where, c)
+        if kind == "row" and self.mask is None:
+            self.emit(f"store {vec} {value}, ptr {self.pointer_at(where.base, first)}, align {align}")
+        elif kind == "row" and where.size in (4, 8) and ty != "ptr" and self.mask is not None:
+            name = f"llvm.masked.store.v{self.width}{self._suffix(ty, None)}.p0"
+            self.need(f"declare void @{name}({vec}, ptr, {self.vec('i1')})")
+            pointer = self.pointer_at(where.base, first)
+            self.emit(f"call void @{name}({vec} {value}, ptr align {align} {pointer}, {self.vec('i1')} {self.mask[c]})")
+        elif self.mask is None:
+            for i in range(self.width):
+                one = self.temp(f"extractelement {vec} {value}, i64 {i}")
+                pointer = self.pointer_at(where.base, where.offsets[c * self.width + i])
+                self.emit(f"store {ty} {one}, ptr {pointer}, align {align}")
+        else:
+            self.scatter_lanes(self.address_chunk(where, c), value, ty, align, self.mask[c])
+
+    # -- lane by lane ------------------------------------------------------------------------------
+    def gather(self, addresses: str, ty: str, align: int, mask: str | None) -> str:
+        """Idle lanes read from a harmless place instead of being branched around."""
+        if mask is not None:
+            safe = self.splat("ptr", "@mc.zero")
+            addresses = self.temp(f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {safe}")
+        result = "poison"
+        for i in range(self.width):
+            pointer = self.temp(f"extractelement {self.vec('ptr')} {addresses}, i64 {i}")
+            one = self.temp(f"load {ty}, ptr {pointer}, align {align}")
+            result = self.temp(f"insertelement {self.vec(ty)} {result}, {ty} {one}, i64 {i}")
+        return result
+
+    def scatter_lanes(self, addresses: str, value: str, ty: str, align: int, mask: str | None) -> None:
+        if mask is not None:
+            # Idle lanes write to a place that nobody reads.
+            sink = self.splat("ptr", self.slot("sink", "i128", align=16))
+            addresses = self.temp(f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {sink}")
+        for i in range(self.width):
+            pointer = self.temp(f"extractelement {self.vec('ptr')} {addresses}, i64 {i}")
+            one = self.temp(f"extractelement {self.vec(ty)} {value}, i64 {i}")
+            self.emit(f"store {ty} {one}, ptr {pointer}, align {align}")

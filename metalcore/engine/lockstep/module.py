@@ -1,0 +1,398 @@
+"""A whole kernel: simdgroup functions, the loop over simdgroups and threadgroups, barriers as coroutine suspensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from metalcore.engine.codegen.variant import Site, ThreadgroupVariable
+
+from .cfg import Graph, canonicalise
+from .flow import Linear, quoted
+from .ids import Ids, id_shapes
+from .ir import Block, Const, Global, Instr, Module
+from .memory import LAUNCH_GROW, LAUNCH_SLOW, LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_GROUP_POS, \
+    WORKER_MEMORY, Address
+from .parse import parse
+from .ranges import Ranges
+from .roots import Roots, expand_block_copies
+from .shapes import Shape, Shapes
+from .support import SUPPORT
+
+_PARAMS = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %sg, i32 %bits"
+
+
+@dataclass
+class LockstepModule:
+    """Vector IR as text, and what the host must know about it."""
+
+    ir: str
+    sites: tuple[Site, ...]
+    static_threadgroup_memory: int
+    threadgroup_variables: tuple[ThreadgroupVariable, ...]
+    written: tuple[int, ...]
+
+
+@dataclass
+class Plan:
+    """What all parts of the emitter need to know about the kernel and the variant."""
+
+    layout: str
+    single: bool
+    checked: bool
+    value_sizes: dict[int, int]  # slots bound to `constant T&`: the host has checked that many bytes
+    ids: dict[tuple[str, int], Shape]
+    ranges: Ranges
+    users: dict[Instr, list[Instr]]
+    shared_offsets: dict[str, int]
+    module: Module
+    coroutine: bool = False
+    uses_slow: bool = False
+    sites: list[Site] = field(default_factory=list)
+    site_numbers: dict[tuple[object, int], int] = field(default_factory=dict)
+    tables: dict[tuple[int, ...], str] = field(default_factory=dict)
+    declarations: set[str] = field(default_factory=set)
+
+    def site(self, instr: Instr, where: Address, kind: int) -> int:
+        """Number of an access in the table that error messages are made from."""
+        key = (instr, kind)
+        if key not in self.site_numbers:
+            place = self.module.locations.get(instr.line)
+            buffer: int | str | None = None
+            if len(where.roots) == 1:
+                root = next(iter(where.roots))
+                buffer = root.slot if root.kind == "buffer" else root.name.lstrip("@%") or f"threadgroup({root.slot})"
+                if root.kind == "unknown":
+                    buffer = None
+            self.site_numbers[key] = len(self.sites)
+            self.sites.append(Site(place.file if place else "", place.line if place else 0, place.column if place else 0,
+                                   ("load", "store", "atomic")[kind], buffer, where.size))
+        return self.site_numbers[key]
+
+    def offset_table(self, offsets: tuple[int, ...]) -> str:
+        return self.tables.setdefault(offsets, f"@mc.offsets.{len(self.tables)}")
+
+
+class Simdgroup(Ids):
+    """One simdgroup function: `full` with all 32 lanes, or the one for a partial simdgroup."""
+
+    def __init__(self, module: Module, graph: Graph, shapes: Shapes, roots: Roots, width: int, plan: Plan) -> None:
+        super().__init__(module, graph, shapes, roots, width)
+        self.plan = plan
+        self.regions = 0
+        self.uses_partial = False
+        self.full: set[Block] = set()
+        self.polled = {loop.header for loop in graph.loops if needs_poll(loop, shapes)}
+        self.partial = Linear("P", set(graph.order), None, None, "exit")
+
+    def need(self, declaration: str) -> None:
+        self.plan.declarations.add(declaration)
+
+    def barrier(self, instr: Instr, kind: str) -> None:
+        if kind == "threadgroup_barrier" and self.plan.coroutine:
+            resume = self.new_label("resume")
+            state = self.temp("call i8 @llvm.coro.suspend(token none, i1 false)")
+            self.emit(f"switch i8 {state}, label %suspend [i8 0, label %{resume} i8 1, label %cleanup]")
+            self.place(resume)
+        elif kind != "fence":
+            self.emit('fence syncscope("singlethread") seq_cst')
+
+    def poll(self, block: Block) -> None:
+        """Ctrl-C must stop a loop that does not end by itself."""
+        if block not in self.polled:
+            return
+        flag = self.temp("load volatile i32, ptr %stop")
+        stop = self.temp(f"icmp ne i32 {flag}, 0")
+        go_on = self.new_label("poll")
+        self.emit(f"br i1 {stop}, label %exit, label %{go_on}, !prof !2")
+        self.place(go_on)
+
+    def finish(self) -> None:
+        self.jump("exit")
+
+    def write(self, name: str, full: bool) -> str:
+        if full:
+            blocks = self.full_blocks()
+            self.full = set(blocks)
+            start = quoted(self.full_label(self.graph.entry))
+            for block in blocks:
+                self.full_block(block)
+            if self.uses_partial:
+                self.write_region(self.partial)
+        else:
+            start = self.partial_entry()
+            self.write_region(self.partial)
+        return self.assemble(name, start)
+
+    def partial_entry(self) -> str:
+        self.place("P.start")
+        self.enter(self.graph.entry)
+        for node in self.graph.order:
+            self.set_mask(self.partial, node, False, "zeroinitializer")
+            if self.is_header(node):
+                self.set_mask(self.partial, node, True, "zeroinitializer")
+        self.set_mask(self.partial, self.graph.entry, False, self.from_bits("%bits"))
+        self.jump(self.label_of(self.partial, None, self.graph.entry))
+        return "P.start"
+
+    def assemble(self, name: str, start: str) -> str:
+        coroutine = self.plan.coroutine
+        head = [f"define internal {'ptr' if coroutine else 'void'} @{name}({_PARAMS})"
+                f"{' presplitcoroutine' if coroutine else ''} #0 {{", "entry:"]
+        head += [f"  %memory_at = getelementptr i8, ptr %Wk, i64 {WORKER_MEMORY}",
+                 "  %group_memory = load ptr, ptr %memory_at, !invariant.load !0",
+                 f"  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}",
+                 "  %stop = load ptr, ptr %stop_at, !invariant.load !0",
+                 "  %first_thread = mul i32 %sg, 32"]
+        tail = ["exit:"]
+        if coroutine:
+            head += _coroutine_head()
+            tail += ["  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
+                     "  switch i8 %final, label %suspend [i8 0, label %trap i8 1, label %cleanup]",
+                     "trap:", "  unreachable",
+                     "cleanup:", "  %freed = call ptr @llvm.coro.free(token %id, ptr %frame)", "  br label %suspend",
+                     "suspend:", "  call void @llvm.coro.end(ptr %frame, i1 false, token none)", "  ret ptr %frame", "}"]
+        else:
+            tail += ["  ret void", "}"]
+        return "\n".join([*head, *self.entry_lines, f"  br label %{start}", *self.lines, *tail])
+
+
+def needs_poll(loop: object, shapes: Shapes) -> bool:
+    """An innermost loop that counts to a bound ends soon enough; any other one asks whether to stop."""
+    from .cfg import Loop
+
+    assert isinstance(loop, Loop)
+    if loop.children:
+        return True
+    latch = loop.latch.terminator
+    exits = loop.exits()
+    if len(exits) != 1 or exits[0][0] is not loop.latch or not latch.args:
+        return True
+    test = latch.args[0]
+    if not isinstance(test, Instr) or test.op != "icmp":
+        return True
+    steps = 0
+    for side in test.args:
+        if isinstance(side, Instr) and side.block in loop.blocks:
+            base = side.args[0] if side.op == "add" and isinstance(side.args[1], Const) else side
+            if not (isinstance(base, Instr) and base.op == "phi" and base.block is loop.header):
+                return True
+            steps += 1
+    return steps != 1
+
+
+def _coroutine_head() -> list[str]:
+    return [
+        "  %id = call token @llvm.coro.id(i32 128, ptr null, ptr null, ptr null)",
+        "  %frame_size = call i64 @llvm.coro.size.i64()",
+        "  %frame_more = add i64 %frame_size, 127",
+        "  %frame_bytes = and i64 %frame_more, -128",
+        f"  %cur_at = getelementptr i8, ptr %Wk, i64 {WORKER_FRAME_CUR}",
+        f"  %end_at = getelementptr i8, ptr %Wk, i64 {WORKER_FRAME_END}",
+        "  %cur = load ptr, ptr %cur_at",
+        "  %end = load ptr, ptr %end_at",
+        "  %next = getelementptr i8, ptr %cur, i64 %frame_bytes",
+        "  %fits = icmp ule ptr %next, %end",
+        "  br i1 %fits, label %have, label %grow, !prof !1",
+        "grow:",
+        f"  %grow_at = getelementptr i8, ptr %L, i64 {LAUNCH_GROW}",
+        "  %grow_fn = load ptr, ptr %grow_at",
+        "  %grown = call ptr %grow_fn(ptr %Wk, i64 %frame_bytes)",
+        "  br label %begin",
+        "have:",
+        "  store ptr %next, ptr %cur_at",
+        "  br label %begin",
+        "begin:",
+        "  %block = phi ptr [ %cur, %have ], [ %grown, %grow ]",
+        "  %frame = call noalias ptr @llvm.coro.begin(token %id, ptr %block)",
+    ]
+
+
+def _driver(coroutine: bool) -> str:
+    """mc_run: every threadgroup of a row, every simdgroup of a threadgroup."""
+    args = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d"
+    if coroutine:
+        frame = f"""
+  %saved_cur = load ptr, ptr %cur_at
+  br label %start
+start:
+  %sg = phi i32 [ 0, %group ], [ %sg.next, %start.done ]
+  %is_full = icmp ult i32 %sg, %full
+  %at = getelementptr ptr, ptr %handles, i32 %sg
+  br i1 %is_full, label %start.full, label %start.part
+start.full:
+  %hf = call ptr @simdgroup.full({args}, i32 %sg, i32 -1)
+  store ptr %hf, ptr %at
+  br label %start.done
+start.part:
+  %hp = call ptr @simdgroup.part({args}, i32 %sg, i32 %tail_bits)
+  store ptr %hp, ptr %at
+  br label %start.done
+start.done:
+  %sg.next = add i32 %sg, 1
+  %more = icmp ult i32 %sg.next, %all
+  br i1 %more, label %start, label %round
+round:
+  br label %step
+step:
+  %i = phi i32 [ 0, %round ], [ %i.next, %step.done ]
+  %busy = phi i1 [ false, %round ], [ %busy.next, %step.done ]
+  %i.at = getelementptr ptr, ptr %handles, i32 %i
+  %hdl = load ptr, ptr %i.at
+  %resume_fn = load ptr, ptr %hdl
+  %is_done = icmp eq ptr %resume_fn, null
+  br i1 %is_done, label %step.done, label %step.go
+step.go:
+  call fastcc void %resume_fn(ptr %hdl)
+  br label %step.done
+step.done:
+  %busy.next = phi i1 [ %busy, %step ], [ true, %step.go ]
+  %i.next = add i32 %i, 1
+  %i.more = icmp ult i32 %i.next, %all
+  br i1 %i.more, label %step, label %round.done
+round.done:
+  br i1 %busy.next, label %round, label %group.done
+group.done:
+  store ptr %saved_cur, ptr %cur_at
+"""
+        before = f"  %handles = alloca [33 x ptr]\n  %cur_at = getelementptr i8, ptr %Wk, i64 {WORKER_FRAME_CUR}\n"
+    else:
+        frame = f"""
+  br label %start
+start:
+  %sg = phi i32 [ 0, %group ], [ %sg.next, %start.full ]
+  %is_full = icmp ult i32 %sg, %full
+  br i1 %is_full, label %start.full, label %tail
+start.full:
+  call void @simdgroup.full({args}, i32 %sg, i32 -1)
+  %sg.next = add i32 %sg, 1
+  br label %start
+tail:
+  %has_tail = icmp ne i32 %rest, 0
+  br i1 %has_tail, label %start.part, label %group.done
+start.part:
+  call void @simdgroup.part({args}, i32 %full, i32 %tail_bits)
+  br label %group.done
+group.done:
+"""
+        before = ""
+    return f"""
+define void @mc_run(ptr %L, ptr %Wk, i32 %gx0, i32 %gx1, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d) #1 {{
+entry:
+{before}  %area = mul i32 %w, %h
+  %threads = mul i32 %area, %d
+  %full = lshr i32 %threads, 5
+  %rest = and i32 %threads, 31
+  %more_threads = add i32 %threads, 31
+  %all = lshr i32 %more_threads, 5
+  %tail_top = shl i32 1, %rest
+  %tail_bits = sub i32 %tail_top, 1
+  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}
+  %stop = load ptr, ptr %stop_at
+  %pos_y = getelementptr i8, ptr %Wk, i64 {WORKER_GROUP_POS + 4}
+  store i32 %gy, ptr %pos_y
+  %pos_z = getelementptr i8, ptr %Wk, i64 {WORKER_GROUP_POS + 8}
+  store i32 %gz, ptr %pos_z
+  %any_groups = icmp ult i32 %gx0, %gx1
+  br i1 %any_groups, label %group, label %return
+group:
+  %gx = phi i32 [ %gx0, %entry ], [ %gx.next, %group.next ]
+  %pos_x = getelementptr i8, ptr %Wk, i64 {WORKER_GROUP_POS}
+  store i32 %gx, ptr %pos_x{frame}
+  %flag = load volatile i32, ptr %stop
+  %go_on = icmp eq i32 %flag, 0
+  br i1 %go_on, label %group.next, label %return
+group.next:
+  %gx.next = add i32 %gx, 1
+  %gx.more = icmp ult i32 %gx.next, %gx1
+  br i1 %gx.more, label %group, label %return
+return:
+  ret void
+}}
+"""
+
+
+def vectorise(scalar_ir: str, *, layout: str, single: bool, checked: bool, width: int,
+              value_sizes: dict[int, int] | None = None) -> LockstepModule:
+    """Optimised scalar IR of one kernel -> lockstep IR of mc_run."""
+    module = parse(scalar_ir)
+    canonicalise(module.function)
+    expand_block_copies(module.function.blocks)
+    graph = Graph(module.function)
+    roots = Roots(module)
+    ids = id_shapes(layout)
+    shapes = Shapes(module, graph, roots, ids)
+    users: dict[Instr, list[Instr]] = {}
+    used_globals: dict[str, Global] = {}
+    written: set[int] = set()
+    has_barrier = False
+    for block in graph.order:
+        for instr in block.instrs:
+            for arg in instr.args:
+                if isinstance(arg, Instr):
+                    users.setdefault(arg, []).append(instr)
+                elif isinstance(arg, Global):
+                    used_globals[arg.name] = arg
+            has_barrier = has_barrier or (instr.op == "call" and instr.callee == "__mc_threadgroup_barrier")
+            written |= _written_slots(instr, roots)
+    shared_offsets, variables, total = _lay_out(used_globals)
+    plan = Plan(layout, single, checked, value_sizes or {}, ids, Ranges(shapes), users, shared_offsets, module,
+                coroutine=has_barrier and not single)
+    functions = []
+    for name, full in (("simdgroup.full", True), ("simdgroup.part", False)):
+        functions.append(Simdgroup(module, graph, shapes, roots, width, plan).write(name, full))
+    text = [*_tables(used_globals, plan), SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)), *functions,
+            _driver(plan.coroutine), *sorted(plan.declarations | _COROUTINE_DECLARATIONS),
+            'attributes #0 = { nounwind }', 'attributes #1 = { nounwind }',
+            "!0 = !{}", '!1 = !{!"branch_weights", i32 100000, i32 1}', '!2 = !{!"branch_weights", i32 1, i32 100000}']
+    return LockstepModule("\n".join(text), tuple(plan.sites), total, tuple(variables), tuple(sorted(written)))
+
+
+_COROUTINE_DECLARATIONS = {
+    "declare token @llvm.coro.id(i32, ptr, ptr, ptr)", "declare i64 @llvm.coro.size.i64()",
+    "declare ptr @llvm.coro.begin(token, ptr)", "declare i8 @llvm.coro.suspend(token, i1)",
+    "declare ptr @llvm.coro.free(token, ptr)", "declare void @llvm.coro.end(ptr, i1, token)",
+}
+
+
+def _written_slots(instr: Instr, roots: Roots) -> set[int]:
+    pointer = None
+    if instr.op == "store":
+        pointer = instr.args[1]
+    elif instr.op in ("atomicrmw", "cmpxchg") or instr.callee.startswith("__mc_simdgroup_store"):
+        pointer = instr.args[0]
+    return {r.slot for r in roots.get(pointer) if r.kind == "buffer"} if pointer is not None else set()
+
+
+def _lay_out(used: dict[str, Global]) -> tuple[dict[str, int], list[ThreadgroupVariable], int]:
+    """Threadgroup variables, one behind the other."""
+    offsets: dict[str, int] = {}
+    variables: list[ThreadgroupVariable] = []
+    at = 0
+    for name, variable in used.items():
+        if variable.constant:
+            continue
+        align = max(16, variable.align)
+        at = (at + align - 1) // align * align
+        offsets[name] = at
+        variables.append(ThreadgroupVariable(name.lstrip("@").strip('"'), at, variable.value_type.size))
+        at += variable.value_type.size
+    return offsets, variables, (at + 15) // 16 * 16
+
+
+def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
+    out = []
+    names = plan.module.types
+    for name, ty in names.items():
+        del name, ty
+    for variable in used.values():
+        if variable.constant:
+            out.append(_strip_metadata(variable.text))
+    for offsets, name in plan.tables.items():
+        body = ", ".join(f"i64 {o}" for o in offsets)
+        out.append(f"{name} = internal constant [32 x i64] [{body}], align 64")
+    return out
+
+
+def _strip_metadata(text: str) -> str:
+    at = text.find(", !dbg")
+    return text[:at] if at >= 0 else text

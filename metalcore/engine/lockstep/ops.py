@@ -1,0 +1,412 @@
+"""Arithmetic: one scalar instruction -> the same on a scalar (uniform) or on one chunk of lanes."""
+
+from __future__ import annotations
+
+import re
+
+from metalcore.errors import UnsupportedFeature
+
+from .ir import Const, Instr, Type
+from .values import Values, scalar_type
+
+_KEEP_FAST = ("reassoc", "nsz", "arcp", "contract", "afn")  # nnan and ninf would make poison of idle lanes
+_FLOAT_INTRINSICS = frozenset(
+    "fma fmuladd sqrt fabs floor ceil trunc rint nearbyint round roundeven copysign minnum maxnum minimum maximum "
+    "minimumnum maximumnum canonicalize".split())
+_INT_INTRINSICS = frozenset(
+    "umin umax smin smax abs ctlz cttz ctpop bitreverse bswap fshl fshr uadd.sat usub.sat sadd.sat ssub.sat ushl.sat "
+    "sshl.sat".split())
+_OVERFLOW = frozenset("uadd usub umul sadd ssub smul".split())
+IGNORED_CALLS = ("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental.noalias", "llvm.invariant", "llvm.donothing",
+                 "llvm.sideeffect", "llvm.pseudoprobe")
+
+
+class Ops(Values):
+    """Pure operations. `form` is "" for a scalar or a chunk number: helpers below take the vector prefix they need."""
+
+    def fast_flags(self, instr: Instr) -> str:
+        text = str(instr.extra.get("fast", ""))
+        if not text:
+            return ""
+        words = text.split()
+        if "fast" in words:
+            return " ".join(_KEEP_FAST) + " "
+        kept = [w for w in words if w in _KEEP_FAST]
+        return " ".join(kept) + " " if kept else ""
+
+    def ty(self, scalar: str, c: int | None) -> str:
+        return scalar if c is None else self.vec(scalar)
+
+    def operand(self, instr: Instr, i: int, c: int | None) -> str:
+        value = instr.args[i]
+        return self.scalar(value) if c is None else self.chunk(value, c)
+
+    def literal(self, ty: str, text: str, c: int | None) -> str:
+        """A constant as an operand of the wanted form."""
+        if c is None:
+            return text
+        return f"splat ({ty} {text})"
+
+    # -- half and bfloat ---------------------------------------------------------------------------
+    def widen(self, name: str, ty: Type, c: int | None) -> str:
+        """half or bfloat -> float."""
+        if ty.kind == "half":
+            return self.temp(f"fpext {self.ty('half', c)} {name} to {self.ty('float', c)}")
+        wide = self.temp(f"zext {self.ty('i16', c)} {name} to {self.ty('i32', c)}")
+        high = self.temp(f"shl {self.ty('i32', c)} {wide}, {self.literal('i32', '16', c)}")
+        return self.temp(f"bitcast {self.ty('i32', c)} {high} to {self.ty('float', c)}")
+
+    def narrow(self, name: str, ty: Type, c: int | None) -> str:
+        """float -> half or bfloat, to nearest even."""
+        if ty.kind == "half":
+            return self.temp(f"fptrunc {self.ty('float', c)} {name} to {self.ty('half', c)}")
+        i32 = self.ty("i32", c)
+        bits = self.temp(f"bitcast {self.ty('float', c)} {name} to {i32}")
+        high = self.temp(f"lshr {i32} {bits}, {self.literal('i32', '16', c)}")
+        odd = self.temp(f"and {i32} {high}, {self.literal('i32', '1', c)}")
+        bias = self.temp(f"add {i32} {odd}, {self.literal('i32', '32767', c)}")
+        rounded = self.temp(f"add {i32} {bits}, {bias}")
+        nan = self.temp(f"fcmp uno {self.ty('float', c)} {name}, {self.literal('float', '0.0', c)}")
+        quiet = self.temp(f"or {i32} {bits}, {self.literal('i32', '4194304', c)}")
+        chosen = self.temp(f"select {self.ty('i1', c)} {nan}, {i32} {quiet}, {i32} {rounded}")
+        top = self.temp(f"lshr {i32} {chosen}, {self.literal('i32', '16', c)}")
+        return self.temp(f"trunc {i32} {top} to {self.ty('i16', c)}")
+
+    def round_to_odd(self, a: str, b: str, addend: str, c: int | None) -> str:
+        """float(a*b + addend) rounded to odd, where a*b is exact: rounding it again to 16 bits is then right."""
+        f32, i32 = self.ty("float", c), self.ty("i32", c)
+        product = self.temp(f"fmul {f32} {a}, {b}")
+        total = self.temp(f"fadd {f32} {product}, {addend}")
+        back = self.temp(f"fsub {f32} {total}, {product}")
+        rest = self.temp(f"fsub {f32} {total}, {back}")
+        left = self.temp(f"fsub {f32} {product}, {rest}")
+        right = self.temp(f"fsub {f32} {addend}, {back}")
+        error = self.temp(f"fadd {f32} {left}, {right}")
+        inexact = self.temp(f"fcmp one {f32} {error}, {self.literal('float', '0.0', c)}")
+        bits = self.temp(f"bitcast {f32} {total} to {i32}")
+        error_bits = self.temp(f"bitcast {f32} {error} to {i32}")
+        differ = self.temp(f"xor {i32} {bits}, {error_bits}")
+        sign = self.temp(f"ashr {i32} {differ}, {self.literal('i32', '31', c)}")  # -1 where the error pulls towards zero
+        step = self.temp(f"or {i32} {sign}, {self.literal('i32', '1', c)}")
+        low = self.temp(f"and {i32} {bits}, {self.literal('i32', '1', c)}")
+        even = self.temp(f"icmp eq {i32} {low}, {self.literal('i32', '0', c)}")
+        fix = self.temp(f"and {self.ty('i1', c)} {even}, {inexact}")
+        moved = self.temp(f"add {i32} {bits}, {step}")
+        chosen = self.temp(f"select {self.ty('i1', c)} {fix}, {i32} {moved}, {i32} {bits}")
+        return self.temp(f"bitcast {i32} {chosen} to {f32}")
+
+    # -- dispatch ----------------------------------------------------------------------------------
+    def compute(self, instr: Instr, c: int | None) -> str:
+        """Write the operation for a scalar (c is None) or one chunk; the result's name."""
+        op = instr.op
+        if op == "call":
+            return self._intrinsic(instr, c)
+        handler = getattr(self, "_op_" + op, None)
+        if handler is not None:
+            return str(handler(instr, c))
+        if op in ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr"):
+            ty = self.ty(scalar_type(instr.type), c)
+            return self.temp(f"{op} {ty} {self.operand(instr, 0, c)}, {self.operand(instr, 1, c)}")
+        if op in ("fadd", "fsub", "fmul", "fdiv"):
+            return self._float(instr, c)
+        if op in ("udiv", "sdiv", "urem", "srem"):
+            return self._divide(instr, c)
+        if op in ("zext", "sext", "trunc"):
+            source, target = scalar_type(instr.args[0].type), scalar_type(instr.type)
+            return self.temp(f"{op} {self.ty(source, c)} {self.operand(instr, 0, c)} to {self.ty(target, c)}")
+        raise UnsupportedFeature(f"instruction {op!r} on {instr.type.text}")
+
+    def _float(self, instr: Instr, c: int | None) -> str:
+        flags = self.fast_flags(instr)
+        a, b = self.operand(instr, 0, c), self.operand(instr, 1, c)
+        if instr.type.kind == "float" or instr.type.kind == "double":
+            return self.temp(f"{instr.op} {flags}{self.ty(instr.type.text, c)} {a}, {b}")
+        wide = self.temp(f"{instr.op} {flags}{self.ty('float', c)} {self.widen(a, instr.type, c)}, "
+                         f"{self.widen(b, instr.type, c)}")
+        return self.narrow(wide, instr.type, c)
+
+    def _op_frem(self, instr: Instr, c: int | None) -> str:
+        raise UnsupportedFeature("the % operator on floating-point numbers (use fmod)")
+
+    def _op_fneg(self, instr: Instr, c: int | None) -> str:
+        a = self.operand(instr, 0, c)
+        if instr.type.kind == "float":
+            return self.temp(f"fneg {self.ty('float', c)} {a}")
+        return self._sign_bits(a, instr.type, "xor", "-32768", c)
+
+    def _sign_bits(self, a: str, ty: Type, op: str, constant: str, c: int | None) -> str:
+        i16 = self.ty("i16", c)
+        if ty.kind == "half":
+            a = self.temp(f"bitcast {self.ty('half', c)} {a} to {i16}")
+        result = self.temp(f"{op} {i16} {a}, {self.literal('i16', constant, c)}")
+        return self.temp(f"bitcast {i16} {result} to {self.ty('half', c)}") if ty.kind == "half" else result
+
+    def _op_icmp(self, instr: Instr, c: int | None) -> str:
+        ty = self.ty(scalar_type(instr.args[0].type), c)
+        return self.temp(f"icmp {instr.extra['pred']} {ty} {self.operand(instr, 0, c)}, {self.operand(instr, 1, c)}")
+
+    def _op_fcmp(self, instr: Instr, c: int | None) -> str:
+        ty = instr.args[0].type
+        a, b = self.operand(instr, 0, c), self.operand(instr, 1, c)
+        if ty.kind in ("half", "bfloat"):
+            a, b = self.widen(a, ty, c), self.widen(b, ty, c)
+        return self.temp(f"fcmp {self.fast_flags(instr)}{instr.extra['pred']} {self.ty('float', c)} {a}, {b}")
+
+    def _op_select(self, instr: Instr, c: int | None) -> str:
+        ty = self.ty(scalar_type(instr.type), c)
+        if c is None or self.shape(instr.args[0]).uniform:
+            test = f"i1 {self.scalar(instr.args[0])}"
+        else:
+            test = f"{self.vec('i1')} {self.chunk(instr.args[0], c)}"
+        return self.temp(f"select {test}, {ty} {self.operand(instr, 1, c)}, {ty} {self.operand(instr, 2, c)}")
+
+    def _op_freeze(self, instr: Instr, c: int | None) -> str:
+        return self.temp(f"freeze {self.ty(scalar_type(instr.type), c)} {self.operand(instr, 0, c)}")
+
+    def _op_fpext(self, instr: Instr, c: int | None) -> str:
+        return self.widen(self.operand(instr, 0, c), instr.args[0].type, c)
+
+    def _op_fptrunc(self, instr: Instr, c: int | None) -> str:
+        return self.narrow(self.operand(instr, 0, c), instr.type, c)
+
+    def _op_bitcast(self, instr: Instr, c: int | None) -> str:
+        source, target = instr.args[0].type, instr.type
+        if source.kind == "vector" or target.kind == "vector":
+            raise UnsupportedFeature(f"bitcast from {source.text} to {target.text}")
+        if scalar_type(source) == scalar_type(target):
+            return self.operand(instr, 0, c)
+        return self.temp(f"bitcast {self.ty(scalar_type(source), c)} {self.operand(instr, 0, c)} "
+                         f"to {self.ty(scalar_type(target), c)}")
+
+    def _op_ptrtoint(self, instr: Instr, c: int | None) -> str:
+        return self.temp(f"ptrtoint {self.ty('ptr', c)} {self.operand(instr, 0, c)} to {self.ty(instr.type.text, c)}")
+
+    def _op_inttoptr(self, instr: Instr, c: int | None) -> str:
+        source = instr.args[0].type.text
+        return self.temp(f"inttoptr {self.ty(source, c)} {self.operand(instr, 0, c)} to {self.ty('ptr', c)}")
+
+    def _int_to_float(self, instr: Instr, c: int | None) -> str:
+        source = instr.args[0].type
+        a = self.operand(instr, 0, c)
+        if source.bits < 32:
+            extend = "zext" if instr.op == "uitofp" else "sext"
+            a = self.temp(f"{extend} {self.ty(source.text, c)} {a} to {self.ty('i32', c)}")
+            source_text = "i32"
+        else:
+            source_text = source.text
+        wide = self.temp(f"{instr.op} {self.ty(source_text, c)} {a} to {self.ty('float', c)}")
+        if instr.type.kind == "float":
+            return wide
+        if source.bits >= 32:
+            wide = self._odd_from_int(wide, a, instr.op, source_text, c)
+        return self.narrow(wide, instr.type, c)
+
+    def _odd_from_int(self, rounded: str, value: str, op: str, source: str, c: int | None) -> str:
+        """Integer -> float rounded to odd, so that rounding once more to 16 bits is right."""
+        back_op = "fptoui" if op == "uitofp" else "fptosi"
+        i32, ity = self.ty("i32", c), self.ty(source, c)
+        bits = self.temp(f"bitcast {self.ty('float', c)} {rounded} to {i32}")
+        high = self.temp(f"call {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}"
+                         f"({self.ty('float', c)} {rounded})")
+        self.need(f"declare {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}({self.ty('float', c)})")
+        inexact = self.temp(f"icmp ne {ity} {high}, {value}")
+        compare = "ugt" if op == "uitofp" else "sgt"
+        above = self.temp(f"icmp {compare} {ity} {high}, {value}")
+        negative = self.temp(f"icmp slt {i32} {bits}, {self.literal('i32', '0', c)}")
+        towards = self.temp(f"xor {self.ty('i1', c)} {above}, {negative}")
+        step = self.temp(f"select {self.ty('i1', c)} {towards}, {i32} {self.literal('i32', '-1', c)}, "
+                         f"{i32} {self.literal('i32', '1', c)}")
+        low = self.temp(f"and {i32} {bits}, {self.literal('i32', '1', c)}")
+        even = self.temp(f"icmp eq {i32} {low}, {self.literal('i32', '0', c)}")
+        fix = self.temp(f"and {self.ty('i1', c)} {even}, {inexact}")
+        moved = self.temp(f"add {i32} {bits}, {step}")
+        chosen = self.temp(f"select {self.ty('i1', c)} {fix}, {i32} {moved}, {i32} {bits}")
+        return self.temp(f"bitcast {i32} {chosen} to {self.ty('float', c)}")
+
+    _op_uitofp = _int_to_float
+    _op_sitofp = _int_to_float
+
+    def _float_to_int(self, instr: Instr, c: int | None) -> str:
+        source, bits = instr.args[0].type, instr.type.bits
+        a = self.operand(instr, 0, c)
+        if source.kind != "float":
+            a = self.widen(a, source, c)
+        wide = instr.type.text if bits >= 32 else "i32"
+        op = instr.op if bits >= 32 else "fptosi"
+        name = f"llvm.{op}.sat.{self._suffix(wide, c)}.{self._suffix('float', c)}"
+        self.need(f"declare {self.ty(wide, c)} @{name}({self.ty('float', c)})")
+        result = self.temp(f"call {self.ty(wide, c)} @{name}({self.ty('float', c)} {a})")
+        if bits < 32:
+            result = self.temp(f"trunc {self.ty('i32', c)} {result} to {self.ty(instr.type.text, c)}")
+        return result
+
+    _op_fptoui = _float_to_int
+    _op_fptosi = _float_to_int
+
+    def _suffix(self, ty: str, c: int | None) -> str:
+        short = {"float": "f32", "half": "f16", "double": "f64"}.get(ty, ty)
+        return short if c is None else f"v{self.width}{short}"
+
+    # -- division ----------------------------------------------------------------------------------
+    def _divide(self, instr: Instr, c: int | None) -> str:
+        """x / 0 is 0 and x % 0 is x; INT_MIN / -1 wraps. Idle lanes may hold anything, so nothing may trap."""
+        divisor = instr.args[1]
+        constant = divisor.value if isinstance(divisor, Const) else None
+        a, b = self.operand(instr, 0, c), self.operand(instr, 1, c)
+        ty = self.ty(instr.type.text, c)
+        if constant not in (None, 0) and not (constant == -1 and instr.op[0] == "s"):
+            return self.temp(f"{instr.op} {ty} {a}, {b}")
+        if c is None:
+            return self._divide_scalar(instr, a, b)
+        if instr.type.bits > 32:
+            return self._divide_lanes(instr, a, b)
+        return self._divide_by_double(instr, a, b, c)
+
+    def _divide_scalar(self, instr: Instr, a: str, b: str) -> str:
+        ty, signed = instr.type.text, instr.op[0] == "s"
+        zero = self.temp(f"icmp eq {ty} {b}, 0")
+        safe = self.temp(f"select i1 {zero}, {ty} 1, {ty} {b}")
+        if signed:
+            minus = self.temp(f"icmp eq {ty} {b}, -1")
+            safe = self.temp(f"select i1 {minus}, {ty} 1, {ty} {safe}")
+        result = self.temp(f"{instr.op} {ty} {a}, {safe}")
+        if signed:
+            negated = self.temp(f"sub {ty} 0, {a}") if instr.op == "sdiv" else "0"
+            result = self.temp(f"select i1 {minus}, {ty} {negated}, {ty} {result}")
+        at_zero = "0" if instr.op.endswith("div") else a
+        return self.temp(f"select i1 {zero}, {ty} {at_zero}, {ty} {result}")
+
+    def _divide_lanes(self, instr: Instr, a: str, b: str) -> str:
+        ty = instr.type.text
+        result = "poison"
+        for i in range(self.width):
+            x = self.temp(f"extractelement {self.vec(ty)} {a}, i64 {i}")
+            y = self.temp(f"extractelement {self.vec(ty)} {b}, i64 {i}")
+            x, y = self.temp(f"freeze {ty} {x}"), self.temp(f"freeze {ty} {y}")
+            quotient = self._divide_scalar(instr, x, y)
+            result = self.temp(f"insertelement {self.vec(ty)} {result}, {ty} {quotient}, i64 {i}")
+        return result
+
+    def _divide_by_double(self, instr: Instr, a: str, b: str, c: int) -> str:
+        """Up to 32 bits: the double quotient, truncated, is exact."""
+        ty, signed = instr.type.text, instr.op[0] == "s"
+        vec, doubles = self.vec(ty), self.vec("double")
+        i32 = self.vec("i32")
+        if instr.type.bits < 32:
+            extend = "sext" if signed else "zext"
+            wa, wb = (self.temp(f"{extend} {vec} {x} to {i32}") for x in (a, b))
+            signed = True
+        else:
+            wa, wb = a, b
+        to = "sitofp" if signed else "uitofp"
+        x, y = (self.temp(f"{to} {i32} {v} to {doubles}") for v in (wa, wb))
+        q = self.temp(f"fdiv {doubles} {x}, {y}")
+        wide = self.vec("i64")
+        name = f"llvm.{'fptosi' if signed else 'fptoui'}.sat.v{self.width}i32.v{self.width}f64"
+        self.need(f"declare {i32} @{name}({doubles})")
+        if signed:
+            quotient = self.temp(f"call {i32} @{name}({doubles} {q})")
+        else:
+            # Unsigned: halve the range by hand, the machine converts signed numbers only.
+            big = self.temp(f"fcmp oge {doubles} {q}, splat (double 2147483648.0)")
+            less = self.temp(f"fsub {doubles} {q}, splat (double 2147483648.0)")
+            part = self.temp(f"select {self.vec('i1')} {big}, {doubles} {less}, {doubles} {q}")
+            signed_name = f"llvm.fptosi.sat.v{self.width}i32.v{self.width}f64"
+            self.need(f"declare {i32} @{signed_name}({doubles})")
+            low = self.temp(f"call {i32} @{signed_name}({doubles} {part})")
+            top = self.temp(f"select {self.vec('i1')} {big}, {i32} splat (i32 -2147483648), {i32} zeroinitializer")
+            quotient = self.temp(f"xor {i32} {low}, {top}")
+        del wide
+        zero = self.temp(f"icmp eq {i32} {wb}, zeroinitializer")
+        if signed and instr.type.bits == 32:
+            # INT_MIN / -1 is 2^31 as a double, which saturates; wrap it.
+            minus = self.temp(f"icmp eq {i32} {wb}, splat (i32 -1)")
+            negated = self.temp(f"sub {i32} zeroinitializer, {wa}")
+            quotient = self.temp(f"select {self.vec('i1')} {minus}, {i32} {negated}, {i32} {quotient}")
+        quotient = self.temp(f"select {self.vec('i1')} {zero}, {i32} zeroinitializer, {i32} {quotient}")
+        if instr.op.endswith("rem"):
+            product = self.temp(f"mul {i32} {quotient}, {wb}")
+            quotient = self.temp(f"sub {i32} {wa}, {product}")
+        if instr.type.bits < 32:
+            quotient = self.temp(f"trunc {i32} {quotient} to {vec}")
+        return quotient
+
+    # -- intrinsics --------------------------------------------------------------------------------
+    def need(self, declaration: str) -> None:
+        raise NotImplementedError
+
+    def _intrinsic(self, instr: Instr, c: int | None) -> str:
+        match = re.match(r"llvm\.([a-z.]+?)(\.[vif]?\w*\d+.*|\.bf16)?$", instr.callee)
+        base = match.group(1) if match else instr.callee
+        if base in _FLOAT_INTRINSICS:
+            return self._float_intrinsic(instr, base, c)
+        if base in _INT_INTRINSICS:
+            ty = self.ty(instr.type.text, c)
+            name = f"llvm.{base}.{self._suffix(instr.type.text, c)}"
+            args = [f"{ty} {self.operand(instr, i, c)}" for i in range(len(instr.args)) if instr.args[i].type.bits != 1]
+            types = [ty] * len(args)
+            if base in ("abs", "ctlz", "cttz"):
+                args.append("i1 false")
+                types.append("i1")
+            self.need(f"declare {ty} @{name}({', '.join(types)})")
+            return self.temp(f"call {ty} @{name}({', '.join(args)})")
+        if base.endswith(".with.overflow") and base.split(".")[0] in _OVERFLOW:
+            ty = self.ty(instr.args[0].type.text, c)
+            pair = f"{{ {ty}, {self.ty('i1', c)} }}"
+            name = f"llvm.{base}.{self._suffix(instr.args[0].type.text, c)}"
+            self.need(f"declare {pair} @{name}({ty}, {ty})")
+            return self.temp(f"call {pair} @{name}({ty} {self.operand(instr, 0, c)}, {ty} {self.operand(instr, 1, c)})")
+        if base in ("fptosi.sat", "fptoui.sat"):
+            instr.op = base.split(".")[0]
+            return self._float_to_int(instr, c)
+        if base == "is.fpclass":
+            return self._is_fpclass(instr, c)
+        if base in ("scmp", "ucmp"):
+            return self._three_way(instr, base[0], c)
+        if base == "ldexp":
+            raise UnsupportedFeature("llvm.ldexp")
+        if base == "expect":
+            return self.operand(instr, 0, c)
+        raise UnsupportedFeature(f"call of {instr.callee}")
+
+    def _three_way(self, instr: Instr, sign: str, c: int | None) -> str:
+        ty = self.ty(instr.args[0].type.text, c)
+        a, b = self.operand(instr, 0, c), self.operand(instr, 1, c)
+        less = self.temp(f"icmp {sign}lt {ty} {a}, {b}")
+        more = self.temp(f"icmp {sign}gt {ty} {a}, {b}")
+        out = self.ty(instr.type.text, c)
+        up = self.temp(f"zext {self.ty('i1', c)} {more} to {out}")
+        down = self.temp(f"sext {self.ty('i1', c)} {less} to {out}")
+        return self.temp(f"or {out} {up}, {down}")
+
+    def _is_fpclass(self, instr: Instr, c: int | None) -> str:
+        source = instr.args[0].type
+        a = self.operand(instr, 0, c)
+        tests = instr.args[1]
+        assert isinstance(tests, Const) and tests.value is not None
+        ty = source.text
+        if source.kind == "bfloat":
+            if tests.value & ~0b1100000111 & 0b0010010000 and tests.value & 0b0011110000 not in (0, 0b0011110000):
+                raise UnsupportedFeature("a test for denormal bfloat numbers")
+            a, ty = self.widen(a, source, c), "float"
+        name = f"llvm.is.fpclass.{self._suffix(ty, c)}"
+        self.need(f"declare {self.ty('i1', c)} @{name}({self.ty(ty, c)}, i32 immarg)")
+        return self.temp(f"call {self.ty('i1', c)} @{name}({self.ty(ty, c)} {a}, i32 {tests.value})")
+
+    def _float_intrinsic(self, instr: Instr, base: str, c: int | None) -> str:
+        ty = instr.type
+        if base == "fmuladd":
+            base = "fma"  # contraction is always a true fused operation
+        names = [self.operand(instr, i, c) for i in range(len(instr.args))]
+        if ty.kind in ("half", "bfloat"):
+            if base == "fabs":
+                return self._sign_bits(names[0], ty, "and", "32767", c)
+            if base == "fma":
+                a, b, addend = (self.widen(n, ty, c) for n in names)
+                return self.narrow(self.round_to_odd(a, b, addend, c), ty, c)
+            names = [self.widen(n, ty, c) for n in names]
+        f32 = self.ty("float", c)
+        name = f"llvm.{base}.{self._suffix('float', c)}"
+        self.need(f"declare {f32} @{name}({', '.join([f32] * len(names))})")
+        result = self.temp(f"call {self.fast_flags(instr)}{f32} @{name}({', '.join(f'{f32} {n}' for n in names)})")
+        return self.narrow(result, ty, c) if ty.kind != "float" else result

@@ -1,0 +1,85 @@
+"""Small value ranges, enough to see that an index cannot leave its array."""
+
+from __future__ import annotations
+
+from .ir import Const, Global, Instr, Value
+from .shapes import Shapes, gep_terms
+
+_ID_LIMITS = {"thread_index_in_simdgroup": 31, "simdgroup_index_in_threadgroup": 31, "thread_index_in_threadgroup": 1023,
+              "thread_position_in_threadgroup": 1023, "thread_index_in_quadgroup": 3, "quadgroup_index_in_threadgroup": 255}
+
+
+class Ranges:
+    def __init__(self, shapes: Shapes) -> None:
+        self.shapes = shapes
+        self._memo: dict[Instr, tuple[int, int] | None] = {}
+
+    def of(self, value: Value, depth: int = 0) -> tuple[int, int] | None:
+        """Inclusive bounds of an integer, read as unsigned; None where nothing is known."""
+        if isinstance(value, Const):
+            return (value.value, value.value) if value.value is not None and value.value >= 0 else None
+        if isinstance(value, Global) or depth > 12:
+            return None
+        if value not in self._memo:
+            self._memo[value] = None
+            self._memo[value] = self._of(value, depth)
+        return self._memo[value]
+
+    def _of(self, value: Instr, depth: int) -> tuple[int, int] | None:
+        known = self.shapes.get(value).known
+        if known is not None and min(known) >= 0:
+            return min(known), max(known)
+        op = value.op
+        if op == "call" and value.callee.startswith("__mc_"):
+            limit = _ID_LIMITS.get(value.callee[5:])
+            return (0, limit) if limit is not None else None
+        if op in ("zext", "freeze") or (op == "sext"):
+            inner = self.of(value.args[0], depth + 1)
+            if inner is None:
+                return (0, (1 << value.args[0].type.bits) - 1) if op == "zext" and value.args[0].type.bits <= 16 else None
+            if op == "sext" and inner[1] >= 1 << (value.args[0].type.bits - 1):
+                return None
+            return inner
+        if op == "and":
+            tops = [r[1] for r in (self.of(a, depth + 1) for a in value.args) if r is not None]
+            return (0, min(tops)) if tops else None
+        pair = [self.of(a, depth + 1) for a in value.args] if op in ("add", "mul", "shl", "lshr", "udiv", "urem", "or") else []
+        if len(pair) != 2:
+            return None
+        a, b = pair
+        if op == "urem" and b is not None and b[0] > 0:
+            return 0, b[1] - 1
+        if a is None or b is None:
+            return None
+        top = (1 << value.type.bits) - 1
+        if op in ("add", "or"):
+            result = (a[0] + b[0] if op == "add" else 0, a[1] + b[1])
+        elif op == "mul":
+            result = a[0] * b[0], a[1] * b[1]
+        elif op == "shl" and b[0] == b[1] < value.type.bits:
+            result = a[0] << b[0], a[1] << b[0]
+        elif op == "lshr" and b[0] == b[1]:
+            result = a[0] >> b[0], a[1] >> b[0]
+        elif op == "udiv" and b[0] > 0:
+            result = a[0] // b[1], a[1] // b[0]
+        else:
+            return None
+        return result if result[1] <= top else None
+
+    def offset_range(self, pointer: Value) -> tuple[int, int] | None:
+        """Bounds of the byte offset of a pointer from the start of its root."""
+        low = high = 0
+        while isinstance(pointer, Instr) and pointer.op == "getelementptr":
+            for scale, index in gep_terms(pointer):
+                if isinstance(index, int):
+                    low, high = low + index, high + index
+                    continue
+                inner = self.of(index)
+                if inner is None:
+                    return None
+                low, high = low + inner[0] * scale, high + inner[1] * scale
+            pointer = pointer.args[0]
+        if isinstance(pointer, Global) or (isinstance(pointer, Instr) and (
+                pointer.op == "alloca" or pointer.callee in ("__mc_arg", "__mc_threadgroup_arg"))):
+            return low, high
+        return None

@@ -1,0 +1,212 @@
+"""Where pointers come from: the buffers, threadgroup variables, tables and private arrays behind each address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .ir import Block, Const, Global, Instr, Module, Type, Value, int_type
+
+
+@dataclass(frozen=True)
+class Root:
+    """One piece of memory. kind: buffer, tgarg (dynamic threadgroup), shared (static threadgroup), table, private, unknown."""
+
+    kind: str
+    slot: int = -1
+    name: str = ""
+
+
+UNKNOWN = Root("unknown")
+
+
+class Roots:
+    """For every pointer value, the set of roots it may point into."""
+
+    def __init__(self, module: Module) -> None:
+        self.of: dict[Value, frozenset[Root]] = {}
+        self.allocas: dict[Root, Instr] = {}
+        self.interleave: dict[Root, int] = {}  # private arrays kept lane by lane in units of this many bytes
+        blocks = module.function.blocks
+        changed = True
+        while changed:
+            changed = False
+            for block in blocks:
+                for instr in block.instrs:
+                    if instr.type.kind != "ptr" and instr.op not in ("ptrtoint",):
+                        if not (instr.type.kind == "int" and instr.type.bits == 64):
+                            continue
+                    new = self._transfer(instr)
+                    if new != self.of.get(instr, frozenset()):
+                        self.of[instr] = new
+                        changed = True
+        self._plan_private(blocks)
+
+    def get(self, value: Value) -> frozenset[Root]:
+        if isinstance(value, Global):
+            return frozenset([Root("table" if value.constant else "shared", name=value.name)])
+        if isinstance(value, Const):
+            return frozenset()
+        return self.of.get(value, frozenset())
+
+    def of_address(self, value: Value) -> frozenset[Root]:
+        """Roots of an address that is accessed; nothing known means unknown."""
+        return self.get(value) or frozenset([UNKNOWN])
+
+    def _transfer(self, instr: Instr) -> frozenset[Root]:
+        op = instr.op
+        if op == "alloca":
+            root = Root("private", name=instr.name)
+            self.allocas[root] = instr
+            return frozenset([root])
+        if op == "call":
+            if instr.callee in ("__mc_arg", "__mc_threadgroup_arg"):
+                slot = instr.args[0].value if isinstance(instr.args[0], Const) else None
+                if slot is None:
+                    return frozenset([UNKNOWN])
+                return frozenset([Root("buffer" if instr.callee == "__mc_arg" else "tgarg", slot)])
+            if instr.callee.startswith("llvm.ptrmask"):
+                return self.get(instr.args[0])
+            return frozenset([UNKNOWN]) if instr.type.kind == "ptr" else frozenset()
+        if op in ("load", "atomicrmw", "cmpxchg", "extractvalue"):
+            return frozenset([UNKNOWN]) if instr.type.kind == "ptr" else frozenset()
+        if op == "getelementptr":
+            return self.get(instr.args[0])
+        if op in ("ptrtoint", "inttoptr", "bitcast", "freeze", "addrspacecast"):
+            got = self.get(instr.args[0])
+            return got if got or instr.type.kind != "ptr" else frozenset([UNKNOWN])
+        if op == "select":
+            return self.get(instr.args[1]) | self.get(instr.args[2])
+        if op in ("phi", "add", "sub", "and", "or"):
+            result: frozenset[Root] = frozenset()
+            for arg in instr.args:
+                result |= self.get(arg)
+            return result
+        return frozenset()
+
+    def _plan_private(self, blocks: list[Block]) -> None:
+        """A private array whose every access has one size, and whose address never mixes, is interleaved by lane."""
+        bad: set[Root] = set()
+        unit: dict[Root, int] = {}
+
+        def touch(address: Value, ty: Type, align: int) -> None:
+            roots = self.get(address)
+            private = [r for r in roots if r.kind == "private"]
+            if not private:
+                return
+            size = ty.size
+            if len(private) != len(roots) or size not in (1, 2, 4, 8) or align < size or ty.is_aggregate:
+                bad.update(private)
+            for root in private:
+                if unit.setdefault(root, size) != size:
+                    bad.add(root)
+
+        groups: list[list[Root]] = []
+        for block in blocks:
+            for instr in block.instrs:
+                if instr.op == "load":
+                    touch(instr.args[0], instr.type, int(str(instr.extra.get("align", 1))))
+                elif instr.op == "store":
+                    stored = instr.extra["stored"]
+                    assert isinstance(stored, Type)
+                    touch(instr.args[1], stored, int(str(instr.extra.get("align", 1))))
+                    bad.update(r for r in self.get(instr.args[0]) if r.kind == "private")
+                elif instr.op in ("atomicrmw", "cmpxchg", "ptrtoint", "call", "inttoptr"):
+                    for arg in instr.args:
+                        bad.update(r for r in self.get(arg) if r.kind == "private")
+                elif instr.op in ("phi", "select"):
+                    roots = self.get(instr)
+                    private = [r for r in roots if r.kind == "private"]
+                    if private and len(private) != len(roots):
+                        bad.update(private)
+                    elif len(private) > 1:
+                        groups.append(private)
+                elif instr.op == "icmp":
+                    for arg in instr.args:
+                        bad.update(r for r in self.get(arg) if r.kind == "private")
+        changed = True
+        while changed:  # arrays that one pointer may reach must agree
+            changed = False
+            for group in groups:
+                if any(r in bad for r in group) or len({unit.get(r, 0) for r in group}) > 1:
+                    fresh = set(group) - bad
+                    bad |= fresh
+                    changed = changed or bool(fresh)
+        for root in self.allocas:
+            if root not in bad:
+                self.interleave[root] = unit.get(root, 4)
+
+
+def expand_block_copies(blocks: list[Block]) -> None:
+    """llvm.memcpy, memmove and memset of a known length become plain loads and stores."""
+    from metalcore.errors import UnsupportedFeature
+
+    counter = 0
+    for block in blocks:
+        out: list[Instr] = []
+        for instr in block.instrs:
+            name = instr.callee if instr.op == "call" else ""
+            if not name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")):
+                out.append(instr)
+                continue
+            length = instr.args[2].value if isinstance(instr.args[2], Const) else None
+            if length is None or length > 65536:
+                raise UnsupportedFeature("a block copy whose length is not known at compile time")
+            unit = _copy_unit(instr, length)
+            ty = int_type(unit * 8)
+            loads: list[Value] = []
+            for at in range(0, length, unit):
+                counter += 1
+                where = {"align": unit}
+                if name.startswith("llvm.memset"):
+                    loads.append(_memset_value(instr, ty))
+                else:
+                    source = _at(out, instr, instr.args[1], at, f"%mc.src{counter}")
+                    loads.append(_push(out, instr, Instr("load", ty, [source], f"%mc.cpy{counter}", dict(where))))
+                if not name.startswith("llvm.memmove") and not name.startswith("llvm.memcpy"):
+                    pass
+            for i, at in enumerate(range(0, length, unit)):
+                counter += 1
+                target = _at(out, instr, instr.args[0], at, f"%mc.dst{counter}")
+                _push(out, instr, Instr("store", int_type(0), [loads[i], target], "", {"align": unit, "stored": ty}))
+        block.instrs = out
+
+
+def _copy_unit(instr: Instr, length: int) -> int:
+    """Widest unit that divides the length and fits the element type of a private array involved."""
+    for pointer in instr.args[:2]:
+        base = pointer
+        while isinstance(base, Instr) and base.op == "getelementptr":
+            base = base.args[0]
+        ty: Type | None = None
+        if isinstance(base, Instr) and base.op == "alloca":
+            ty = base.extra["allocated"]  # type: ignore[assignment]
+        elif isinstance(base, Global):
+            ty = base.value_type
+        while ty is not None and ty.is_aggregate and ty.items:
+            ty = ty.items[0]
+        if ty is not None and ty.size in (1, 2, 4, 8) and length % ty.size == 0:
+            return ty.size
+    return next(u for u in (4, 2, 1) if length % u == 0)
+
+
+def _memset_value(instr: Instr, ty: Type) -> Value:
+    byte = instr.args[1].value if isinstance(instr.args[1], Const) else None
+    if byte is None:
+        from metalcore.errors import UnsupportedFeature
+
+        raise UnsupportedFeature("a memset with a value that is not a constant")
+    return Const(ty, str(int.from_bytes(bytes([byte & 255]) * (ty.bits // 8), "little", signed=True)))
+
+
+def _push(out: list[Instr], near: Instr, instr: Instr) -> Instr:
+    instr.line, instr.block = near.line, near.block
+    out.append(instr)
+    return instr
+
+
+def _at(out: list[Instr], near: Instr, pointer: Value, offset: int, name: str) -> Value:
+    if offset == 0:
+        return pointer
+    gep = Instr("getelementptr", near.args[0].type, [pointer, Const(int_type(64), str(offset))], name,
+                {"source": int_type(8)})
+    return _push(out, near, gep)

@@ -1,0 +1,103 @@
+"""Helpers that every emitted module carries: the way to the runtime's slow path."""
+
+SUPPORT = """
+@mc.zero = internal constant [16 x i8] zeroinitializer, align 16
+
+define internal void @mc.spread(ptr %base, ptr %offsets, ptr %out) noinline cold nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %from = getelementptr i64, ptr %offsets, i64 %i
+  %offset = load i64, ptr %from
+  %address = getelementptr i8, ptr %base, i64 %offset
+  %to = getelementptr ptr, ptr %out, i64 %i
+  store ptr %address, ptr %to
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, 32
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+; Fill an mc_access: for each lane the bounds of the piece of memory that holds it, or of the first one.
+define internal void @mc.slow(ptr %L, ptr %Wk, i32 %site, i32 %size, i32 %kind, i32 %mask, i32 %first, ptr %addresses, i64 %n, ptr %bounds, ptr %data) noinline cold nounwind {
+entry:
+  %a = alloca [808 x i8], align 16
+  store i32 %site, ptr %a
+  %p1 = getelementptr i8, ptr %a, i64 4
+  store i32 %mask, ptr %p1
+  %p2 = getelementptr i8, ptr %a, i64 8
+  store i32 %size, ptr %p2
+  %p3 = getelementptr i8, ptr %a, i64 12
+  store i32 %kind, ptr %p3
+  %p4 = getelementptr i8, ptr %a, i64 16
+  store i32 %first, ptr %p4
+  %gp = getelementptr i8, ptr %Wk, i64 32
+  %g0 = load i32, ptr %gp
+  %p5 = getelementptr i8, ptr %a, i64 20
+  store i32 %g0, ptr %p5
+  %gp1 = getelementptr i8, ptr %Wk, i64 36
+  %g1 = load i32, ptr %gp1
+  %p6 = getelementptr i8, ptr %a, i64 24
+  store i32 %g1, ptr %p6
+  %gp2 = getelementptr i8, ptr %Wk, i64 40
+  %g2 = load i32, ptr %gp2
+  %p7 = getelementptr i8, ptr %a, i64 28
+  store i32 %g2, ptr %p7
+  %p8 = getelementptr i8, ptr %a, i64 800
+  store ptr %data, ptr %p8
+  %wide_size = zext i32 %size to i64
+  br label %lane
+lane:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %lane.done ]
+  %ap = getelementptr ptr, ptr %addresses, i64 %i
+  %address = load i64, ptr %ap
+  %ao = getelementptr i8, ptr %a, i64 32
+  %at = getelementptr i64, ptr %ao, i64 %i
+  store i64 %address, ptr %at
+  %lo0 = icmp eq i64 %n, 0
+  br i1 %lo0, label %unknown, label %first.root
+unknown:
+  br label %lane.done
+first.root:
+  %b0 = load i64, ptr %bounds
+  %b1p = getelementptr i64, ptr %bounds, i64 1
+  %b1 = load i64, ptr %b1p
+  br label %root
+root:
+  %r = phi i64 [ 0, %first.root ], [ %r.next, %root.next ]
+  %rlp = getelementptr [2 x i64], ptr %bounds, i64 %r
+  %rl = load i64, ptr %rlp
+  %rhp = getelementptr i64, ptr %rlp, i64 1
+  %rh = load i64, ptr %rhp
+  %above = icmp uge i64 %address, %rl
+  %endd = add i64 %address, %wide_size
+  %below = icmp ule i64 %endd, %rh
+  %hit = and i1 %above, %below
+  br i1 %hit, label %lane.done, label %root.next
+root.next:
+  %r.next = add i64 %r, 1
+  %r.more = icmp ult i64 %r.next, %n
+  br i1 %r.more, label %root, label %lane.none
+lane.none:
+  br label %lane.done
+lane.done:
+  %lo = phi i64 [ 0, %unknown ], [ %rl, %root ], [ %b0, %lane.none ]
+  %hi = phi i64 [ 0, %unknown ], [ %rh, %root ], [ %b1, %lane.none ]
+  %loo = getelementptr i8, ptr %a, i64 288
+  %lop = getelementptr i64, ptr %loo, i64 %i
+  store i64 %lo, ptr %lop
+  %hio = getelementptr i8, ptr %a, i64 544
+  %hip = getelementptr i64, ptr %hio, i64 %i
+  store i64 %hi, ptr %hip
+  %i.next = add i64 %i, 1
+  %more = icmp ult i64 %i.next, 32
+  br i1 %more, label %lane, label %call
+call:
+  %fp = getelementptr i8, ptr %L, i64 LAUNCH_SLOW
+  %fn = load ptr, ptr %fp
+  call void %fn(ptr %L, ptr %a)
+  ret void
+}
+"""
