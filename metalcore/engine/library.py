@@ -34,9 +34,8 @@ _KEPT_PLANS = 512
 def _read_source(source_or_path: object) -> tuple[str, str | None]:
     """Source text and, where it came from a file, the file's path."""
     if isinstance(source_or_path, str):
-        text = source_or_path
-        if "\n" in text or "{" in text or ";" in text or not text.strip():
-            return _checked_text(text, "the source"), None
+        if not _names_a_file(source_or_path):
+            return _checked_text(source_or_path, "the source"), None
     elif not isinstance(source_or_path, os.PathLike):
         raise ArgumentError(f"the source must be MSL text or the path of a file, not {type(source_or_path).__name__}")
     path = os.path.abspath(os.fspath(source_or_path))
@@ -49,6 +48,12 @@ def _read_source(source_or_path: object) -> tuple[str, str | None]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise CompileError(f"{path}:{line}: the file is not UTF-8 text (byte {error.start})") from None
+
+
+def _names_a_file(text: str) -> bool:
+    if "\n" in text or "{" in text or "\0" in text:
+        return False
+    return text.endswith((".metal", ".msl", ".h")) or os.path.isfile(text)
 
 
 def _checked_text(text: str, what: str) -> str:

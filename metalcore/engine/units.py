@@ -59,17 +59,22 @@ class SourceUnit:
         self._manifest = key_of(source, options, toolchain_key())
         self._unit: Unit | None = None
         self._scalar: dict[tuple[str, Constants], ScalarKernel] = {}
-        manifest = disk_cache().read_json("manifests", self._manifest)
-        if manifest is None or not self._current(manifest["includes"]):
+        manifest = self._read_manifest()
+        if manifest is None:
             with locks.of(self._manifest):
-                manifest = self._make_manifest()
+                manifest = self._read_manifest() or self._make_manifest()
         self.key: str = manifest["unit"]
         self.functions: tuple[str, ...] = tuple(manifest["functions"])
         self.templates: tuple[str, ...] = tuple(manifest["templates"])  # instantiations, compiled when asked for
         self.constants = tuple(FunctionConstant(**c) for c in manifest["constants"])
 
-    def _current(self, includes: Sequence[Sequence[str]]) -> bool:
-        return all(_file_digest(p) == sha and not _shadowed(p, self._include_dirs) for p, sha in includes)
+    def _read_manifest(self) -> dict[str, Any] | None:
+        """The manifest, where every file that it lists is as it was."""
+        manifest: dict[str, Any] | None = disk_cache().read_json("manifests", self._manifest)
+        if manifest is None:
+            return None
+        same = all(_file_digest(p) == sha and not _shadowed(p, self._include_dirs) for p, sha in manifest["includes"])
+        return manifest if same else None
 
     def _make_manifest(self) -> dict[str, Any]:
         unit = self._make_unit()

@@ -72,14 +72,23 @@ class HandUnit:
             return self.built[variant]
 
     def _compile(self, name: str, variant: Variant) -> NativeKernel:
-        stem = os.path.join(str(self.folder), f"{name}-{variant.key}")
         edge = "#define IS_EDGE 1\n" if variant.layout == "any" else "#define IS_EDGE 0\n"
+        path = _shared_object(os.path.join(str(self.folder), f"{name}-{variant.key}"), edge + HEAD + self.body)
+        sites = self.facts.get("sites", (Site("hand.metal", 3, 5, "store", 0, 4),))
+        return NativeKernel(path, sites, self.facts.get("static", 0), (), self.facts.get("written", (0,)))
+
+
+_compiled: dict[str, str] = {}  # one compiler run for all tests with the same kernel
+
+
+def _shared_object(stem: str, source: str) -> str:
+    if source not in _compiled:
         with open(stem + ".c", "w") as file:
-            file.write(edge + HEAD + self.body)
+            file.write(source)
         compile_c(stem + ".c", stem + ".o")
         link_shared([stem + ".o"], stem + ".so")
-        sites = self.facts.get("sites", (Site("hand.metal", 3, 5, "store", 0, 4),))
-        return NativeKernel(stem + ".so", sites, self.facts.get("static", 0), (), self.facts.get("written", (0,)))
+        _compiled[source] = stem + ".so"
+    return _compiled[source]
 
 
 def function(folder: Any, name: str, body: str, arguments: tuple[Argument, ...], **facts: Any) -> Function:
