@@ -11,6 +11,7 @@ from metalcore.errors import MetalcoreError
 
 _MESSAGES = ("-fno-caret-diagnostics", "-ferror-limit", "50", "-ftemplate-backtrace-limit=12")
 _EMIT = ("-emit-llvm", "-disable-llvm-passes", "-debug-info-kind=line-tables-only", "-no-enable-noundef-analysis")
+_RANGES = ("-fdiagnostics-print-source-range-info",)
 _UNKNOWN = re.compile(
     r"(?:unknown type name|no template named|use of undeclared identifier|no type named|no member named)"
     r" '(?:\w+::)*(\w+)'"
@@ -25,15 +26,17 @@ def compile_text(text: str, sources: Sources, math_mode: str, *, emit: bool, opt
         result = run(flags, text, emit)
         if result.code == 0:
             return result.output, text
-        better = patches.patch(text, result.errors, lambda t: run(flags, t, emit).errors) if patched < 4 else None
+        better = (
+            patches.patch(text, result.errors, lambda t: run(flags, t, False, _RANGES).errors) if patched < 4 else None
+        )
         if better is None:
             raise translate(result.errors, sources, text)
         text, patched = better, patched + 1
 
 
-def run(flags: list[str], text: str, emit: bool) -> toolchain.Result:
+def run(flags: list[str], text: str, emit: bool, more: tuple[str, ...] = ()) -> toolchain.Result:
     """One run of clang with the Metal library included."""
-    action = [*_EMIT, "-o", "-"] if emit else ["-fsyntax-only"]
+    action = [*more, *_EMIT, "-o", "-"] if emit else [*more, "-fsyntax-only"]
     for _ in range(2):
         library = toolchain.standard_library(flags)
         result = toolchain.clang([*flags, *_MESSAGES, "-w", *action, *library], text)

@@ -13,6 +13,7 @@ from metalcore.engine.frontend.structure import Declaration, Structure
 from metalcore.engine.frontend.tokens import Tokens, literal
 
 _WORD = re.compile(r"[A-Za-z_$]")
+_PLAIN_TYPES = frozenset(("float", "half", "bfloat", "int", "uint", "bool", "char", "uchar", "short", "ushort", "long"))
 
 
 @dataclass
@@ -23,6 +24,7 @@ class Definition:
     scope: tuple[str, ...]
     parameters: list[Parameter]
     template: bool
+    header: list[list[str]]  # words of each template parameter
     body: int
     head: int
     end: int
@@ -137,6 +139,7 @@ def _definition(
         scope=declaration.scope,
         parameters=parameters,
         template=declaration.template >= 0,
+        header=_template_parameters(tokens, declaration),
         body=declaration.body,
         head=declaration.head,
         end=declaration.end,
@@ -190,6 +193,9 @@ def _instantiation(
         parts = tokens.split(declaration.open + 1, declaration.close)
         count = 0 if [tokens.words(*part) for part in parts] == [["void"]] else len(parts)
         candidates = [d for d in candidates if len(d.parameters) == count] or candidates
+    if len(candidates) > 1:
+        given = _template_arguments(tokens, declaration)
+        candidates = [d for d in candidates if _fits(d.header, given)] or candidates
     if not candidates:
         text = f"host_name(\"{host_name}\") instantiates '{declaration.name}', which is no kernel of this source"
         raise at(file, line, text, sources)
@@ -199,3 +205,34 @@ def _instantiation(
         place.expression = (declaration.name_start, declaration.open)
         place.types = (declaration.open + 1, declaration.close)
     return place
+
+
+def _template_parameters(tokens: Tokens, declaration: Declaration) -> list[list[str]]:
+    if declaration.template < 0:
+        return []
+    open_ = tokens.forward(declaration.template)
+    return [tokens.words(*part) for part in tokens.split(open_ + 1, tokens.close_angle(open_))]
+
+
+def _template_arguments(tokens: Tokens, declaration: Declaration) -> list[list[str]]:
+    open_ = tokens.forward(declaration.name_start)
+    while tokens.at(open_) not in ("<", "(", ";"):
+        open_ = tokens.forward(open_)
+    if tokens.at(open_) != "<":
+        return []
+    return [tokens.words(*part) for part in tokens.split(open_ + 1, tokens.close_angle(open_))]
+
+
+def _fits(header: list[list[str]], given: list[list[str]]) -> bool:
+    """Whether template arguments can belong to a template, judged by their number and by which are plainly numbers."""
+    packed = any("..." in words for words in header)
+    if (len(given) > len(header) and not packed) or any(
+        "=" not in words for words in header[len(given) :] if not packed
+    ):
+        return False
+    for parameter, argument in zip(header, given, strict=False):
+        is_type = parameter[0] in ("typename", "class")
+        is_number = argument[0][0].isdigit() or argument[0] in ("true", "false", "-")
+        if is_number if is_type else argument[0] in _PLAIN_TYPES:
+            return False
+    return True

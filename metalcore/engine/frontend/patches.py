@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+
+# The message, and the C++ that the operand clang points at (its last source range) is wrapped in.
+_WRAPPED = (
+    # clang has no direct conversion between the two 16-bit floats; float holds both exactly.
+    (re.compile(r"cast from (?=.*'_Float16').*(?=.*'__bf16').* is not allowed"), "::__mc::widen"),
+)
+_RANGED = re.compile(r"^[^\n]*?:\d+:\d+:((?:\{\d+:\d+-\d+:\d+\})+): (?:fatal )?error: ([^\n]*)$", re.MULTILINE)
+_RANGE = re.compile(r"\{(\d+):(\d+)-(\d+):(\d+)\}")
+_MARKER = re.compile(r"^# \d+[^\n]*$", re.MULTILINE)
+
+Span = tuple[int, int, int, int]
 
 
 def patch(text: str, errors: str, compile_again: Callable[[str], str]) -> str | None:
-    """The text with what can be mended mended, or None."""
-    return None
+    """The text with what can be mended mended, or None.
+
+    *compile_again* answers clang's messages, with source ranges, for another text.
+    """
+    if not any(pattern.search(errors) for pattern, _ in _WRAPPED):
+        return None
+    # Without line markers clang's ranges are places in this very text.
+    spans: dict[Span, str] = {}
+    for ranges, message in _RANGED.findall(compile_again(_MARKER.sub("", text))):
+        for pattern, wrapper in _WRAPPED:
+            if pattern.search(message):
+                first, column, last, end = (int(n) for n in _RANGE.findall(ranges)[-1])
+                spans[first, column, last, end] = wrapper
+    return _wrap(text, spans) if spans else None
+
+
+def _wrap(text: str, spans: dict[Span, str]) -> str:
+    lines = [line.encode() for line in text.split("\n")]  # clang counts columns in bytes
+    pieces = [((l1, c1), f"{wrapper}(") for (l1, c1, _, _), wrapper in spans.items()]
+    pieces += [((l2, c2), ")") for (_, _, l2, c2) in spans]
+    for (line, column), piece in sorted(pieces, reverse=True):
+        old = lines[line - 1]
+        lines[line - 1] = old[: column - 1] + piece.encode() + old[column - 1 :]
+    return b"\n".join(lines).decode()

@@ -41,7 +41,6 @@ MISSING = (
     (re.compile(r"^(mpp|tensor_ops|tensor|tensor_handle|dextents|cooperative_tensor)$"), "Metal 4 tensor operations"),
     (re.compile(r"^(imageblock|r8unorm|rgba8unorm)"), "imageblocks"),
     (re.compile(r"^(compute_command|render_command|command_buffer)"), "indirect command buffers"),
-    (re.compile(r"^(os_log|os_log_default)$"), "shader logging (os_log)"),
 )
 _BUILTIN_TYPE = re.compile(
     r"(?:(?:packed_)?(?:float|half|bfloat|bool|u?char|u?short|u?int|u?long|size_t|u?int(?:8|16|32|64)_t)(?:[234](?:x[234])?)?"

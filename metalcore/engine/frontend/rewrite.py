@@ -91,6 +91,9 @@ def _function_constants(tokens: Tokens, structure: Structure, attributes: Attrib
                 number = len(found)
                 record = ConstantRecord(declaration.name, attribute.arguments, marker=number)
                 found.append(record)
+                for i in range(declaration.head, declaration.name_start):
+                    if tokens.text[i] in ("constexpr", "static", "inline"):
+                        tokens.blank(i, i + 1)  # its value comes later
                 tokens.insert(declaration.head, f"__MC_LINKAGE_{number} ")
                 tokens.text[declaration.end] = f" __MC_VALUE_{number}; /*mc:c{number}*/"
     by_name = {record.name: record for record in found}

@@ -183,6 +183,12 @@ struct kernel<REQUEST, void (*)(P...)> {
   }
 };
 
+// A 16-bit float as a float, everything else as it is: patches.py puts it into casts between half and bfloat.
+constexpr float widen(half v) { return v; }
+constexpr float widen(bfloat v) { return v; }
+template <typename T>
+constexpr T widen(T v) { return v; }
+
 // A function constant: its index and what it is made of.
 template <typename T, long INDEX>
 struct constant_info {
