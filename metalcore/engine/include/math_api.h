@@ -47,6 +47,7 @@
   __MC_API1(sin, sin_##P##_op)                 \
   __MC_API1(cos, cos_##P##_op)                 \
   __MC_API1(tan, tan_##P##_op)                 \
+  __MC_API1(tanh, tanh_##P##_op)               \
   __MC_API2(pow, pow_##P##_op)                 \
   __MC_API2(powr, powr_##P##_op)               \
   __MC_API_TWO_RESULTS(sincos, sincos_both_##P)
@@ -69,7 +70,6 @@
   __MC_API1(atan, atan_p_op)                                                                                      \
   __MC_API1(sinh, sinh_p_op)                                                                                      \
   __MC_API1(cosh, cosh_p_op)                                                                                      \
-  __MC_API1(tanh, tanh_p_op)                                                                                      \
   __MC_API1(asinh, asinh_p_op)                                                                                    \
   __MC_API1(acosh, acosh_p_op)                                                                                    \
   __MC_API1(atanh, atanh_p_op)                                                                                    \
@@ -145,7 +145,6 @@ using precise::acos;
 using precise::atan;
 using precise::sinh;
 using precise::cosh;
-using precise::tanh;
 using precise::asinh;
 using precise::acosh;
 using precise::atanh;

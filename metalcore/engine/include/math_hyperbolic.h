@@ -55,6 +55,25 @@ __MC_MATH float tanh_p(float x) {
   return copysign_(a < 0.6f ? small : large, x);
 }
 
+// fast: E / (E + 2) with E = e^2x - 1 = 2^k (e^2r - 1) + (2^k - 1); about 2.5 ulp
+__MC_MATH float tanh_f(float x) {
+  constexpr float magic = round_magic + 127.0f;
+  float a = at_most(fabs_(x), 9.5f);
+  float shifted = fma_(a, 2.0f * 0x1.715476p+0f, magic);
+  float k = shifted - magic;
+  float r = fma_(k, -0x1.62e43p-2f, a);
+  r = fma_(k, 0x1.05c61p-30f, r);
+  float p = 0x1.6b9a24p-4f;
+  p = fma_(p, r, 0x1.12253ep-2f);
+  p = fma_(p, r, 0x1.5556f4p-1f);
+  p = fma_(p, r, 0x1.5554b4p+0f);
+  p = fma_(p, r, 0x1.fffffep+0f);
+  p = fma_(p * r, r, r + r);
+  float scale = from_bits(bits(shifted) << 23);
+  float e = fma_(scale, p, scale - 1.0f);
+  return copysign_(e / (e + 2.0f), x);
+}
+
 // log1p(x + x^2 / (1 + sqrt(1 + x^2))); where x^2 would overflow, log(2 x).
 __MC_MATH float asinh_p(float x) {
   float a = fabs_(x);

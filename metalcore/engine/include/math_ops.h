@@ -22,7 +22,7 @@ __MC_OP1(log2_p) __MC_OP1(log10_p) __MC_OP1(sin_p) __MC_OP1(cos_p) __MC_OP1(tan_
 __MC_OP1(cospi_p) __MC_OP1(tanpi_p) __MC_OP1(asin_p) __MC_OP1(acos_p) __MC_OP1(atan_p) __MC_OP1(sinh_p)
 __MC_OP1(cosh_p) __MC_OP1(tanh_p) __MC_OP1(asinh_p) __MC_OP1(acosh_p) __MC_OP1(atanh_p)
 __MC_OP1(exp_f) __MC_OP1(exp2_f) __MC_OP1(exp10_f) __MC_OP1(log_f) __MC_OP1(log2_f) __MC_OP1(log10_f)
-__MC_OP1(sin_f) __MC_OP1(cos_f) __MC_OP1(tan_f)
+__MC_OP1(sin_f) __MC_OP1(cos_f) __MC_OP1(tan_f) __MC_OP1(tanh_f)
 __MC_OP2(atan2_p) __MC_OP2(copysign_p) __MC_OP2(divide_p) __MC_OP2(fdim_p) __MC_OP2(fmod_p) __MC_OP2(fmax_p)
 __MC_OP2(fmin_p) __MC_OP2(pow_p) __MC_OP2(powr_p) __MC_OP2(pow_f) __MC_OP2(powr_f)
 __MC_OP3(fmax3_p) __MC_OP3(fmin3_p) __MC_OP3(fmedian3_p)

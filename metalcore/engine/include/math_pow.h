@@ -24,16 +24,23 @@ __MC_MATH two_floats log2_two(float a) {
   float rest = fma_(-s, d, f);
   rest = fma_(-s, d_low, rest);
   float s_low = rest * inverse;
+  // 2/3/ln 2 s^2 + ... with the rounding errors of its two largest steps kept
   float z = s * s;
+  float z_low = fma_(s + s, s_low, fma_(s, s, -z));
   float q = 0x1.589074p-2f;
   q = fma_(q, z, 0x1.a5d046p-2f);
   q = fma_(q, z, 0x1.2776ep-1f);
-  q = fma_(q, z, 0x1.ec709ep-1f);
+  float step = q * z;
+  q = step + 0x1.ec709ep-1f;
+  float q_low = step - (q - 0x1.ec709ep-1f);
+  float t = q * z;
+  float t_low = fma_(q, z, -t) + fma_(q, z_low, q_low * z);
   float h = s * 0x1.715476p+1f;
   float l = fma_(s, 0x1.715476p+1f, -h);
   l = fma_(s, 0x1.4ae0cp-25f, l);
   l = fma_(s_low, 0x1.715476p+1f, l);
-  l = fma_(q * z, s, l);
+  l = fma_(t_low, s, l);
+  l = fma_(t, s, l);
   float sum = p.k + h;
   l = (h - (sum - p.k)) + l;
   two_floats r;

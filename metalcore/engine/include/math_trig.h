@@ -1,6 +1,6 @@
-// Circular functions. x = k pi + r by three fma with pi in three parts (the first one is exact); an odd polynomial on
-// |r| <= pi/2 serves sin and cos alike. From |x| = 2^18 on, x / pi is multiplied out in integers (Payne and Hanek),
-// behind one branch.
+// Circular functions. x = k pi/2 + r by three fma with pi in three parts (the first one is exact), a polynomial for the
+// sine and one for the cosine of r. From |x| = 2^18 on, x / pi is multiplied out in integers (Payne and Hanek), behind
+// one branch.
 #pragma once
 
 #include "math_core.h"
@@ -11,6 +11,7 @@
 
 namespace __mc_math {
 
+// pi in three parts
 constexpr float pi_hi = 0x1.921fb6p+1f;
 constexpr float pi_mid = -0x1.777a5cp-24f;
 constexpr float pi_low = -0x1.ee59dap-49f;
@@ -38,60 +39,76 @@ __MC_MATH unsigned long half_turns(float x) {
   unsigned high = m * b0 + static_cast<unsigned>(mid >> 32);
   return (static_cast<unsigned long>(high) << 32) | (mid & 0xffffffffu);
 }
-// A signed 64-bit fraction of one (2^64 = 1) times `unit`.
-__MC_MATH float fraction_times(unsigned long fraction, float unit, float unit_low) {
-  float y = static_cast<float>(static_cast<long>(fraction)) * 0x1p-64f;
-  return fma_(y, unit, y * unit_low);
-}
-
-// sin(r) for |r| <= pi/2 (relative error 2^-27.2), the sign flipped where `parity` has its top bit.
-__MC_MATH float sin_poly(float r, unsigned parity) {
-  float z = r * r;
-  float p = 0x1.5dc84ap-19f;
-  p = fma_(p, z, -0x1.9f70eap-13f);
-  p = fma_(p, z, 0x1.110edap-7f);
-  p = fma_(p, z, -0x1.55554cp-3f);
-  return from_bits(bits(fma_(p * z, r, r)) ^ parity);
-}
-__MC_MATH float minus_turns(float x, float k) {
-  float r = fma_(k, -pi_hi, x);
-  r = fma_(k, -pi_mid, r);
-  return fma_(k, -pi_low, r);
-}
-
-__MC_MATH float sin_p(float x) {
-  float shifted = fma_(x, inverse_pi, round_magic);
-  float r = minus_turns(x, shifted - round_magic);
-  unsigned parity = bits(shifted) << 31;
+// x = quarters * pi/2 + r, |r| <= pi/4
+struct quarter_turns {
+  float r;
+  unsigned quarters;  // its low two bits count
+};
+__MC_MATH quarter_turns reduce(float x) {
+  float shifted = fma_(x, 2.0f * inverse_pi, round_magic);
+  float k = shifted - round_magic;
+  float r = fma_(k, -0.5f * pi_hi, x);
+  r = fma_(k, -0.5f * pi_mid, r);
+  r = fma_(k, -0.5f * pi_low, r);
+  unsigned quarters = bits(shifted);
   if (__builtin_expect(!(fabs_(x) < trig_limit), 0)) {
     unsigned long turns = half_turns(x);
-    r = fraction_times(turns << 1, pi_hi, pi_mid);
+    unsigned long fraction = turns << 2;
+    float y = static_cast<float>(static_cast<int>(static_cast<long>(fraction) >> 40)) * 0x1p-24f;
+    float y_low = static_cast<float>(static_cast<int>((fraction >> 9) & 0x7fffffffu)) * 0x1p-55f;
+    r = y * (0.5f * pi_hi);
+    r = r + fma_(y_low, 0.5f * pi_hi, fma_(y, 0.5f * pi_mid, fma_(y, 0.5f * pi_hi, -r)));
+    quarters = static_cast<unsigned>(turns >> 61) + 1u >> 1;
+    bool negative = ibits(x) < 0;
+    quarters = negative ? 0u - quarters : quarters;
+    r = negative ? -r : r;
     r = fabs_(x) < inf_() ? r : nan_();
-    parity = ((static_cast<unsigned>(turns >> 32) + 0x40000000u) ^ bits(x)) & 0x80000000u;
   }
-  float y = sin_poly(r, parity);
-  return x == 0.0f ? x : y;
+  quarter_turns t;
+  t.r = r;
+  t.quarters = quarters;
+  return t;
 }
-// cos(x) = sin(x + pi/2): k is half an odd number.
-__MC_MATH float cos_p(float x) {
-  float shifted = fma_(x, inverse_pi, 0.5f) + round_magic;
-  float r = minus_turns(x, (shifted - round_magic) - 0.5f);
-  unsigned parity = bits(shifted) << 31;
-  if (__builtin_expect(!(fabs_(x) < trig_limit), 0)) {
-    unsigned long turns = half_turns(x) + (1ul << 62);
-    r = fraction_times(turns << 1, pi_hi, pi_mid);
-    r = fabs_(x) < inf_() ? r : nan_();
-    parity = (static_cast<unsigned>(turns >> 32) + 0x40000000u) & 0x80000000u;
-  }
-  return sin_poly(r, parity);
+// On |r| <= pi/4: relative errors 2^-27.9 and 2^-33; the cosine is never above 1.
+__MC_MATH float sin_quarter(float r, float z) {
+  float p = -0x1.9952fep-13f;
+  p = fma_(p, z, 0x1.110776p-7f);
+  p = fma_(p, z, -0x1.555546p-3f);
+  return fma_(p * z, r, r);
+}
+__MC_MATH float cos_quarter(float z) {
+  float p = 0x1.99e80cp-16f;
+  p = fma_(p, z, -0x1.6c0c28p-10f);
+  p = fma_(p, z, 0x1.55554ap-5f);
+  p = fma_(p, z, -0.5f);
+  return fma_(p, z, 1.0f);
+}
+// `which` if quarters is even, `other` if odd; the sign is that of quarters' second bit.
+__MC_MATH float choose_quarter(unsigned quarters, float which, float other, unsigned sign) {
+  bool odd = static_cast<int>(quarters << 31) < 0;
+  return from_bits(bits(odd ? other : which) ^ ((sign << 30) & 0x80000000u));
 }
 __MC_MATH float sincos_p(float x, float& cosine) {
-  cosine = cos_p(x);
-  return sin_p(x);
+  quarter_turns t = reduce(x);
+  float z = t.r * t.r;
+  float s = sin_quarter(t.r, z);
+  float c = cos_quarter(z);
+  cosine = choose_quarter(t.quarters, c, s, t.quarters + 1u);
+  float y = choose_quarter(t.quarters, s, c, t.quarters);
+  return x == 0.0f ? x : y;
+}
+__MC_MATH float sin_p(float x) {
+  float cosine;
+  return sincos_p(x, cosine);
+}
+__MC_MATH float cos_p(float x) {
+  float cosine;
+  sincos_p(x, cosine);
+  return cosine;
 }
 
 // tan(r) for |r| <= pi/4, relative error 2^-29.5
-__MC_MATH float tan_poly(float r) {
+__MC_MATH float tan_quarter(float r) {
   float z = r * r;
   float p = 0x1.1ecbf8p-8f;
   p = fma_(p, z, 0x1.8040cap-14f);
@@ -103,29 +120,29 @@ __MC_MATH float tan_poly(float r) {
   return fma_(p * z, r, r);
 }
 __MC_MATH float tan_p(float x) {
-  float shifted = fma_(x, 2.0f * inverse_pi, round_magic);
-  float r = minus_turns(x, 0.5f * (shifted - round_magic));
-  bool odd = (bits(shifted) & 1u) != 0;
-  if (__builtin_expect(!(fabs_(x) < trig_limit), 0)) {
-    unsigned long turns = half_turns(x);
-    r = flip_sign(fraction_times(turns << 2, 0.5f * pi_hi, 0.5f * pi_mid), x);
-    r = fabs_(x) < inf_() ? r : nan_();
-    odd = ((turns >> 61) + 1 & 2) != 0;
-  }
-  float t = tan_poly(r);
-  t = odd ? -1.0f / t : t;
+  quarter_turns q = reduce(x);
+  float t = tan_quarter(q.r);
+  t = (q.quarters & 1u) != 0 ? -1.0f / t : t;
   return x == 0.0f ? x : t;
 }
 
-// fast: pi in two parts, no large arguments.
-__MC_MATH float minus_turns_fast(float x, float k) { return fma_(k, -pi_mid, fma_(k, -pi_hi, x)); }
+// fast: pi in two parts, one polynomial on |r| <= pi/2 (relative error 2^-27.2), no large arguments.
+__MC_MATH float sin_half_turn(float r, unsigned parity) {
+  float z = r * r;
+  float p = 0x1.5dc84ap-19f;
+  p = fma_(p, z, -0x1.9f70eap-13f);
+  p = fma_(p, z, 0x1.110edap-7f);
+  p = fma_(p, z, -0x1.55554cp-3f);
+  return from_bits(bits(fma_(p * z, r, r)) ^ parity);
+}
+__MC_MATH float minus_turns(float x, float k) { return fma_(k, -pi_mid, fma_(k, -pi_hi, x)); }
 __MC_MATH float sin_f(float x) {
   float shifted = fma_(x, inverse_pi, round_magic);
-  return sin_poly(minus_turns_fast(x, shifted - round_magic), bits(shifted) << 31);
+  return sin_half_turn(minus_turns(x, shifted - round_magic), bits(shifted) << 31);
 }
 __MC_MATH float cos_f(float x) {
   float shifted = fma_(x, inverse_pi, 0.5f) + round_magic;
-  return sin_poly(minus_turns_fast(x, (shifted - round_magic) - 0.5f), bits(shifted) << 31);
+  return sin_half_turn(minus_turns(x, (shifted - round_magic) - 0.5f), bits(shifted) << 31);
 }
 __MC_MATH float sincos_f(float x, float& cosine) {
   cosine = cos_f(x);
@@ -133,30 +150,39 @@ __MC_MATH float sincos_f(float x, float& cosine) {
 }
 __MC_MATH float tan_f(float x) {
   float shifted = fma_(x, 2.0f * inverse_pi, round_magic);
-  float t = tan_poly(minus_turns_fast(x, 0.5f * (shifted - round_magic)));
+  float t = tan_quarter(minus_turns(x, 0.5f * (shifted - round_magic)));
   return (bits(shifted) & 1u) != 0 ? -1.0f / t : t;
 }
 
-// sin(pi r), |r| <= 1/2
-__MC_MATH float sinpi_poly(float r, unsigned parity) {
+// sin(pi x) and cos(pi x): whole turns are taken off exactly, then quarters as above with pi inside the polynomials.
+__MC_MATH float sincospi(float x, float& cosine) {
+  float t = fma_(-2.0f, __builtin_rintf(0.5f * x), x);
+  float shifted = fma_(t, 2.0f, round_magic);
+  float r = fma_(-0.5f, shifted - round_magic, t);
   float z = r * r;
-  float p = 0x1.3e5654p-4f;
-  p = fma_(p, z, -0x1.32587cp-1f);
-  p = fma_(p, z, 0x1.46693ap+1f);
-  p = fma_(p, z, -0x1.4abbc6p+2f);
-  float low = fma_(r, pi_mid, (p * z) * r);
-  return from_bits(bits(fma_(r, pi_hi, low)) ^ parity);
+  float p = 0x1.443a92p-4f;
+  p = fma_(p, z, -0x1.32adaap-1f);
+  p = fma_(p, z, 0x1.466b78p+1f);
+  p = fma_(p, z, -0x1.4abbcep+2f);
+  float s = fma_(r, pi_hi, fma_(r, pi_mid, (p * z) * r));
+  float q = 0x1.d4f63p-3f;
+  q = fma_(q, z, -0x1.55b2b4p+0f);
+  q = fma_(q, z, 0x1.03c1bp+2f);
+  q = fma_(q, z, -0x1.3bd3ccp+2f);
+  float c = fma_(q, z, 1.0f);
+  unsigned quarters = bits(shifted);
+  cosine = choose_quarter(quarters, c, s, quarters + 1u);
+  return choose_quarter(quarters, s, c, quarters);
 }
 __MC_MATH float sinpi_p(float x) {
-  float t = fma_(-2.0f, __builtin_rintf(0.5f * x), x);  // exact, |t| <= 1, even numbers of half turns taken off
-  float shifted = t + round_magic;
-  float y = sinpi_poly(t - (shifted - round_magic), bits(shifted) << 31);
+  float cosine;
+  float y = sincospi(x, cosine);
   return y == 0.0f ? copysign_(0.0f, x) : y;
 }
 __MC_MATH float cospi_p(float x) {
-  float a = fabs_(x);
-  float t = fma_(-2.0f, __builtin_rintf(0.5f * a), a);
-  return sinpi_poly(0.5f - fabs_(t), 0u);  // 0.5 - |t| is exact where it matters
+  float cosine;
+  sincospi(fabs_(x), cosine);
+  return cosine == 0.0f ? 0.0f : cosine;
 }
 __MC_MATH float tanpi_p(float x) {
   float t = x - __builtin_rintf(x);  // exact, |t| <= 1/2
@@ -175,14 +201,14 @@ __MC_MATH float tanpi_p(float x) {
   return x == 0.0f ? x : y;
 }
 
-// asin(s) for |s| <= 1/2, relative error 2^-27.6
-__MC_MATH float asin_poly(float s, float z) {
+// asin(s) - s for |s| <= 1/2, z = s^2; relative error of the whole 2^-27.6
+__MC_MATH float asin_rest(float s, float z) {
   float p = 0x1.595d0ap-5f;
   p = fma_(p, z, 0x1.8c3dcep-6f);
   p = fma_(p, z, 0x1.747bbep-5f);
   p = fma_(p, z, 0x1.330204p-4f);
   p = fma_(p, z, 0x1.5555c8p-3f);
-  return fma_(p * z, s, s);
+  return (p * z) * s;
 }
 // Above 1/2: asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)); |x| > 1 gives the NaN of the root.
 __MC_MATH float asin_p(float x) {
@@ -190,20 +216,22 @@ __MC_MATH float asin_p(float x) {
   bool big = a > 0.5f;
   float z = big ? fma_(-0.5f, a, 0.5f) : a * a;
   float s = big ? sqrt_(z) : a;
-  float t = asin_poly(s, z);
-  float y = big ? fma_(-2.0f, t, 0x1.921fb6p+0f) : t;
-  return copysign_(y, x);
+  float w = asin_rest(s, z);
+  float outer = fma_(-2.0f, s, 0.5f * pi_hi) - fma_(2.0f, w, -0.5f * pi_mid);
+  return copysign_(big ? outer : s + w, x);
 }
 __MC_MATH float acos_p(float x) {
   float a = fabs_(x);
   bool big = a > 0.5f;
   float z = big ? fma_(-0.5f, a, 0.5f) : a * a;
   float s = big ? sqrt_(z) : a;
-  float t = copysign_(asin_poly(s, z), x);
-  float top = x < 0.0f ? 0x1.921fb6p+1f : 0.0f;
-  float outer = fma_(2.0f, t, top);
-  float inner = 0x1.921fb6p+0f - (t + 0x1.777a5cp-25f);
-  return big ? outer : inner;
+  float w = asin_rest(s, z);
+  bool negative = x < 0.0f;
+  // pi - 2 (s + w), 2 (s + w), pi/2 - (s + w), pi/2 + (s + w)
+  float top = big ? (negative ? pi_hi : 0.0f) : 0.5f * pi_hi;
+  float top_low = big ? (negative ? pi_mid : 0.0f) : 0.5f * pi_mid;
+  float factor = big ? (negative ? -2.0f : 2.0f) : (negative ? 1.0f : -1.0f);
+  return fma_(factor, s, top) + fma_(factor, w, top_low);
 }
 
 // atan(q) for 0 <= q <= 1, relative error 2^-28.5
