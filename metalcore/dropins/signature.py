@@ -104,8 +104,8 @@ def write(
         closing += f'\ntemplate [[host_name("{kernel_name}")]] [[kernel]] decltype({instance}) {instance};\n'
     label = re.sub(r"[^\w .-]", "_", name)
     marked = (
-        f'#line 1 "{label}.header"\n{header}\n#line 1 "{label}.signature"\n{opening}'
-        f'#line 1 "{label}.source"\n{source}\n#line 1 "{label}.instance"\n{closing}'
+        f'#line 1 "<{label} header>"\n{header}\n#line 1 "<{label} signature>"\n{opening}'
+        f'#line 1 "<{label} source>"\n{source}\n#line 1 "<{label} instance>"\n{closing}'
     )
     return Signature(kernel_name, header + opening + source + closing, marked)
 
