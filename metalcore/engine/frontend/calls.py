@@ -1,4 +1,7 @@
-"""The call graph of unoptimised IR: recursion is refused, as Metal does."""
+"""The call graph of unoptimised IR: recursion is refused, as Metal does.
+
+A function that calls itself as its very last act is a loop to the compiler, Apple's and ours; MLX has one.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,42 @@ def check_recursion(ir: str, sources: Sources) -> None:
     """Raise CompileError where a function can reach itself."""
     bodies = {name: (debug, body) for name, debug, body in _FUNCTION.findall(ir)}
     graph = {name: [s for s in set(_SYMBOL.findall(body)) if s in bodies] for name, (_, body) in bodies.items()}
+    for name, callees in graph.items():
+        if name in callees and _only_tail_calls(name, bodies[name][1]):
+            callees.remove(name)
     cycle = _cycle(graph)
     if cycle is not None:
         raise _error(ir, cycle, {name: debug for name, (debug, _) in bodies.items()}, sources)
+
+
+def _only_tail_calls(name: str, body: str) -> bool:
+    """Whether nothing happens between each call of *name* in its own body and the return."""
+    lines = body.splitlines()
+    labels = {m[1]: i for i, line in enumerate(lines) if (m := re.match(r'("[^"]*"|[\w.$-]+):', line))}
+    for start, line in enumerate(lines):
+        if name not in _SYMBOL.findall(line):
+            continue
+        call = re.match(r"  (?:(%[\w.]+) = )?(?:tail )?call ", line)
+        if call is None or not _returns_at_once(lines, labels, start + 1, call[1]):
+            return False
+    return True
+
+
+def _returns_at_once(lines: list[str], labels: dict[str, int], i: int, result: str | None) -> bool:
+    for _ in range(len(lines)):
+        line = lines[i].strip() if i < len(lines) else "}"
+        branch = re.match(r"br label %([^,]+)", line)
+        if line.startswith("ret "):
+            return True
+        if branch:
+            i = labels.get(branch[1], len(lines)) + 1
+        elif not line or "@llvm.lifetime.end" in line or (result and "store" in line and f" {result}, ptr %retval" in line):
+            i += 1
+        elif re.match(r"%\d+ = load .*, ptr %retval", line):
+            i += 1
+        else:
+            return False
+    return False
 
 
 def _cycle(graph: dict[str, list[str]]) -> list[str] | None:

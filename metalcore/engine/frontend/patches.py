@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-# The message, and the C++ that the operand clang points at (its last source range) is wrapped in.
+# The message, which of clang's source ranges are operands, and the C++ that these are wrapped in.
 _WRAPPED = (
     # clang has no direct conversion between the two 16-bit floats; float holds both exactly.
-    (re.compile(r"cast from (?=.*'_Float16').*(?=.*'__bf16').* is not allowed"), "::__mc::widen"),
+    (re.compile(r"cast from (?=.*'_Float16').*(?=.*'__bf16').* is not allowed"), slice(-1, None), "::__mc::widen"),
+    # `c ? x[i] : y` with classes in two address spaces: both as plain values.
+    (re.compile(r"incompatible operand types \(.*\)"), slice(0, 2), "::__mc::value"),
+    (re.compile(r"conditional expression is ambiguous"), slice(0, 2), "::__mc::value"),
 )
 _RANGED = re.compile(r"^[^\n]*?:\d+:\d+:((?:\{\d+:\d+-\d+:\d+\})+): (?:fatal )?error: ([^\n]*)$", re.MULTILINE)
 _RANGE = re.compile(r"\{(\d+):(\d+)-(\d+):(\d+)\}")
@@ -22,15 +25,16 @@ def patch(text: str, errors: str, compile_again: Callable[[str], str]) -> str | 
 
     *compile_again* answers clang's messages, with source ranges, for another text.
     """
-    if not any(pattern.search(errors) for pattern, _ in _WRAPPED):
+    if not any(pattern.search(errors) for pattern, _, _ in _WRAPPED):
         return None
     # Without line markers clang's ranges are places in this very text.
     spans: dict[Span, str] = {}
     for ranges, message in _RANGED.findall(compile_again(_MARKER.sub("", text))):
-        for pattern, wrapper in _WRAPPED:
+        for pattern, operands, wrapper in _WRAPPED:
             if pattern.search(message):
-                first, column, last, end = (int(n) for n in _RANGE.findall(ranges)[-1])
-                spans[first, column, last, end] = wrapper
+                for found in _RANGE.findall(ranges)[operands]:
+                    first, column, last, end = (int(n) for n in found)
+                    spans[first, column, last, end] = wrapper
     return _wrap(text, spans) if spans else None
 
 

@@ -189,6 +189,16 @@ constexpr float widen(bfloat v) { return v; }
 template <typename T>
 constexpr T widen(T v) { return v; }
 
+// A copy in no address space: patches.py puts it into a conditional whose operands lie in two of them.
+template <typename T>
+constexpr typename bare<T>::type value(const T& v) { return v; }
+template <typename T>
+constexpr typename bare<T>::type value(const __mc_device T& v) { return v; }
+template <typename T>
+constexpr typename bare<T>::type value(const __mc_threadgroup T& v) { return v; }
+template <typename T>
+constexpr typename bare<T>::type value(__mc_constant T& v) { return v; }
+
 // A function constant: its index and what it is made of.
 template <typename T, long INDEX>
 struct constant_info {
