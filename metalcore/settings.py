@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 
@@ -17,6 +18,9 @@ def cache_dir() -> Path:
     value = os.environ.get("METALCORE_CACHE")
     if value:
         return Path(value)
+    if sys.platform == "linux":  # as platformdirs has it, without the time its import takes
+        shared = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return Path(shared or os.path.expanduser("~/.cache")) / "metalcore"
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("metalcore"))

@@ -145,6 +145,8 @@ class SourceUnit:
         return NativeKernel.from_json(meta, path)
 
     def _build(self, key: str, name: str, constants: Constants, variant: Variant) -> NativeKernel:
+        import shutil
+
         from metalcore.engine.codegen.build import build
 
         with locks.of(key_of(self.key, name, constants)):
@@ -152,5 +154,6 @@ class SourceUnit:
         native: NativeKernel = build(kernel, variant)
         with open(native.path, "rb") as file:
             data = file.read()
+        shutil.rmtree(os.path.dirname(native.path))  # a folder made for this one file
         path = disk_cache().write_binary("kernels", key, data, native.to_json())
         return dataclasses.replace(native, path=path)
