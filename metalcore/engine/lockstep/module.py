@@ -85,7 +85,8 @@ class Simdgroup(Ids):
         self.partial = Linear("P", set(graph.order), None, None, "exit")
 
     def need(self, declaration: str) -> None:
-        self.plan.declarations.add(declaration)
+        # One spelling: LLVM refuses to see an intrinsic declared twice, and knows its immediate arguments itself.
+        self.plan.declarations.add(declaration.replace(" immarg", ""))
 
     def barrier(self, instr: Instr, kind: str) -> None:
         if kind == "threadgroup_barrier" and self.plan.coroutine:
