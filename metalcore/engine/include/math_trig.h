@@ -135,14 +135,18 @@ __MC_MATH float sin_half_turn(float r, unsigned parity) {
   p = fma_(p, z, -0x1.55554cp-3f);
   return from_bits(bits(fma_(p * z, r, r)) ^ parity);
 }
-__MC_MATH float minus_turns(float x, float k) { return fma_(k, -pi_mid, fma_(k, -pi_hi, x)); }
+// The limit keeps the result near [-1, 1] where x is so large that the reduction means nothing.
+__MC_MATH float minus_turns(float x, float k, float limit) {
+  float r = fma_(k, -pi_mid, fma_(k, -pi_hi, x));
+  return at_least(at_most(r, limit), -limit);
+}
 __MC_MATH float sin_f(float x) {
   float shifted = fma_(x, inverse_pi, round_magic);
-  return sin_half_turn(minus_turns(x, shifted - round_magic), bits(shifted) << 31);
+  return sin_half_turn(minus_turns(x, shifted - round_magic, 1.58f), bits(shifted) << 31);
 }
 __MC_MATH float cos_f(float x) {
   float shifted = fma_(x, inverse_pi, 0.5f) + round_magic;
-  return sin_half_turn(minus_turns(x, (shifted - round_magic) - 0.5f), bits(shifted) << 31);
+  return sin_half_turn(minus_turns(x, (shifted - round_magic) - 0.5f, 1.58f), bits(shifted) << 31);
 }
 __MC_MATH float sincos_f(float x, float& cosine) {
   cosine = cos_f(x);
@@ -150,7 +154,7 @@ __MC_MATH float sincos_f(float x, float& cosine) {
 }
 __MC_MATH float tan_f(float x) {
   float shifted = fma_(x, 2.0f * inverse_pi, round_magic);
-  float t = tan_quarter(minus_turns(x, 0.5f * (shifted - round_magic)));
+  float t = tan_quarter(minus_turns(x, 0.5f * (shifted - round_magic), 0.8f));
   return (bits(shifted) & 1u) != 0 ? -1.0f / t : t;
 }
 
@@ -198,6 +202,7 @@ __MC_MATH float tanpi_p(float x) {
   p = fma_(p, z, 0x1.4abbdap+3f);
   float y = fma_(r, pi_hi, fma_(r, pi_mid, (p * z) * r));
   y = (bits(shifted) & 1u) != 0 ? -1.0f / y : y;
+  y = fabs_(t) == 0.5f ? copysign_(inf_(), t) : y;
   return x == 0.0f ? x : y;
 }
 
@@ -217,7 +222,9 @@ __MC_MATH float asin_p(float x) {
   float z = big ? fma_(-0.5f, a, 0.5f) : a * a;
   float s = big ? sqrt_(z) : a;
   float w = asin_rest(s, z);
-  float outer = fma_(-2.0f, s, 0.5f * pi_hi) - fma_(2.0f, w, -0.5f * pi_mid);
+  float main = fma_(-2.0f, s, 0.5f * pi_hi);
+  float lost = fma_(-2.0f, s, 0.5f * pi_hi - main);
+  float outer = main - (fma_(2.0f, w, -0.5f * pi_mid) - lost);
   return copysign_(big ? outer : s + w, x);
 }
 __MC_MATH float acos_p(float x) {
