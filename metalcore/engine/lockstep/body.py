@@ -12,7 +12,7 @@ from metalcore.errors import UnsupportedFeature
 from .ir import Block, Const, Instr, Type
 from .memory import LOAD, STORE, Address
 from .ops import IGNORED_CALLS
-from .simd import Simd
+from .interleave import Group, Interleave
 from .values import scalar_type
 
 
@@ -20,7 +20,7 @@ def is_ignored(instr: Instr) -> bool:
     return instr.op == "call" and instr.callee.startswith(IGNORED_CALLS)
 
 
-class Body(Simd):
+class Body(Interleave):
     def block_code(self, block: Block) -> None:
         """Everything but phis and the terminator."""
         self.pairs = {}
@@ -54,8 +54,16 @@ class Body(Simd):
             raise UnsupportedFeature("a structure built as one value")
         elif shape is not None and not shape.varying:
             self._scalar(instr)
+        elif self.is_late_test(instr):
+            pass
         else:
             self.segment.append(instr)
+
+    def is_late_test(self, instr: Instr) -> bool:
+        """A compare that only its block's branch reads: mostly its two ends are enough, so its lanes are computed on demand."""
+        block = instr.block
+        return (instr.op == "icmp" and block is not None and self.shapes.get(instr).varying
+                and self.plan.users.get(instr) == [block.terminator] and block.terminator.op == "br")
 
     # -- scalars -----------------------------------------------------------------------------------
     def _scalar(self, instr: Instr) -> None:
@@ -186,14 +194,14 @@ class Body(Simd):
         if not segment:
             return
         accesses = {i: where for i in segment if (where := self._access(i)) is not None}
+        groups = self.find_groups(segment, accesses) if self.mask is None or self.plan.checked else {}
+        if self.mask is not None:
+            groups = {leader: group for leader, group in groups.items() if not group.store}
         tests: list[str] = []
         if self.plan.checked:
-            for where in accesses.values():
-                test = self.inside(where)
-                if test is not None:
-                    tests.append(test)
+            tests = self._bounds_tests(accesses, groups)
         if not tests:
-            self._segment_fast(segment, accesses, masked=not self.plan.checked)
+            self._segment_fast(segment, accesses, groups, masked=not self.plan.checked)
             return
         ok = tests[0]
         for test in tests[1:]:
@@ -206,7 +214,7 @@ class Body(Simd):
         self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
         saved = self.snapshot()
         self.place(fast)
-        self._segment_fast(segment, accesses, masked=False)
+        self._segment_fast(segment, accesses, groups, masked=False)
         self.jump(done)
         self.restore(saved)
         self.place(slow)
@@ -220,13 +228,41 @@ class Body(Simd):
         self.restore(saved)
         self.place(done)
 
+    def _bounds_tests(self, accesses: dict[Instr, Address], groups: dict[Instr, Group]) -> list[str]:
+        """Scalar tests that no access of the segment leaves its memory; fields of a record are tested together."""
+        tests: list[str | None] = []
+        grouped: set[Instr] = set()
+        for group in groups.values():
+            grouped.update(instr for _, instr in group.members)
+            delta, instr = group.members[0]
+            where = accesses[instr]
+            assert where.offsets is not None
+            shift = group.low - delta
+            record = Address(where.pointer, where.base, tuple(o + shift for o in where.offsets), where.roots, group.span)
+            if all(self.surely_inside(accesses[i], 0, 0) for _, i in group.members):
+                continue
+            tests.append(self.inside_record(record))
+        for instr, where in accesses.items():
+            if instr not in grouped:
+                tests.append(self.inside(where))
+        return [t for t in tests if t is not None]
+
     def _used_after(self, value: Instr, inside: set[Instr]) -> bool:
         return any(user not in inside for user in self.plan.users.get(value, ()))
 
-    def _segment_fast(self, segment: list[Instr], accesses: dict[Instr, Address], masked: bool) -> None:
+    def _segment_fast(self, segment: list[Instr], accesses: dict[Instr, Address], groups: dict[Instr, Group],
+                      masked: bool) -> None:
+        grouped = {instr for group in groups.values() for _, instr in group.members}
         for c in range(self.count):
             for instr in segment:
-                if instr.op == "load":
+                if instr in grouped:
+                    group = groups.get(instr)
+                    if group is not None:
+                        if group.store:
+                            self.store_group(group, c)
+                        else:
+                            self.load_group(group, c)
+                elif instr.op == "load":
                     self.define_chunk(instr, c, self.load_pattern(instr, accesses[instr], c, masked))
                 elif instr.op == "store":
                     self.store_pattern(instr, accesses[instr], c)

@@ -141,12 +141,11 @@ class Flow(Body):
         join = self.graph.ipdom.get(block)
         hammock = self.hammock(block, join)
         moves = [self.phi_moves(block, t) for t in branch.targets]
-        cond = [self.temp(f"freeze {self.vec('i1')} {self.chunk(branch.args[0], c)}") for c in range(self.count)]
         if self.is_inline(hammock):
             assert hammock is not None
-            self.private_region(block, cond, moves, hammock, join)
+            self.private_region(block, self.condition(branch), moves, hammock, join)
             return
-        all_true, none_true = self.agreement(branch, cond)
+        all_true, none_true = self.agreement(branch)
         labels = [quoted(self.full_label(t)) for t in branch.targets]
         stubs = [self.new_label("edge") for _ in labels]
         disagree, mixed = self.new_label("disagree"), self.new_label("mixed")
@@ -158,18 +157,28 @@ class Flow(Body):
             self.phi_stores(move, None)
             self.jump(label)
         self.place(mixed)
+        cond = self.condition(branch)
         if hammock is not None and not any(level_has_barrier(b) for b in hammock) and self.region_cost(hammock) <= 400:
             self.private_region(block, cond, moves, hammock, join)
             return
         self.enter_partial(block, cond, moves)
 
-    def agreement(self, branch: Instr, cond: list[str]) -> tuple[str, str]:
+    def condition(self, branch: Instr) -> list[str]:
+        test = branch.args[0]
+        if isinstance(test, Instr) and self.is_late_test(test):
+            for c in range(self.count):
+                if (test, c) not in self.vectors:
+                    self.vectors[test, c] = self.compute(test, c)
+        return [self.temp(f"freeze {self.vec('i1')} {self.chunk(branch.args[0], c)}") for c in range(self.count)]
+
+    def agreement(self, branch: Instr) -> tuple[str, str]:
         """Scalars: do all lanes say yes, do all say no? A compare of a line with a bound needs only its two ends."""
         test = branch.args[0]
         if isinstance(test, Instr) and test.op == "icmp" and test.block is self.block:
             ends = self.compare_ends(test)
             if ends is not None:
                 return ends
+        cond = self.condition(branch)
         all_true = self.all(cond)
         any_true = self.any(cond)
         return all_true, self.temp(f"xor i1 {any_true}, true")
@@ -518,7 +527,7 @@ class Flow(Body):
         cond: list[str] | str | None = None
         if branch.op == "br" and branch.args:
             if block in self.shapes.divergent_branches:
-                cond = [self.temp(f"freeze {self.vec('i1')} {self.chunk(branch.args[0], c)}") for c in range(self.count)]
+                cond = self.condition(branch)
             else:
                 cond = self.scalar(branch.args[0])
         self.leave_block(linear, block, cond, moves, waiting)

@@ -184,6 +184,14 @@ class Memory(Ops):
         span = max(where.offsets) - low + where.size
         if self.surely_inside(where, low, span):
             return None
+        return self.inside_record(where)
+
+    def inside_record(self, where: Address) -> str:
+        assert where.offsets is not None
+        if any(r.kind == "unknown" for r in where.roots):
+            return "false"
+        low = min(where.offsets)
+        span = max(where.offsets) - low + where.size
         first = where.base
         if low:
             first = self.temp(f"getelementptr i8, ptr {first}, i64 {low}")
