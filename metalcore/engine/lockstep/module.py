@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from metalcore.engine.codegen.variant import Site, ThreadgroupVariable
@@ -14,7 +15,7 @@ from .memory import LAUNCH_GROW, LAUNCH_SLOW, LAUNCH_STOP, WORKER_FRAME_CUR, WOR
     WORKER_MEMORY, Address
 from .parse import parse
 from .ranges import Ranges
-from .roots import Roots, expand_block_copies
+from .roots import Roots, expand_block_copies, split_pairs
 from .shapes import Shape, Shapes
 from .support import SUPPORT
 
@@ -318,6 +319,7 @@ def vectorise(scalar_ir: str, *, layout: str, single: bool, checked: bool, width
     module = parse(scalar_ir)
     canonicalise(module.function)
     expand_block_copies(module.function.blocks)
+    split_pairs(module.function.blocks)
     graph = Graph(module.function)
     roots = Roots(module)
     ids = id_shapes(layout)
@@ -380,14 +382,17 @@ def _lay_out(used: dict[str, Global]) -> tuple[dict[str, int], list[ThreadgroupV
     return offsets, variables, (at + 15) // 16 * 16
 
 
+_TYPE_NAME = re.compile(r'%"[^"]*"|%[-\w.$]+')
+
+
 def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
-    out = []
-    names = plan.module.types
-    for name, ty in names.items():
-        del name, ty
-    for variable in used.values():
-        if variable.constant:
-            out.append(_strip_metadata(variable.text))
+    types = plan.module.types
+
+    def spelled_out(text: str) -> str:
+        """An initialiser with its structs' types in full: the module that it goes to defines no names."""
+        return _TYPE_NAME.sub(lambda m: types[m[0]].text if m[0] in types else m[0], _strip_metadata(text))
+
+    out = [spelled_out(variable.text) for variable in used.values() if variable.constant]
     for offsets, name in plan.tables.items():
         body = ", ".join(f"i64 {o}" for o in offsets)
         out.append(f"{name} = internal constant [32 x i64] [{body}], align 64")
