@@ -5,7 +5,6 @@ The rules are PyTorch's (see `docs/guide/pytorch.md`). Where more is checked tha
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from metalcore import settings
 from metalcore.dropins.arrays import Binding, bind_array, element_count, is_array
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_value, extents, launch_size
-from metalcore.errors import CompileError, ConstantError, UnknownFunction
+from metalcore.errors import CompileError, UnknownFunction
 
 if TYPE_CHECKING:
     from metalcore.engine.library import Function, Library
@@ -47,15 +46,7 @@ def compile_shader(source: str) -> ShaderLibrary:
     from metalcore.engine.library import Library
 
     math_mode = "fast" if settings.mps_fast_math() else "safe"
-    library = Library(source, include_dirs=torch_include_dirs(), math_mode=math_mode)
-    if library.functions:
-        # One kernel takes the whole text through the compiler; machine code is made at the first call.
-        with contextlib.suppress(ConstantError):
-            library.function(library.functions[0])
-    else:
-        probe = Library(source + "\nkernel void metalcore_probe() {}\n", torch_include_dirs(), math_mode=math_mode)
-        probe.function("metalcore_probe")
-    return ShaderLibrary(library)
+    return ShaderLibrary(Library(source, include_dirs=torch_include_dirs(), math_mode=math_mode))
 
 
 def torch_include_dirs() -> tuple[str, ...]:

@@ -200,7 +200,8 @@ class MlxArrays:
 
         # Nobody else holds this array yet, so the kernel may write to its memory.
         kind = getattr(mx, "bool_" if dtype == "bool" else dtype)
-        array = mx.contiguous(mx.full(shape, 0.0 if init is None else init, kind))
+        made = mx.zeros(shape, kind) if init is None else mx.full(shape, mx.array(init).astype(kind))
+        array = mx.contiguous(made)
         view = mlx_view(array)
         address = view.__array_interface__["data"][0]
         return array, Binding(address, view.nbytes, (array, view))

@@ -31,7 +31,7 @@ kernel void sum_table(device float* out, constant float* table, constant long* w
                       uint i [[thread_position_in_grid]]) {
   out[i] = table[0] * weights[0] + table[1] * weights[1];
 }
-kernel void gather(device float* out, constant device float* const* parts, uint i [[thread_position_in_grid]]) {
+kernel void gather(device float* out, device const float* constant* parts, uint i [[thread_position_in_grid]]) {
   out[i] = parts[i][1];
 }
 kernel void group_memory(device float* out, uint i [[thread_position_in_threadgroup]]) {
