@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metalcore.engine.codegen.variant import Variant
@@ -131,7 +132,7 @@ class Library:
             if isinstance(index, bool) or index not in known:
                 listed = ", ".join(f"{c.index} ('{c.name}')" for c in self.constants) or "none"
                 raise ConstantError(f"there is no function constant {key!r}; the library has: {listed}")
-            plain = value.item() if hasattr(value, "item") else value
+            plain = value.item() if hasattr(value, "item") else tuple(value) if isinstance(value, list) else value
             if index in values and values[index] != plain:
                 raise ConstantError(f"function constant {index} is given twice, as {values[index]!r} and {plain!r}")
             values[index] = plain
@@ -221,10 +222,14 @@ class Function:
         for slot, binding in enumerate(bindings):
             if binding is None or slot >= self._binder.slots:
                 continue
+            argument = self._binder.by_slot[slot]
+            if argument is None or not argument.enabled:
+                continue
             if slot in plan.written and not binding.writable:
-                argument = self._binder.by_slot[slot]
-                name = f"'{argument.name}'" if argument else ""
-                raise ArgumentError(f"kernel '{self.name}' writes argument {slot} {name}, which is read-only")
+                raise ArgumentError(
+                    f"kernel '{self.name}' writes argument {slot} '{argument.name}', which is read-only"
+                )
+            self._binder.check_alignment(argument, binding.address)
             pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size
             regions += [(inner.address, inner.address + inner.size) for inner in binding.inside]
         self._run(plan, self._binder.packed(pairs, regions, bindings))
@@ -242,7 +247,7 @@ class Function:
         shape = shape_of(self.name, self.max_threads, threads, threadgroups, group_size)
         if shape.empty:
             return None
-        variant = Variant.choose(shape.group, mode == CHECKED)
+        variant = Variant.choose(shape.group, mode == CHECKED, shape.grid)
         kernel = self._load(variant)
         edge = self._load(variant.edge()) if shape.clipped_in_x else kernel
         static = max(kernel.native.static_threadgroup_memory, edge.native.static_threadgroup_memory)
@@ -256,6 +261,8 @@ class Function:
 
     def _load(self, variant: Variant) -> LoadedKernel:
         loaded = self._loaded.get(variant)
+        if loaded is None and not variant.tail:  # code that also runs partial simdgroups serves as well
+            loaded = self._loaded.get(replace(variant, tail=True))
         if loaded is None:
             native = self._unit.native(self.name, self._constants, variant)
             loaded = self._loaded.setdefault(variant, LoadedKernel(native))

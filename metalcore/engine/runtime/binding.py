@@ -63,15 +63,19 @@ class Binder:
             if kind is _Array:
                 if value.dtype is rule.dtype:
                     try:  # refuses what is read-only, not contiguous or empty
-                        pairs += (_address(_from_buffer(value)), value.nbytes)
-                        continue
+                        address = _address(_from_buffer(value))
+                        if not address & rule.misaligned:
+                            pairs += (address, value.nbytes)
+                            continue
                     except (TypeError, ValueError):
                         pass
             elif (
                 kind is torch_tensor and value.dtype is (rule.torch_dtype or rule.find_torch_dtype()) and _plain(value)
             ):
-                pairs += (value.data_ptr(), value.nbytes)
-                continue
+                address = value.data_ptr()
+                if not address & rule.misaligned:
+                    pairs += (address, value.nbytes)
+                    continue
             data: bytes | None = None
             if rule.number is not None and (kind is int or kind is float):
                 try:
@@ -167,6 +171,7 @@ class Binder:
         if not _dtype_fits(argument, view.dtype):
             wanted = _wanted(argument)
             raise self._error(argument, value, f"it must be {wanted}, {_said(value)} has dtype {view.dtype}")
+        self.check_alignment(argument, view.address)
         if argument.kind == "value" and view.size < argument.element_size:
             problem = f"it needs {argument.element_size} bytes, {_said(value)} has {view.size}"
             raise self._error(argument, value, problem)
@@ -184,6 +189,12 @@ class Binder:
         if not view.contiguous:
             problem = f"the kernel writes it, and {_said(value)} is not contiguous: pass a contiguous copy"
             raise self._error(argument, value, problem)
+
+    def check_alignment(self, argument: Argument, address: int) -> None:
+        """Metal wants a buffer's address to fit its type, and compiled kernels rely on it."""
+        if address % max(argument.element_align, 1):
+            what = f"its address must be a multiple of {argument.element_align} bytes, as {argument.type} needs"
+            raise self._error(argument, None, f"{what}, and {address:#x} is not: pass a copy")
 
     def _scalar_bytes(self, argument: Argument, value: np.generic) -> bytes:
         """A NumPy scalar binds its own bytes."""
@@ -239,9 +250,10 @@ class Binder:
 class _FastRule:
     """What the common cases are compared with."""
 
-    __slots__ = ("dtype", "number", "scalar", "torch_dtype")
+    __slots__ = ("dtype", "misaligned", "number", "scalar", "torch_dtype")
 
     def __init__(self) -> None:
+        self.misaligned = 0  # address bits that must be 0
         self.dtype: Any = None
         self.torch_dtype: Any = None
         self.scalar = ""
@@ -262,6 +274,7 @@ def _fast_rule(argument: Argument | None) -> _FastRule:
             rule.number = CONVERT[argument.scalar]
         return rule
     rule.scalar = argument.scalar
+    rule.misaligned = max(argument.element_align, 1) - 1
     if argument.scalar != "bfloat16":
         rule.dtype = np.dtype(argument.scalar)
     return rule

@@ -246,6 +246,16 @@ def test_lazy_negation_is_refused(tmp_path: Path) -> None:
         _echo(tmp_path, argument("x", 0))(lazy)
 
 
+def test_an_address_that_does_not_fit_the_type(tmp_path: Path) -> None:
+    call = _echo(tmp_path, argument("x", 0, type="float4", lanes=4, element_size=16, element_align=16))
+    memory = np.zeros(64, np.float32)
+    start = -(memory.__array_interface__["data"][0] // 4) % 4  # the first element on a multiple of 16
+    assert call(memory[start : start + 4]) == bytes(16)
+    for bad in (memory[start + 1 : start + 5], torch.from_numpy(memory)[start + 1 : start + 5]):
+        with pytest.raises(ArgumentError, match=r"argument 0 'x'.*multiple of 16 bytes, as float4 needs"):
+            call(bad)
+
+
 def test_lists_of_arrays(tmp_path: Path) -> None:
     call = _echo(tmp_path, argument("x", 0, "pointer", type="device float*"))
     a, b = np.zeros(3, np.float32), torch.zeros(2)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hand_kernels import argument, function, value
 
 import metalcore
-from metalcore.engine.codegen.variant import Site
+from metalcore.engine.codegen.variant import Site, Variant
 from metalcore.errors import KernelFault
 
 # Adds 1 to each thread's cell; edge groups add 100 where they run as the "any" variant.
@@ -41,9 +42,11 @@ def test_every_thread_runs_once(
     out = np.zeros((z, y, x), np.int32)
     count(out, threads=grid, group_size=group)
     expected = np.ones_like(out)
-    if len(group) > 1 and group[0] != 3 and x % group[0]:
-        expected[:, :, x // group[0] * group[0] :] = 100  # clipped in x: the "any" variant
-    if group[0] == 3:
+    w, h, d = (*group, 1, 1)[:3]
+    layout = Variant.choose((w, h, d), True).layout
+    if layout != "line" and x % w:
+        expected[:, :, x // w * w :] = 100  # clipped in x: the "any" variant
+    if layout == "any":
         expected[:] = 100  # no specialised layout at all
     np.testing.assert_array_equal(out, expected)
 
@@ -215,3 +218,19 @@ def test_thread_count_is_checked() -> None:
             metalcore.set_num_threads(bad)  # type: ignore[arg-type]
     metalcore.set_num_threads(3)
     assert metalcore.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("cpu_threads", [1, 2])
+def test_denormals_are_kept_whatever_the_program_set(tmp_path: Path, cpu_threads: int) -> None:
+    body = "KERNEL { volatile float* x = L->buffers[0]; EACH_THREAD { x[X] = x[X] * 0.5f; } }"
+    halve = function(tmp_path, "halve", body, (argument("x", 0),))
+    metalcore.set_num_threads(cpu_threads)
+    x = np.full(4096, 1e-38, np.float32)
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this CPU cannot flush denormals")
+    try:
+        halve(x, threads=4096, group_size=32)
+        assert torch.tensor(1e-38) * 0.5 == 0  # the program's own setting is back
+    finally:
+        torch.set_flush_denormal(False)
+    assert (x == np.float32(1e-38) * np.float32(0.5)).all() and x[0] != 0

@@ -44,6 +44,7 @@ MC_EXPORT int mc_launch_run(mc_launch* launch, mc_run_fn main_fn, mc_run_fn edge
   mc_context* context = mc_context_acquire();
   if (!context || !mc_context_prepare(context, launch)) return MC_NO_MEMORY;
   uint32_t slot = mc_interrupt_enter(&launch->stop);
+  uint64_t floats = mc_set_float_environment(MC_FLOAT_DEFAULT);
   if (threads <= 1 || job.total == 1) {
     mc_job_run(&job, context, 0, job.total);
   } else {
@@ -60,6 +61,7 @@ MC_EXPORT int mc_launch_run(mc_launch* launch, mc_run_fn main_fn, mc_run_fn edge
       __atomic_store_n(cost, (uint64_t)spent + 1, __ATOMIC_RELAXED);
     }
   }
+  mc_set_float_environment(floats);
   int result = *launch->stop ? MC_STOPPED : MC_OK;
   mc_interrupt_leave(slot);
   mc_context_release(context);

@@ -70,6 +70,26 @@ static inline void mc_pause(void) {
 #endif
 }
 
+/* Kernels run with the floating-point environment that IEEE 754 starts with, whatever the program has set: rounding to
+ * nearest, denormals kept, no traps. */
+static inline uint64_t mc_set_float_environment(uint64_t bits) {
+#if defined(__x86_64__)
+  uint64_t before = __builtin_ia32_stmxcsr();
+  if (before != bits) __builtin_ia32_ldmxcsr((uint32_t)bits);
+#else
+  uint64_t before;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+  if (before != bits) __asm__ volatile("msr fpcr, %0" : : "r"(bits));
+#endif
+  return before;
+}
+
+#if defined(__x86_64__)
+#define MC_FLOAT_DEFAULT 0x1f80u
+#else
+#define MC_FLOAT_DEFAULT 0u
+#endif
+
 #if defined(__x86_64__)
 #define MC_SYS_FUTEX 202
 #else

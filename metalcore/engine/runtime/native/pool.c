@@ -63,6 +63,7 @@ static int join(void) {
 static void* worker_main(void* unused) {
   (void)unused;
   mc_context* context = mc_context_acquire();
+  mc_set_float_environment(MC_FLOAT_DEFAULT); /* a thread starts with that of its creator */
   for (;;) {
     uint32_t round = MC_LOAD_SEQ(&pool.round); /* before join: an offer made after this moves it */
     if (join()) {
