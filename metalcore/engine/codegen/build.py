@@ -35,7 +35,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     if dump:
         dump("scalar.ll", scalar)
     values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value"}
-    module = vectorise(scalar, layout=variant.layout, single=variant.single, checked=variant.checked,
+    module = vectorise(scalar, layout=variant.layout, single=variant.single, checked=variant.checked, tail=variant.tail,
                        width=llvm.vector_width(), value_sizes=values)
     if dump:
         dump("lockstep.ll", module.ir)

@@ -16,16 +16,23 @@ class Variant:
     layout: str  # "line": h = d = 1; "rows": w % 32 == 0; "tile:W": w in 1, 2, 4, 8, 16; "any"
     single: bool  # the group is one simdgroup: barriers cost nothing
     checked: bool
+    tail: bool = True  # some simdgroup may have fewer than 32 threads
 
     @property
     def key(self) -> str:
         """A short name, fit for a file name: `rows-many-checked`."""
-        size, mode = "single" if self.single else "many", "checked" if self.checked else "fast"
-        return f"{self.layout.replace(':', '')}-{size}-{mode}"
+        parts = [
+            self.layout.replace(":", ""),
+            "single" if self.single else "many",
+            "checked" if self.checked else "fast",
+        ]
+        return "-".join(parts + ["tail"] * self.tail)
 
     @staticmethod
-    def choose(group_size: tuple[int, int, int], checked: bool) -> Variant:
-        """The most specialised variant for a group size.
+    def choose(
+        group_size: tuple[int, int, int], checked: bool, grid: tuple[int, int, int] | None = None
+    ) -> Variant:
+        """The most specialised variant for a group size, and a grid where it is known.
 
         >>> Variant.choose((256, 1, 1), True).key
         'line-many-checked'
@@ -42,11 +49,23 @@ class Variant:
             layout = f"tile:{w}"
         else:
             layout = "any"
-        return Variant(layout, single, checked)
+        return Variant(layout, single, checked, _has_tail(group_size, grid or group_size, layout))
 
     def edge(self) -> Variant:
         """The variant that runs the groups which the grid clips in x."""
         return self if self.layout in ("line", "any") else Variant("any", self.single, self.checked)
+
+
+def _has_tail(group: tuple[int, int, int], grid: tuple[int, int, int], layout: str) -> bool:
+    """Is there a threadgroup whose number of threads is not a multiple of 32? Groups clipped in x run elsewhere."""
+    sizes = []
+    for axis, (size, total) in enumerate(zip(group, grid, strict=True)):
+        clipped = total % size
+        own = {size} if total >= size else set()
+        if clipped and (axis > 0 or layout in ("line", "any")):
+            own.add(clipped)
+        sizes.append(own or {size})
+    return any(w * h * d % SIMD_WIDTH for w in sizes[0] for h in sizes[1] for d in sizes[2])
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,7 @@ def _coroutine_head() -> list[str]:
     ]
 
 
-def _driver(coroutine: bool) -> str:
+def _driver(coroutine: bool, tail: bool) -> str:
     """mc_run: every threadgroup of a row, every simdgroup of a threadgroup."""
     args = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d"
     if coroutine:
@@ -277,6 +277,8 @@ start.part:
 group.done:
 """
         before = ""
+    if not tail:
+        frame = "\n".join(line for line in frame.split("\n") if "@simdgroup.part" not in line and "%hp" not in line)
     return f"""
 define void @mc_run(ptr %L, ptr %Wk, i32 %gx0, i32 %gx1, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d) #1 {{
 entry:
@@ -313,7 +315,7 @@ return:
 """
 
 
-def vectorise(scalar_ir: str, *, layout: str, single: bool, checked: bool, width: int,
+def vectorise(scalar_ir: str, *, layout: str, single: bool, checked: bool, width: int, tail: bool = True,
               value_sizes: dict[int, int] | None = None) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run."""
     module = parse(scalar_ir)
@@ -341,10 +343,10 @@ def vectorise(scalar_ir: str, *, layout: str, single: bool, checked: bool, width
     plan = Plan(layout, single, checked, value_sizes or {}, ids, Ranges(shapes), users, shared_offsets, module,
                 coroutine=has_barrier and not single)
     functions = []
-    for name, full in (("simdgroup.full", True), ("simdgroup.part", False)):
+    for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:
         functions.append(Simdgroup(module, graph, shapes, roots, width, plan).write(name, full))
     text = [*_tables(used_globals, plan), SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)), *functions,
-            _driver(plan.coroutine), *sorted(plan.declarations | _COROUTINE_DECLARATIONS),
+            _driver(plan.coroutine, tail), *sorted(plan.declarations | _COROUTINE_DECLARATIONS),
             'attributes #0 = { nounwind }', 'attributes #1 = { nounwind }',
             "!0 = !{}", '!1 = !{!"branch_weights", i32 100000, i32 1}', '!2 = !{!"branch_weights", i32 1, i32 100000}']
     return LockstepModule("\n".join(text), tuple(plan.sites), total, tuple(variables), tuple(sorted(written)))

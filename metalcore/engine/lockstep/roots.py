@@ -171,6 +171,31 @@ def expand_block_copies(blocks: list[Block]) -> None:
         block.instrs = out
 
 
+def split_pairs(blocks: list[Block]) -> None:
+    """A pair of 32-bit numbers comes back from a call packed in an i64; make it a pair again."""
+    pair = Type("{ i32, i32 }", "struct", 0, (int_type(32), int_type(32)), 2)
+    packed: dict[Instr, Instr] = {}
+    for block in blocks:
+        out: list[Instr] = []
+        for instr in block.instrs:
+            out.append(instr)
+            if instr.op != "call" or not instr.callee.startswith("__mc_simdgroup_load") or instr.type.kind != "int":
+                continue
+            instr.type = pair
+            wide = []
+            for e in (0, 1):
+                part = _push(out, instr, Instr("extractvalue", int_type(32), [instr], f"{instr.name}.e{e}", {"path": [e]}))
+                wide.append(_push(out, instr, Instr("zext", int_type(64), [part], f"{instr.name}.w{e}")))
+            high = _push(out, instr, Instr("shl", int_type(64), [wide[1], Const(int_type(64), "32")], f"{instr.name}.high"))
+            packed[instr] = _push(out, instr, Instr("or", int_type(64), [wide[0], high], f"{instr.name}.packed"))
+        block.instrs = out
+    if packed:
+        for block in blocks:
+            for instr in block.instrs:
+                if instr.op != "extractvalue":
+                    instr.args = [packed.get(a, a) if isinstance(a, Instr) else a for a in instr.args]
+
+
 def _copy_unit(instr: Instr, length: int) -> int:
     """Widest unit that divides the length and fits the element type of a private array involved."""
     for pointer in instr.args[:2]:

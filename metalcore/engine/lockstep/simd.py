@@ -214,7 +214,11 @@ class Simd(Memory):
         if len(homes) == 1:
             home, e = homes.pop()
             picks = ", ".join(f"i32 {lane % self.width}" for lane, _ in mine)
-            return self.temp(f"shufflevector {self.vec(ty)} {parts[e][home]}, {self.vec(ty)} poison, {self.vec('i32')} <{picks}>")
+            key = (picks, parts[e][home])
+            if key not in self.splats:
+                self.splats[key] = self.temp(
+                    f"shufflevector {self.vec(ty)} {parts[e][home]}, {self.vec(ty)} poison, {self.vec('i32')} <{picks}>")
+            return self.splats[key]
         result = "poison"
         for i, (lane, e) in enumerate(mine):
             one = self.temp(f"extractelement {self.vec(ty)} {parts[e][lane // self.width]}, i64 {lane % self.width}")
@@ -225,28 +229,29 @@ class Simd(Memory):
         a, b = ((self.chunks(instr.args[i]), self.chunks(instr.args[i + 1])) for i in (0, 2))
         vec = self.vec("float")
         self.need(f"declare {vec} @llvm.fma.v{self.width}f32({vec}, {vec}, {vec})")
-        for c in range(self.count):
-            totals = [self.chunk(instr.args[4], c), self.chunk(instr.args[5], c)]
-            for k in range(8):
+        totals = [[self.chunk(instr.args[4 + e], c) for e in (0, 1)] for c in range(self.count)]
+        for k in range(8):  # k outermost: the eight sums stay in registers
+            for c in range(self.count):
                 left = self._pick(a, "float", [HOLDER[ROW[lane], k] for lane in LANE], c)
                 for e in (0, 1):
                     right = self._pick(b, "float", [HOLDER[k, COL[lane] + e] for lane in LANE], c)
-                    totals[e] = self.temp(f"call {vec} @llvm.fma.v{self.width}f32({vec} {left}, {vec} {right}, {vec} {totals[e]})")
-            self.pairs[instr, c] = (totals[0], totals[1])
+                    totals[c][e] = self.temp(
+                        f"call {vec} @llvm.fma.v{self.width}f32({vec} {left}, {vec} {right}, {vec} {totals[c][e]})")
+        for c in range(self.count):
+            self.pairs[instr, c] = (totals[c][0], totals[c][1])
             self.define_pair(instr, c)
 
     def define_pair(self, instr: Instr, c: int) -> None:
         """Results that are pairs live as two values; their users are extractvalue instructions."""
         if instr in self.crossing:
             for e in (0, 1):
-                self.store_vector((instr, "pair", e, c), instr.type.items[0], self.pairs[instr, c][e])
+                self.store_vector((instr, "pair", e, c), pair_type(instr, e), self.pairs[instr, c][e])
 
     def pair_element(self, instr: Instr, e: int, c: int) -> str:
         found = self.pairs.get((instr, c))
         if found is not None:
             return found[e]
-        ty = instr.type.items[0] if instr.type.kind == "array" else instr.type.items[e]
-        return self.load_vector((instr, "pair", e, c), ty)
+        return self.load_vector((instr, "pair", e, c), pair_type(instr, e))
 
     def _simdgroup_load(self, instr: Instr, suffix: str) -> None:
         size = 4 if suffix == "b32" else 2
@@ -589,6 +594,10 @@ class Simd(Memory):
     def restore(self, saved: tuple[dict[object, str], ...]) -> None:
         """Back to the names known at a branch: those of one side do not reach the other."""
         self.scalars, self.vectors, self.splats = (dict(s) for s in saved)  # type: ignore[assignment]
+
+
+def pair_type(instr: Instr, e: int) -> Type:
+    return instr.type.items[0] if instr.type.kind == "array" else instr.type.items[e]
 
 
 def _source_lane(kind: str, lane: int, amount: int, modulo: int) -> int:
