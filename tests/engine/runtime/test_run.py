@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -231,31 +232,32 @@ def _first_call(cache: Path) -> tuple[float, str]:
     return float(took), modules.strip()
 
 
-def test_a_cached_kernel_starts_quickly_in_a_new_process(tmp_path: Path) -> None:
-    _first_call(tmp_path)
-    runs = [_first_call(tmp_path) for _ in range(5)]
-    if any(modules != "[]" for _, modules in runs):
-        runs = [_first_call(tmp_path) for _ in range(5)]  # the engine's files changed meanwhile
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that two processes filled at once."""
+    folder = tmp_path_factory.mktemp("cache")
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(_first_call, [folder] * 2))
+    return folder
+
+
+def test_a_cached_kernel_starts_quickly_in_a_new_process(filled: Path) -> None:
+    runs = [_first_call(filled) for _ in range(5)]
     assert {modules for _, modules in runs} == {"[]"}
     assert min(took for took, _ in runs) < 0.030
 
 
-@pytest.mark.parametrize("trouble", ["damaged", "a file", "emptied"])
-def test_trouble_with_the_cache_costs_only_time(tmp_path: Path, trouble: str) -> None:
+@pytest.mark.parametrize("trouble", ["damaged", "no folder"])
+def test_trouble_with_the_cache_costs_only_time(tmp_path: Path, filled: Path, trouble: str) -> None:
     cache = tmp_path / "cache"
-    if trouble == "a file":
-        cache.write_text("")
+    if trouble == "no folder":
+        cache.write_text("a file stands where the folder should be")
     else:
-        _first_call(cache)
+        shutil.copytree(filled, cache)
         for file in cache.rglob("*"):
             if file.is_file():
-                file.unlink() if trouble == "emptied" else file.write_bytes(file.read_bytes()[:-1] + b"?")
+                file.write_bytes(file.read_bytes()[:-1] + b"?")
     _first_call(cache)
-
-
-def test_two_processes_fill_an_empty_cache_at_once(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(_first_call, [tmp_path] * 3))
 
 
 def test_a_warm_launch_takes_microseconds() -> None:
