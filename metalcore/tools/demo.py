@@ -13,6 +13,7 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -40,8 +41,8 @@ def show(quick: bool) -> bool:
     folder = examples()
     cases = _cases(64 if quick else 1)
     table = Table(title="Metal kernels on this CPU", title_justify="left")
-    for heading in ("kernel", "size", "largest error", "metalcore", "NumPy", "speed against NumPy", ""):
-        table.add_column(heading, justify="left" if heading in ("kernel", "size", "") else "right")
+    for heading in ("kernel", "size", "error", "metalcore", "NumPy", "speed", ""):
+        table.add_column(heading, justify="left" if heading in ("kernel", "size", "") else "right", no_wrap=True)
     right = True
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
@@ -56,7 +57,7 @@ def show(quick: bool) -> bool:
             table.add_row(*row)
             progress.advance(task)
     console.print(table)
-    console.print("Errors are relative to the largest value. NumPy's own threads, and all of the CPU's for metalcore.")
+    console.print("error: the largest one, relative to the largest value; speed: NumPy's time over metalcore's")
     caught = _catch(folder, console)
     return right and caught
 
@@ -113,7 +114,7 @@ def _cases(shrink: int) -> list[Case]:
     right = rng.standard_normal((edge, edge)).astype(np.float32)
     data = rng.integers(0, 256, count).astype(np.uint8)
     row_launch = {"threadgroups": rows, "group_size": 256}
-    shape = f"{rows} x {columns}"
+    shape = f"{rows}x{columns}"
     return [
         Case("saxpy", f"{count:,}", [x, y.copy(), 2.5], 1, lambda: np.float32(2.5) * x + y, 1e-6,
              {"threads": count, "group_size": 256}, initial=y),
@@ -122,7 +123,7 @@ def _cases(shrink: int) -> list[Case]:
         Case("rms_norm", shape, [matrix, weight, np.zeros_like(matrix), columns, 1e-5], 2,
              lambda: _rms_norm(matrix, weight), 2e-6, row_launch),
         Case("softmax", shape, [matrix, np.zeros_like(matrix), columns], 1, lambda: _softmax(matrix), 2e-6, row_launch),
-        Case("matmul", f"{edge} x {edge} x {edge}", [left, right, np.zeros_like(left), (edge, edge, edge)], 2,
+        Case("matmul", f"{edge}x{edge}x{edge}", [left, right, np.zeros_like(left), (edge, edge, edge)], 2,
              lambda: left @ right, 1e-5, {"threads": (edge, edge), "group_size": (16, 16)}),
         Case("histogram", f"{count:,} bytes", [data, np.zeros(256, np.uint32), count], 1,
              lambda: np.bincount(data, minlength=256), 0.0, {"threads": 8192, "group_size": 256}, reset=True),
@@ -131,7 +132,7 @@ def _cases(shrink: int) -> list[Case]:
 
 def _gelu(x: Array) -> Array:
     result: Array = (
-        np.float32(0.5) * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3)))
+        np.float32(0.5) * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)))
     )
     return result
 
@@ -157,7 +158,7 @@ def _catch(folder: Path, console: Console) -> bool:
     try:
         metalcore.Library(folder / "broken.metal").function("blur")(x, y, threads=1000, group_size=256)
     except KernelFault as error:
-        console.print(f"[green]caught[/green]: {error}", highlight=False, soft_wrap=True)
+        console.print(f"[green]caught[/green]: {escape(str(error))}", highlight=False, soft_wrap=True)
         return True
     console.print("[red]not caught[/red]")
     return False

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from metalcore import settings
@@ -41,7 +42,7 @@ def examine() -> bool:
         except Exception as error:  # a broken part must not hide the others
             good, text = False, f"{type(error).__name__}: {error}"
         healthy &= good
-        table.add_row("[green]ok[/green]" if good else "[red]bad[/red]", name, text)
+        table.add_row("[green]ok[/green]" if good else "[red]bad[/red]", name, escape(text))
     console.print(table)
     console.print("All is well." if healthy else "Something is wrong: see the lines marked bad.")
     return healthy
@@ -169,4 +170,4 @@ def _caught() -> Finding:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:160]
+    return " ".join(text.split())

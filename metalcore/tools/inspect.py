@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
@@ -95,7 +96,7 @@ def _print(file: str, library: Any, names: Sequence[str], details: dict[str, Any
     for name, function in details.items():
         console.print()
         if isinstance(function, Exception):
-            console.print(f"[bold]{name}[/bold]: {function}", highlight=False)
+            console.print(f"[bold]{name}[/bold]: {escape(str(function))}", highlight=False)
             continue
         table = Table(title=f"{name} (at most {function.max_threads} threads in a group)", title_justify="left")
         for heading in ("where", "name", "type", "access"):
