@@ -17,7 +17,7 @@ from .parse import parse
 from .ranges import Ranges
 from .roots import Roots, expand_block_copies, split_pairs
 from .shapes import Shape, Shapes
-from .support import SUPPORT
+from .support import SUPPORT, mma_function
 
 _PARAMS = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %sg, i32 %bits"
 
@@ -48,6 +48,7 @@ class Plan:
     module: Module
     coroutine: bool = False
     uses_slow: bool = False
+    uses_mma: bool = False
     sites: list[Site] = field(default_factory=list)
     site_numbers: dict[tuple[object, int], int] = field(default_factory=dict)
     tables: dict[tuple[int, ...], str] = field(default_factory=dict)
@@ -345,6 +346,9 @@ def vectorise(scalar_ir: str, *, layout: str, single: bool, checked: bool, width
     functions = []
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:
         functions.append(Simdgroup(module, graph, shapes, roots, width, plan).write(name, full))
+    if plan.uses_mma:
+        plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
+        functions.append(mma_function())
     text = [*_tables(used_globals, plan), SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)), *functions,
             _driver(plan.coroutine, tail), *sorted(plan.declarations | _COROUTINE_DECLARATIONS),
             'attributes #0 = { nounwind }', 'attributes #1 = { nounwind }',

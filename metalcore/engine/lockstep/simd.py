@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from metalcore.errors import UnsupportedFeature
 
-from .ir import Const, Instr, Type
+from .ir import Const, Instr, Type, Value
 from .memory import ATOMIC, LOAD, STORE, Memory
 from .shapes import LANE, LANES
 from .values import scalar_type
@@ -226,6 +226,37 @@ class Simd(Memory):
         return result
 
     def _simdgroup_mma(self, instr: Instr, _suffix: str) -> None:
+        if self.width == 8:
+            self._mma_call(instr)
+        else:
+            self._mma_inline(instr)
+
+    def _fragment(self, first: Value, second: Value) -> str:
+        """An operand in memory, chunk by chunk, both elements of each."""
+        key = ("fragment", (first, second))
+        found = self.splats.get(key)
+        if found is None:
+            found = self.slot(key, "[8 x <8 x float>]", align=64)
+            for c in range(self.count):
+                for e, value in enumerate((first, second)):
+                    at = self.pointer_at(found, 32 * (2 * c + e))
+                    self.emit(f"store <8 x float> {self.chunk(value, c)}, ptr {at}, align 32")
+            self.splats[key] = found
+        return found
+
+    def _mma_call(self, instr: Instr) -> None:
+        """A function of its own keeps the eight sums in registers; inlined, the scheduler spills them at every step."""
+        a, b = self._fragment(instr.args[0], instr.args[1]), self._fragment(instr.args[2], instr.args[3])
+        self.plan.uses_mma = True
+        sums = ", ".join(f"<8 x float> {self.chunk(instr.args[4 + e], c)}" for c in range(4) for e in (0, 1))
+        eight = "{ " + ", ".join(["<8 x float>"] * 8) + " }"
+        result = self.temp(f"call fastcc {eight} @mc.mma({sums}, ptr {a}, ptr {b})")
+        for c in range(4):
+            first, second = (self.temp(f"extractvalue {eight} {result}, {2 * c + e}") for e in (0, 1))
+            self.pairs[instr, c] = (first, second)
+            self.define_pair(instr, c)
+
+    def _mma_inline(self, instr: Instr) -> None:
         a, b = ((self.chunks(instr.args[i]), self.chunks(instr.args[i + 1])) for i in (0, 2))
         vec = self.vec("float")
         self.need(f"declare {vec} @llvm.fma.v{self.width}f32({vec}, {vec}, {vec})")

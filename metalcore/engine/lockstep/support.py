@@ -101,3 +101,49 @@ call:
   ret void
 }
 """
+
+
+def mma_function() -> str:
+    """8x8x8 multiply-accumulate on matrices in lane layout, for registers of eight floats.
+
+    Chunk 2h+w holds rows 4h..4h+3, columns 4w..4w+3, with even columns in element 0 and odd ones in element 1. The left operand
+    is spread by duplicating even or odd lanes, the right one by broadcasting 64 bits.
+    """
+    v = "<8 x float>"
+    names = [f"%c{c}{e}" for c in range(4) for e in (0, 1)]
+    eight = "{ " + ", ".join([v] * 8) + " }"
+    lines = [f"define internal fastcc {eight} @mc.mma({', '.join(f'{v} {n}' for n in names)}, ptr %a, ptr %b) noinline nounwind {{"]
+    sums = list(names)
+    counter = 0
+
+    def temp(text: str) -> str:
+        nonlocal counter
+        counter += 1
+        lines.append(f"  %m{counter} = {text}")
+        return f"%m{counter}"
+
+    for k in range(8):
+        rights = {}
+        for w in (0, 1):
+            for e in (0, 1):
+                offset = 32 * (2 * (2 * (k // 4) + w) + e) + 8 * (k % 4)
+                at = temp(f"getelementptr i8, ptr %b, i64 {offset}")
+                pair = temp(f"load double, ptr {at}, align 8")
+                one = temp(f"insertelement <4 x double> poison, double {pair}, i64 0")
+                all_four = temp(f"shufflevector <4 x double> {one}, <4 x double> poison, <4 x i32> zeroinitializer")
+                rights[w, e] = temp(f"bitcast <4 x double> {all_four} to {v}")
+        for h in (0, 1):
+            at = temp(f"getelementptr i8, ptr %a, i64 {32 * (2 * (2 * h + k // 4) + k % 2)}")
+            row = temp(f"load {v}, ptr {at}, align 32")
+            first = k % 4 // 2
+            picks = ", ".join(f"i32 {2 * i + first}" for i in range(4) for _ in (0, 1))
+            left = temp(f"shufflevector {v} {row}, {v} poison, <8 x i32> <{picks}>")
+            for w in (0, 1):
+                for e in (0, 1):
+                    i = 2 * (2 * h + w) + e
+                    sums[i] = temp(f"call {v} @llvm.fma.v8f32({v} {left}, {v} {rights[w, e]}, {v} {sums[i]})")
+    result = "poison"
+    for i in range(8):
+        result = temp(f"insertvalue {eight} {result}, {v} {sums[i]}, {i}")
+    lines += [f"  ret {eight} {result}", "}"]
+    return "\n".join(lines)

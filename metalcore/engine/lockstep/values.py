@@ -49,7 +49,7 @@ class Values:
         self.block: Block | None = None  # the scalar block whose code is being written
         self.scalars: dict[Value, str] = {}
         self.vectors: dict[tuple[Value, int], str] = {}
-        self.splats: dict[tuple[str, str], str] = {}
+        self.splats: dict[tuple[str, object], str] = {}  # also other values made once per block
         self.mask: list[str] | None = None  # <W x i1> per chunk; None: all lanes
         self.pairs: dict[tuple[Instr, int], tuple[str, str]] = {}
         self.entry_values: dict[object, str] = {}
