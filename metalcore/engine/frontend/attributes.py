@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from metalcore.engine.frontend.tokens import Tokens
@@ -70,6 +71,7 @@ class Attributes:
         for i in range(len(text) - 1):
             if text[i] == "[" and text[i + 1] == "[" and tokens.match[i] > 0:
                 self._read(tokens, i)
+        self._indices = [attribute.index for attribute in self.found]
 
     def _read(self, tokens: Tokens, i: int) -> None:
         inner_end = tokens.match[i + 1]
@@ -90,4 +92,5 @@ class Attributes:
 
     def within(self, start: int, stop: int) -> list[Attribute]:
         """Attributes that stand in tokens start..stop-1."""
-        return [a for a in self.found if start <= a.index < stop]
+        first = bisect_left(self._indices, start)
+        return self.found[first : bisect_left(self._indices, stop, first)]

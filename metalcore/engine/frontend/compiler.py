@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 
 from metalcore.engine.frontend import patches, toolchain
-from metalcore.engine.frontend.diagnostics import Sources, compile_error, group, is_ours, parse
-from metalcore.engine.frontend.reject import MISSING, unsupported
+from metalcore.engine.frontend.diagnostics import Sources, compile_error, group, is_ours, parse, restate
+from metalcore.engine.frontend.reject import IMPLICIT_BFLOAT, MISSING, unsupported
 from metalcore.errors import MetalcoreError
 
 _MESSAGES = ("-fno-caret-diagnostics", "-ferror-limit", "50", "-ftemplate-backtrace-limit=12")
 _EMIT = ("-emit-llvm", "-disable-llvm-passes", "-debug-info-kind=line-tables-only", "-no-enable-noundef-analysis")
-_RANGES = ("-fdiagnostics-print-source-range-info",)
+_QUIET = ("-w",)
+_RANGES = ("-w", "-fdiagnostics-print-source-range-info")
+_BFLOAT = ("-Wno-everything", "-Wimplicit-float-conversion", "-Wno-implicit-int-float-conversion")
+_TO_BFLOAT = re.compile(r"implicit conversion loses floating-point precision: '.*' to '.*\bbfloat'")
 _UNKNOWN = re.compile(
     r"(?:unknown type name|no template named|use of undeclared identifier|no type named|no member named)"
     r" '(?:\w+::)*(\w+)'"
@@ -23,8 +26,10 @@ def compile_text(text: str, sources: Sources, math_mode: str, *, emit: bool, opt
     flags = toolchain.language_flags(math_mode, optimised)
     patched = 0
     while True:
-        result = run(flags, text, emit)
+        # Only code that has the type can convert to it by accident.
+        result = run(flags, text, emit, _BFLOAT if "bfloat" in text else _QUIET)
         if result.code == 0:
+            check_bfloat(result.errors, sources, text)
             return result.output, text
         better = (
             patches.patch(text, result.errors, lambda t: run(flags, t, False, _RANGES).errors) if patched < 4 else None
@@ -34,21 +39,28 @@ def compile_text(text: str, sources: Sources, math_mode: str, *, emit: bool, opt
         text, patched = better, patched + 1
 
 
-def run(flags: list[str], text: str, emit: bool, more: tuple[str, ...] = ()) -> toolchain.Result:
+def run(flags: list[str], text: str, emit: bool, more: tuple[str, ...]) -> toolchain.Result:
     """One run of clang with the Metal library included."""
     action = [*more, *_EMIT, "-o", "-"] if emit else [*more, "-fsyntax-only"]
     for _ in range(2):
         library = toolchain.standard_library(flags)
-        result = toolchain.clang([*flags, *_MESSAGES, "-w", *action, *library], text)
+        result = toolchain.clang([*flags, *_MESSAGES, *action, *library], text)
         if result.code == 0 or "-include-pch" not in library or not _is_damaged(result.errors):
             return result
         toolchain.forget_header(flags)
-    return toolchain.clang([*flags, *_MESSAGES, "-w", *action, *toolchain.plain_library()], text)
+    return toolchain.clang([*flags, *_MESSAGES, *action, *toolchain.plain_library()], text)
+
+
+def check_bfloat(errors: str, sources: Sources, text: str) -> None:
+    """Raise CompileError where clang warns of a float that becomes a bfloat unasked in the user's code."""
+    for warning in parse(errors):
+        if warning.level == "warning" and _TO_BFLOAT.search(warning.text) and not is_ours(warning.file):
+            raise restate(warning, IMPLICIT_BFLOAT, sources, text)
 
 
 def _is_damaged(errors: str) -> bool:
     """Whether clang failed over the precompiled header and not over the text."""
-    return not parse(errors) or bool(re.search(r"\b(PCH|AST) file\b|malformed or corrupted", errors))
+    return "error: " not in errors or bool(re.search(r"\b(?:PCH|AST) file\b|malformed or corrupted", errors))
 
 
 def translate(errors: str, sources: Sources, text: str) -> MetalcoreError:

@@ -21,6 +21,8 @@ _SPELLING = (
     (re.compile(r"\b__mc_(device|threadgroup|constant|thread)\b"), r"\1"),
     (re.compile(r"\b_Float16\b"), "half"),
     (re.compile(r"\b__bf16\b"), "bfloat"),
+    (re.compile(r"('[^']*') \(aka \1\)"), r"\1"),
+    (re.compile(r"static assertion failed due to requirement '[^']*__mc[^']*'(?:: )?"), ""),
 )
 
 
@@ -118,6 +120,12 @@ def located(
         error.filename, error.lineno, error.text = first.file, first.line, text
         error.offset = _offset(first, text or "", rewritten)
     return error
+
+
+def restate(diagnostic: Diagnostic, text: str, sources: Sources, rewritten: str) -> CompileError:
+    """A CompileError for a message of clang's, in our words."""
+    ours = Diagnostic(diagnostic.file, diagnostic.line, diagnostic.column, "error", text)
+    return located(text, _show(ours, sources), ours, sources, rewritten)
 
 
 def at(file: str, line: int, text: str, sources: Sources) -> CompileError:

@@ -102,7 +102,8 @@ def collect_kernels(tokens: Tokens, structure: Structure, attributes: Attributes
     for definition in kernels.definitions:
         if not definition.template:
             name = definition.host_name or "::".join((*definition.scope, definition.name))
-            kernel = Kernel(name, definition.name, definition.parameters, 0, definition.file, definition.line)
+            end = tokens.where(definition.end)[1]
+            kernel = Kernel(name, definition.name, definition.parameters, 0, definition.file, definition.line, end)
             kernels.places.append(Place(kernel, definition.end))
     for declaration, own in instantiations:
         kernels.places.append(_instantiation(tokens, declaration, own, kernels.definitions, sources))
@@ -199,7 +200,8 @@ def _instantiation(
     if not candidates:
         text = f"host_name(\"{host_name}\") instantiates '{declaration.name}', which is no kernel of this source"
         raise at(file, line, text, sources)
-    kernel = Kernel(host_name, "", candidates[-1].parameters, 0, file, line)
+    end = tokens.where(declaration.end)[1]
+    kernel = Kernel(host_name, "", candidates[-1].parameters, 0, file, line, end)
     place = Place(kernel, declaration.end, declaration.start, (declaration.name_start, declaration.end))
     if declaration.open >= 0:
         place.expression = (declaration.name_start, declaration.open)

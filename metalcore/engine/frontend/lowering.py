@@ -25,7 +25,7 @@ def lower(
         raise UnknownFunction(_unknown(unit, name))
     given = constants.initialisers(unit, values)
     sources = Sources(unit.path, unit.source)
-    text = unit.text.replace(f"/*mc:k{kernel.marker}*/", entry.entry_text(kernel))
+    text = unit.text.replace(f"/*mc:k{kernel.marker}*/", _placed(kernel))
     prologue = constant_prologue(len(unit.slots), given)
     ir, _ = compiler.compile_text(prologue + text, sources, unit.math_mode, emit=True, optimised=optimised)
     calls.check_recursion(ir, sources)
@@ -38,6 +38,12 @@ def lower(
     ir = entry.strip(ir)
     dump("scalar_raw.ll", ir)
     return ScalarKernel(name=name, ir=ir, arguments=arguments, max_threads=limit, math_mode=unit.math_mode)
+
+
+def _placed(kernel: Kernel) -> str:
+    """The entry point with line markers, so that clang's messages about it name the kernel's own line."""
+    file = kernel.file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'\n# {kernel.line} "{file}"\n{entry.entry_text(kernel)}\n# {kernel.end_line} "{file}"\n'
 
 
 def _unknown(unit: Unit, name: str) -> str:

@@ -64,6 +64,7 @@ class Kernel:
     marker: int
     file: str
     line: int
+    end_line: int
     types: str = ""  # parameter list, where the instantiation spells it out
 
 

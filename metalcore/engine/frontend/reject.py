@@ -28,6 +28,7 @@ _UNSUPPORTED_WORDS = {
     "__asm__": "inline assembly and AIR intrinsics (__asm__)",
     "threadgroup_imageblock": "imageblocks",
     "ray_data": "ray tracing payloads",
+    "raytracing": "ray tracing (metal::raytracing) functions",
     "object_data": "object and mesh functions",
     "vertex": "vertex functions",
     "fragment": "fragment functions",
@@ -47,6 +48,10 @@ _BUILTIN_TYPE = re.compile(
     r"|void|unsigned|signed|atomic_(?:u?int|bool|float|ulong))"
 )
 _SPACES = frozenset(("device", "threadgroup", "constant", "thread", "threadgroup_imageblock", "ray_data"))
+_FLOAT = re.compile(r"(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?[fF]?")
+IMPLICIT_BFLOAT = "no implicit conversion from float to bfloat: write bfloat(x)"
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_NOT_TYPES = frozenset(("return", "else", "case", "auto", "sizeof", "do"))
 _SPECIFIERS = frozenset(("const", "volatile", "unsigned", "signed", "long", "short", "int", "static", "constexpr"))
 
 
@@ -63,7 +68,20 @@ def check_words(tokens: Tokens, structure: Structure, sources: Sources) -> None:
             if word in ("vertex", "fragment") and not _starts_declaration(tokens, i):
                 continue
             raise unsupported(_UNSUPPORTED_WORDS[word], *tokens.where(i))
+        elif word == "bfloat":
+            _check_bfloat(tokens, i, sources)
     _check_pointers(tokens, structure, sources)
+
+
+def _check_bfloat(tokens: Tokens, i: int, sources: Sources) -> None:
+    """Refuse `bfloat x = 1.0f`; clang itself tells of every other implicit conversion, but not of exact constants."""
+    name = tokens.forward(i)
+    equal = tokens.forward(name)
+    value = tokens.forward(equal)
+    if tokens.at(value) in ("-", "+"):
+        value = tokens.forward(value)
+    if tokens.at(equal) == "=" and _FLOAT.fullmatch(tokens.at(value)) and tokens.at(tokens.forward(value)) in (";", ","):
+        raise at(*tokens.where(value), IMPLICIT_BFLOAT, sources)
 
 
 def _starts_declaration(tokens: Tokens, i: int) -> bool:
@@ -97,23 +115,64 @@ def check_threadgroup_variable(tokens: Tokens, i: int, in_kernel: bool, sources:
 
 
 def _check_pointers(tokens: Tokens, structure: Structure, sources: Sources) -> None:
-    """Refuse pointers and references to built-in types that name no address space."""
-    for i, word in enumerate(tokens.text):
-        if word not in ("*", "&"):
+    """Refuse pointers and references that name no address space."""
+    text = tokens.text
+    for i, word in enumerate(text):
+        if word in ("*", "&") and (_points_to_builtin(tokens, i) or _declares_pointer(tokens, i)):
+            raise at(*tokens.where(i), _needs_space(word), sources)
+    for function in structure.functions:
+        if function.body < 0:
             continue
-        before = tokens.back(i)
-        first = before
-        seen_type = False
-        while True:
-            text = tokens.at(first)
-            if text in _SPACES:
-                break
-            if _BUILTIN_TYPE.fullmatch(text):
-                seen_type = True
-            elif text not in _SPECIFIERS:
-                break
-            first = tokens.back(first)
-        if seen_type and tokens.at(first) not in _SPACES and tokens.at(first) not in ("::", "operator", ".", "->", ")"):
-            kind = "pointer" if word == "*" else "reference"
-            text = f"a {kind} needs an address space: device, threadgroup, constant or thread"
-            raise at(*tokens.where(i), text, sources)
+        for start, stop in tokens.split(function.open + 1, function.close):
+            words = tokens.words(start, stop)
+            if ("*" in words or "&" in words) and _SPACES.isdisjoint(words):
+                i = _declarator(tokens, start, stop)
+                if i >= 0 and "auto" not in words:
+                    raise at(*tokens.where(i), _needs_space(text[i]), sources)
+
+
+def _needs_space(word: str) -> str:
+    kind = "pointer" if word == "*" else "reference"
+    return f"a {kind} needs an address space: device, threadgroup, constant or thread"
+
+
+def _points_to_builtin(tokens: Tokens, i: int) -> bool:
+    """Whether the `*` or `&` at *i* stands behind a built-in type that has no address space, as in `(float*)p`."""
+    first, seen_type = tokens.back(i), False
+    while True:
+        word = tokens.at(first)
+        if _BUILTIN_TYPE.fullmatch(word):
+            seen_type = True
+        elif word not in _SPECIFIERS:
+            return seen_type and word not in _SPACES and word not in ("::", "operator", ".", "->", ")")
+        first = tokens.back(first)
+
+
+def _declares_pointer(tokens: Tokens, i: int) -> bool:
+    """Whether the `*` or `&` at *i* belongs to a statement such as `Row* p = ...;` or a member `Row& r;`."""
+    name = tokens.forward(i)
+    if not _NAME.fullmatch(tokens.at(name)) or tokens.at(tokens.forward(name)) not in ("=", ";"):
+        return False
+    first = tokens.back(i)
+    while tokens.at(first) in ("const", "volatile"):
+        first = tokens.back(first)
+    if not _NAME.fullmatch(tokens.at(first)) or tokens.at(first) in _NOT_TYPES:
+        return False
+    first = tokens.back(first)
+    while tokens.at(first) in ("const", "volatile"):
+        first = tokens.back(first)
+    return tokens.at(first) in (";", "{", "}")
+
+
+def _declarator(tokens: Tokens, start: int, stop: int) -> int:
+    """Index of the `*` or `&` of a parameter, -1 where these stand only inside brackets or a default value."""
+    i = start
+    while i < stop and tokens.text[i] != "=":
+        if tokens.text[i] in ("*", "&"):
+            return i
+        if tokens.text[i] in ("(", "[", "{"):
+            i = max(tokens.match[i], i)
+        elif tokens.text[i] == "<":
+            i = max(tokens.close_angle(i, stop), i)
+        i += 1
+    return -1

@@ -113,7 +113,12 @@ class Structure:
         self.all.append(found)
         if owner is not None:
             owner.members.append(found)
-        self._head(found, i, stop)
+        if tokens.at(i) == "static_assert":
+            while i < stop and tokens.text[i] != ";":
+                i = self._partner(i) if tokens.text[i] == "(" else tokens.forward(i)
+            found.end = min(i, len(tokens) - 1)
+        else:
+            self._head(found, i, stop)
         return found
 
     def _head(self, found: Declaration, i: int, stop: int) -> None:

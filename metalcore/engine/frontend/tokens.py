@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -136,21 +137,31 @@ class Tokens:
             parts.append((first, stop))
         return parts
 
-    def where(self, index: int) -> tuple[str, int]:
-        """File and line, as the line markers say, of token *index*."""
+    @cached_property
+    def _lines(self) -> tuple[list[int], list[tuple[str, int]]]:
+        """Indices of the tokens that start a line, and the file and line, as the line markers say, of each."""
+        starts: list[int] = [0]
+        places: list[tuple[str, int]] = [("", 1)]
         file, line = "", 1
-        for i in range(index + 1):
-            line += self.space[i].count("\n")
-            if i == index:
-                break
-            marker = _MARKER.match(self.text[i]) if self.text[i][:1] == "#" else None
-            if marker:
+        for i, (space, token) in enumerate(zip(self.space, self.text, strict=True)):
+            if "\n" in space:
+                line += space.count("\n")
+                starts.append(i)
+                places.append((file, line))
+            if token[:1] == "#" and (marker := _MARKER.match(token)):
                 # The line break that ends the marker itself is counted with the next token.
                 line = int(marker[1]) - 1
                 file = unescape(marker[2]) if marker[2] is not None else file
-            else:
-                line += self.text[i].count("\n")
-        return file, line
+            elif "\n" in token:
+                line += token.count("\n")
+                starts.append(i + 1)
+                places.append((file, line))
+        return starts, places
+
+    def where(self, index: int) -> tuple[str, int]:
+        """File and line, as the line markers say, of token *index*."""
+        starts, places = self._lines
+        return places[bisect_right(starts, index) - 1]
 
 
 def unescape(name: str) -> str:

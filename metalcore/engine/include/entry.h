@@ -96,7 +96,7 @@ struct parameter {
     return {kind_builtin, 0, sizeof(P), alignof(P), 0, made_of<P>::scalar, made_of<P>::lanes, space_none, name<P>()};
   }
   static P get(unsigned) {
-    static_assert(sizeof(P) == 0, "a kernel parameter passed by value needs a thread attribute such as [[thread_position_in_grid]]; "
+    static_assert(made_of<P>::lanes == 0, "a kernel parameter passed by value needs a thread attribute such as [[thread_position_in_grid]]; "
                                   "data is passed as a device or constant pointer or reference");
   }
 };
@@ -137,7 +137,7 @@ P builtin() {
 // REQUEST::index holds the number that each parameter asks for, -1 where it leaves the choice.
 template <typename REQUEST, typename F>
 struct kernel {
-  static_assert(sizeof(F) == 0, "a kernel returns void");
+  static_assert(made_of<F>::lanes == 0, "a kernel returns void");
 };
 template <typename REQUEST, typename... P>
 struct kernel<REQUEST, void (*)(P...)> {
