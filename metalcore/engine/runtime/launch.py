@@ -9,6 +9,7 @@ from typing import Any
 
 from metalcore.engine.codegen.variant import NativeKernel
 from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.loading import load_shared
 from metalcore.errors import LaunchError
 
 MAX_THREADS = 1024
@@ -136,7 +137,7 @@ class LoadedKernel:
     def __init__(self, native: NativeKernel) -> None:
         self.native = native
         self.written = frozenset(native.written)
-        self._library = ctypes.CDLL(native.path)
+        self._library = load_shared(native.path)
         self.address = ctypes.cast(self._library.mc_run, ctypes.c_void_p).value
         self._cost = ctypes.c_uint64(0)
         self.cost = ctypes.addressof(self._cost)

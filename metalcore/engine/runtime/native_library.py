@@ -9,6 +9,7 @@ from functools import cache
 from metalcore.engine.codegen.cache import disk_cache, locks
 from metalcore.engine.codegen.identity import digest, key_of, machine_key
 from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.loading import load_shared
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 
@@ -46,7 +47,7 @@ def library_path() -> str:
 
 @cache
 def _load() -> ctypes.CDLL:
-    library = ctypes.CDLL(library_path())
+    library = load_shared(library_path())
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, u32, pointer, ctypes.c_uint64]
     library.mc_call.restype = ctypes.c_int
