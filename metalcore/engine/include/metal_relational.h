@@ -22,13 +22,49 @@ constexpr bool signbit(float x) { return __builtin_bit_cast(int, x) < 0; }
 constexpr bool isordered(float x, float y) { return !isnan(x) && !isnan(y); }
 constexpr bool isunordered(float x, float y) { return isnan(x) || isnan(y); }
 
-constexpr bool isnan(half x) { return isnan(float(x)); }
-constexpr bool isinf(half x) { return isinf(float(x)); }
-constexpr bool isfinite(half x) { return isfinite(float(x)); }
-constexpr bool isnormal(half x) { return (__builtin_bit_cast(ushort, x) & 0x7fffu) - 0x0400u < 0x7800u; }
-constexpr bool signbit(half x) { return __builtin_bit_cast(short, x) < 0; }
-constexpr bool isordered(half x, half y) { return isordered(float(x), float(y)); }
-constexpr bool isunordered(half x, half y) { return isunordered(float(x), float(y)); }
+// The 16-bit floats are looked at as integers in every mode: no widening, and no 16-bit float compare for the back end.
+constexpr uint __mc_magnitude(half x) { return __builtin_bit_cast(ushort, x) & 0x7fffu; }
+constexpr uint __mc_magnitude(bfloat x) { return __builtin_bit_cast(ushort, x) & 0x7fffu; }
+constexpr uint __mc_infinite(half) { return 0x7c00u; }
+constexpr uint __mc_infinite(bfloat) { return 0x7f80u; }
+constexpr uint __mc_least_normal(half) { return 0x0400u; }
+constexpr uint __mc_least_normal(bfloat) { return 0x0080u; }
+template <typename T>
+constexpr bool __mc_isnan(T x) {
+  return __mc_magnitude(x) > __mc_infinite(x);
+}
+template <typename T>
+constexpr bool __mc_isinf(T x) {
+  return __mc_magnitude(x) == __mc_infinite(x);
+}
+template <typename T>
+constexpr bool __mc_isfinite(T x) {
+  return __mc_magnitude(x) < __mc_infinite(x);
+}
+template <typename T>
+constexpr bool __mc_isnormal(T x) {
+  return __mc_magnitude(x) >= __mc_least_normal(x) && __mc_magnitude(x) < __mc_infinite(x);
+}
+template <typename T>
+constexpr bool __mc_signbit(T x) {
+  return __builtin_bit_cast(short, x) < 0;
+}
+template <typename T>
+constexpr bool __mc_isordered(T x, T y) {
+  return !__mc_isnan(x) && !__mc_isnan(y);
+}
+template <typename T>
+constexpr bool __mc_isunordered(T x, T y) {
+  return __mc_isnan(x) || __mc_isnan(y);
+}
+
+constexpr bool isnan(half x) { return __mc_isnan(x); }
+constexpr bool isinf(half x) { return __mc_isinf(x); }
+constexpr bool isfinite(half x) { return __mc_isfinite(x); }
+constexpr bool isnormal(half x) { return __mc_isnormal(x); }
+constexpr bool signbit(half x) { return __mc_signbit(x); }
+constexpr bool isordered(half x, half y) { return __mc_isordered(x, y); }
+constexpr bool isunordered(half x, half y) { return __mc_isunordered(x, y); }
 
 // bfloat comes as templates, so that a source may define its own overloads.
 template <typename T>
@@ -36,7 +72,7 @@ using __mc_bfloat = enable_if_t<__is_same(T, bfloat), bool>;
 #define __MC_TEST(name)                                              \
   template <typename T, __mc_bfloat<T> = true>                       \
   constexpr bool name(T x) {                                         \
-    return name(float(x));                                           \
+    return __mc_##name(x);                                           \
   }                                                                  \
   template <typename A, typename V = __mc_vec_t<A>, int N = __mc_shape<V>::dim>    \
   constexpr vec<bool, N> name(A a) {                                 \
@@ -51,7 +87,7 @@ __MC_TEST(signbit)
 #define __MC_TEST2(name)                                                              \
   template <typename T, __mc_bfloat<T> = true>                                        \
   constexpr bool name(T x, T y) {                                                     \
-    return name(float(x), float(y));                                                  \
+    return __mc_##name(x, y);                                                         \
   }                                                                                   \
   template <typename A, typename B, typename V = __mc_vec_t<A, B>, int N = __mc_shape<V>::dim>    \
   constexpr vec<bool, N> name(A a, B b) {                                             \
