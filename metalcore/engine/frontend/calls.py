@@ -49,9 +49,11 @@ def _returns_at_once(lines: list[str], labels: dict[str, int], i: int, result: s
             return True
         if branch:
             i = labels.get(branch[1], len(lines)) + 1
-        elif not line or "@llvm.lifetime.end" in line or (result and "store" in line and f" {result}, ptr %retval" in line):
-            i += 1
-        elif re.match(r"%\d+ = load .*, ptr %retval", line):
+        elif (
+            not line
+            or "@llvm.lifetime.end" in line
+            or (result and "store" in line and f" {result}, ptr %retval" in line)
+        ) or re.match(r"%\d+ = load .*, ptr %retval", line):
             i += 1
         else:
             return False

@@ -29,6 +29,16 @@ MSL_NAMES = {
     "uint64": "ulong",
     "void": "void",
 }
+_LIBRARY_TYPES = (
+    (re.compile(r"\bmetal::"), ""),
+    (re.compile(r"\b_Float16\b"), "half"),
+    (re.compile(r"\b__bf16\b"), "bfloat"),
+    (re.compile(r"\bmatrix<(\w+), (\d), (\d)>"), r"\1\2x\3"),
+    (re.compile(r"__attribute__\(\(opencl_global\)\)|__global\b"), "device"),
+)
+_BUILTIN = re.compile(
+    r"(?:packed_)?vec<.*>|(?:unsigned |signed )?(?:bool|char|short|int|long|long long)|float|half|bfloat|void"
+)
 _ROW = re.compile(r'%"?struct\.__mc::info"? \{ ((?:i32 \d+, ){8})ptr (@"(?:[^"]*)"|@[\w.$]+) \}')
 _SYMBOL = r'(@"[^"]*"|@[\w.$]+)'
 
@@ -175,12 +185,15 @@ def _type_name(pretty: str, scalar: str, lanes: int) -> str:
     """MSL's spelling of a type that clang printed inside `name() [T = ...]`."""
     match = re.search(r"\[T = (.*)\]$", pretty)
     spelled = match[1] if match else pretty
-    if scalar not in MSL_NAMES or spelled.endswith("]") or "<" in spelled.replace("vec<", ""):
+    for pattern, name in _LIBRARY_TYPES:
+        spelled = pattern.sub(name, spelled)
+    if scalar not in MSL_NAMES or spelled.endswith("]"):
         return spelled
-    if scalar in MSL_NAMES and ("vec<" in spelled or "::" not in spelled):
-        packed = "packed_" if "packed_vec<" in spelled else ""
-        return packed + MSL_NAMES[scalar] + (str(lanes) if lanes > 1 else "")
-    return spelled
+    if spelled.startswith("atomic<"):
+        return f"atomic<{MSL_NAMES[scalar]}>"
+    if _BUILTIN.fullmatch(spelled):
+        return ("packed_" if "packed_vec<" in spelled else "") + MSL_NAMES[scalar] + (str(lanes) if lanes > 1 else "")
+    return spelled  # an enumeration
 
 
 def _flags(ir: str, count: int) -> list[bool]:

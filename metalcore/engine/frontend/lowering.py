@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from metalcore.engine.frontend import calls, compiler, constants, entry
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
+from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.unit import constant_prologue, dump
 from metalcore.errors import UnknownFunction
 
@@ -29,6 +31,8 @@ def lower(
     prologue = constant_prologue(len(unit.slots), given)
     ir, _ = compiler.compile_text(prologue + text, sources, unit.math_mode, emit=True, optimised=optimised)
     calls.check_recursion(ir, sources)
+    if re.search(r"^@_ZGV", ir, re.MULTILINE):
+        raise unsupported("threadgroup variables with a constructor that runs code", kernel.file, kernel.line)
     error = constants.missing(unit, name, ir)
     if error is not None:
         raise error

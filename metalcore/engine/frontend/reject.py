@@ -80,7 +80,11 @@ def _check_bfloat(tokens: Tokens, i: int, sources: Sources) -> None:
     value = tokens.forward(equal)
     if tokens.at(value) in ("-", "+"):
         value = tokens.forward(value)
-    if tokens.at(equal) == "=" and _FLOAT.fullmatch(tokens.at(value)) and tokens.at(tokens.forward(value)) in (";", ","):
+    if (
+        tokens.at(equal) == "="
+        and _FLOAT.fullmatch(tokens.at(value))
+        and tokens.at(tokens.forward(value)) in (";", ",")
+    ):
         raise at(*tokens.where(value), IMPLICIT_BFLOAT, sources)
 
 

@@ -1,6 +1,7 @@
 // The wrapper around a kernel: where its arguments come from, and a table of its parameters for the host.
 #pragma once
 
+#include "metal_atomic.h"
 #include "metal_types.h"
 #include "spaces.h"
 
@@ -83,6 +84,8 @@ template <typename T, int N>
 struct made_of<metal::vec<T, N>, false> { static constexpr unsigned scalar = made_of<T>::scalar, lanes = N; using element = T; };
 template <typename T, int N, typename V>
 struct made_of<metal::packed_vec<T, N, V>, false> : made_of<metal::vec<T, N>> {};
+template <typename T>
+struct made_of<metal::atomic<T>, false> : made_of<T> {};
 template <typename T, unsigned long N>
 struct made_of<T[N], false> : made_of<typename bare<T>::type> {};
 

@@ -1,0 +1,84 @@
+"""clang's messages come out with the user's files, lines and words."""
+
+from pathlib import Path
+
+import pytest
+
+from metalcore.engine.frontend import lower, make_unit
+from metalcore.errors import ArgumentError, CompileError, UnknownFunction
+
+
+def error(source: str, **options: object) -> CompileError:
+    with pytest.raises(CompileError) as caught:
+        make_unit(source, **options)  # type: ignore[arg-type]
+    return caught.value
+
+
+def test_line_column_and_text() -> None:
+    found = error("#include <metal_stdlib>\nkernel void f(device float* x) {\n  x[0] = missing;\n}\n")
+    assert (found.filename, found.lineno, found.offset, found.text) == ("<metal>", 3, 10, "  x[0] = missing;")
+    assert "use of undeclared identifier 'missing'" in str(found)
+    assert "<metal>:3: error:" in str(found)
+
+
+def test_metals_words_in_types() -> None:
+    message = str(error("kernel void f(device half* x, threadgroup bfloat* y) { y = x; }"))
+    assert "'device half *'" in message and "'threadgroup bfloat *'" in message
+    assert "__mc" not in message and "__bf16" not in message
+
+
+def test_the_users_path_and_its_includes(tmp_path: Path) -> None:
+    (tmp_path / "lib.h").write_text("inline float helper(float x) { return y; }\n")
+    main = tmp_path / "main.metal"
+    main.write_text('#include "lib.h"\nkernel void f(device float* x) { x[0] = helper(1); }\n')
+    found = error(main.read_text(), path=str(main))
+    assert found.filename == str(tmp_path / "lib.h") and found.lineno == 1
+    assert found.text == "inline float helper(float x) { return y; }"
+
+
+def test_includes_are_listed_with_their_hash(tmp_path: Path) -> None:
+    import hashlib
+
+    header = tmp_path / "inc" / "a.h"
+    header.parent.mkdir()
+    header.write_text("#define N 3\n")
+    unit = make_unit("#include <a.h>\nkernel void f(device int* x) { x[0] = N; }", include_dirs=[str(header.parent)])
+    assert unit.includes == ((str(header), hashlib.sha256(header.read_bytes()).hexdigest()),)
+
+
+def test_a_missing_include() -> None:
+    found = error('\n#include "nowhere.h"\n')
+    assert found.lineno == 2 and "'nowhere.h' file not found" in str(found)
+
+
+def test_an_error_in_a_template_names_the_caller() -> None:
+    unit = make_unit(
+        "template <typename T> [[kernel]] void f(device T* x) {\n  x[0].none();\n}\n"
+        'template [[host_name("f_float")]] [[kernel]] decltype(f<float>) f<float>;\n'
+    )
+    with pytest.raises(CompileError) as caught:
+        lower(unit, "f_float", None)
+    assert caught.value.lineno == 2
+    assert "<metal>:4: note: in instantiation" in str(caught.value)
+
+
+def test_unknown_kernels_get_a_hint() -> None:
+    unit = make_unit("kernel void saxpy(device float* x) {}")
+    with pytest.raises(UnknownFunction, match="did you mean 'saxpy'"):
+        lower(unit, "saxpi", None)
+
+
+def test_wrong_options() -> None:
+    with pytest.raises(ArgumentError, match="must be text"):
+        make_unit(b"kernel void f() {}")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="math_mode"):
+        make_unit("", math_mode="quick")
+    with pytest.raises(ArgumentError, match="no identifier"):
+        make_unit("", defines={"a b": 1})
+
+
+def test_defines_reach_the_preprocessor() -> None:
+    source = "#if ON\nkernel void NAME(device float* x) { x[0] = VALUE; }\n#endif"
+    unit = make_unit(source, defines={"ON": True, "NAME": "f", "VALUE": 2.5})
+    assert unit.functions == ("f",)
+    assert "store float 2.5" in lower(unit, "f", None).ir
