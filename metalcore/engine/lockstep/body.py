@@ -253,21 +253,44 @@ class Body(Interleave):
     def _segment_fast(self, segment: list[Instr], accesses: dict[Instr, Address], groups: dict[Instr, Group],
                       masked: bool) -> None:
         grouped = {instr for group in groups.values() for _, instr in group.members}
-        for c in range(self.count):
+        step = self._chunks_at_once(segment)
+        for start in range(0, self.count, step):
             for instr in segment:
-                if instr in grouped:
-                    group = groups.get(instr)
-                    if group is not None:
-                        if group.store:
-                            self.store_group(group, c)
-                        else:
-                            self.load_group(group, c)
-                elif instr.op == "load":
-                    self.define_chunk(instr, c, self.load_pattern(instr, accesses[instr], c, masked))
-                elif instr.op == "store":
-                    self.store_pattern(instr, accesses[instr], c)
-                else:
-                    self._vector(instr, c)
+                for c in range(start, start + step):
+                    if instr in grouped:
+                        group = groups.get(instr)
+                        if group is not None:
+                            if group.store:
+                                self.store_group(group, c)
+                            else:
+                                self.load_group(group, c)
+                    elif instr.op == "load":
+                        self.define_chunk(instr, c, self.load_pattern(instr, accesses[instr], c, masked))
+                    elif instr.op == "store":
+                        self.store_pattern(instr, accesses[instr], c)
+                    else:
+                        self._vector(instr, c)
+
+    def _chunks_at_once(self, segment: list[Instr]) -> int:
+        """How many chunks to keep in flight: all where few values live at a time, one where many do."""
+        last: dict[Instr, int] = {}
+        for at, instr in enumerate(segment):
+            for arg in instr.args:
+                if isinstance(arg, Instr) and self.shape(arg).varying:
+                    last[arg] = at
+        own = set(segment)
+        live = sum(1 for value in last if value not in own)
+        most = live
+        for at, instr in enumerate(segment):
+            live -= sum(1 for arg in {a for a in instr.args if isinstance(a, Instr)} if last.get(arg) == at)
+            if instr.name and (instr in last or instr in self.crossing):
+                live += 1
+            most = max(most, live)
+        registers = 12
+        step = self.count
+        while step > 1 and most * step > registers:
+            step //= 2
+        return step
 
     def _slow(self, instr: Instr, where: Address) -> None:
         data = self.scratch("data", 16)

@@ -92,7 +92,10 @@ class Simdgroup(Ids):
 
     def barrier(self, instr: Instr, kind: str) -> None:
         if kind == "threadgroup_barrier" and self.plan.coroutine:
-            resume = self.new_label("resume")
+            # One simdgroup alone has nobody to wait for. The second way in also keeps LLVM from moving work behind the barrier.
+            resume, wait = self.new_label("resume"), self.new_label("wait")
+            self.emit(f"br i1 %alone, label %{resume}, label %{wait}")
+            self.place(wait)
             state = self.temp("call i8 @llvm.coro.suspend(token none, i1 false)")
             self.emit(f"switch i8 {state}, label %suspend [i8 0, label %{resume} i8 1, label %cleanup]")
             self.place(resume)
@@ -145,7 +148,8 @@ class Simdgroup(Ids):
                  "  %group_memory = load ptr, ptr %memory_at, !invariant.load !0",
                  f"  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}",
                  "  %stop = load ptr, ptr %stop_at, !invariant.load !0",
-                 "  %first_thread = mul i32 %sg, 32"]
+                 "  %first_thread = mul i32 %sg, 32", "  %area = mul i32 %w, %h", "  %threads = mul i32 %area, %d",
+                 "  %alone = icmp ult i32 %threads, 33"]
         tail = ["exit:"]
         if coroutine:
             head += _coroutine_head()
