@@ -38,7 +38,7 @@ class Generator(Statements):
         self.globals_()
         group = group_size[0] * group_size[1]
         self.scopes = [[]]
-        for _ in range(self.pick([0, 0, 1, 1, 2])):
+        for _ in range(self.pick([0, 0, 0, 1, 1, 2])):
             self.helper()
         self.scopes = [[]]
         for b in self.buffers.values():
@@ -53,7 +53,7 @@ class Generator(Statements):
         for type_ in self.all_types:
             self.budget = 10
             opening.append(self.keep(type_, self.loaded(type_, 1) or self.leaf(type_)))
-        body = (*opening, *self.statements(Place(), self.random.randint(4, 12)))
+        body = (*opening, *self.statements(Place(), self.random.randint(2, self.length)))
         body = (*body, *self.finish())
         total = threads[0] * threads[1]
         buffers = tuple(replace(b, size=total * SLOTS) if b.role == "output" else b for b in self.buffers.values())
@@ -139,7 +139,7 @@ class Generator(Statements):
         uses, self.uses_simd = self.uses_simd, convergent
         # `lane` is a parameter of the kernel alone, so a helper that shuffles gets no lane: reductions only
         place = Place(depth=1, uniform=False, simd=False, function=result)
-        body = list(self.statements(place, self.random.randint(1, 4)))
+        body = list(self.statements(place, self.random.randint(1, 3)))
         if convergent:
             self.budget = 10
             body += self.pick([self.reduce_ints, self.vote, self.first])()

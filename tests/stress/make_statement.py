@@ -18,7 +18,8 @@ class Statements(Meetings):
         super().__init__(seed)
         self.uses_simd = self.chance(0.6)
         self.uses_return = self.chance(0.4)
-        self.max_depth = self.pick([2, 3, 3, 4])
+        # Most kernels are small: they compile fast and point at the fault; a few are large.
+        self.length, self.max_depth = self.pick([(3, 1), (4, 2), (4, 2), (5, 2), (6, 2), (6, 3), (10, 3)])
 
     def body(self, place: Place, count: int, end: t.Body = ()) -> t.Body:
         """Statements in a scope of their own; `end` comes last (a break, say)."""

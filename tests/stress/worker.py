@@ -20,7 +20,7 @@ Grid = tuple[int, int, int]
 class Engine:
     """Sends kernels to a worker process and starts a new one where it died."""
 
-    def __init__(self, timeout: float = 120.0) -> None:
+    def __init__(self, timeout: float = 300.0) -> None:
         self.timeout = timeout
         self.process: subprocess.Popen[bytes] | None = None
 
