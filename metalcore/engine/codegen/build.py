@@ -35,8 +35,15 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     if dump:
         dump("scalar.ll", scalar)
     values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value"}
-    module = vectorise(scalar, layout=variant.layout, single=variant.single, checked=variant.checked, tail=variant.tail,
-                       width=llvm.vector_width(), value_sizes=values)
+    module = vectorise(
+        scalar,
+        layout=variant.layout,
+        single=variant.single,
+        checked=variant.checked,
+        tail=variant.tail,
+        width=llvm.vector_width(),
+        value_sizes=values,
+    )
     if dump:
         dump("lockstep.ll", module.ir)
     code = llvm.emit_object(module.ir, dump)
@@ -46,4 +53,6 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         file.write(code)
     link_shared([object_path], library_path)
     os.unlink(object_path)
-    return NativeKernel(library_path, module.sites, module.static_threadgroup_memory, module.threadgroup_variables, module.written)
+    return NativeKernel(
+        library_path, module.sites, module.static_threadgroup_memory, module.threadgroup_variables, module.written
+    )

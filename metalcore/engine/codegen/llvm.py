@@ -10,8 +10,13 @@ from typing import Any
 import llvmlite.binding as binding
 
 LOCK = threading.Lock()  # LLVM's global context is not for two threads at once
-_OPTIONS = ("-unroll-runtime=false", "-unroll-allow-partial=false", "-disable-loop-idiom-all", "-unroll-threshold=300",
-            "-phi-node-folding-threshold=2")
+_OPTIONS = (
+    "-unroll-runtime=false",
+    "-unroll-allow-partial=false",
+    "-disable-loop-idiom-all",
+    "-unroll-threshold=300",
+    "-phi-node-folding-threshold=2",
+)
 
 
 @functools.cache
@@ -40,7 +45,9 @@ def target_machine() -> Any:
     _initialise()
     target = binding.Target.from_default_triple()
     features = binding.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="default")
+    return target.create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="default"
+    )
 
 
 def parse(text: str) -> Any:

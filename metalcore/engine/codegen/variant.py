@@ -29,9 +29,7 @@ class Variant:
         return "-".join(parts + ["tail"] * self.tail)
 
     @staticmethod
-    def choose(
-        group_size: tuple[int, int, int], checked: bool, grid: tuple[int, int, int] | None = None
-    ) -> Variant:
+    def choose(group_size: tuple[int, int, int], checked: bool, grid: tuple[int, int, int] | None = None) -> Variant:
         """The most specialised variant for a group size, and a grid where it is known.
 
         >>> Variant.choose((256, 1, 1), True).key

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from metalcore.errors import UnsupportedFeature
 
+from .interleave import Group, Interleave
 from .ir import Block, Const, Instr, Type
 from .memory import LOAD, STORE, Address
 from .ops import IGNORED_CALLS
-from .interleave import Group, Interleave
 from .values import scalar_type
 
 
@@ -62,8 +62,13 @@ class Body(Interleave):
     def is_late_test(self, instr: Instr) -> bool:
         """A compare that only its block's branch reads: mostly its two ends are enough, so its lanes are computed on demand."""
         block = instr.block
-        return (instr.op == "icmp" and block is not None and self.shapes.get(instr).varying
-                and self.plan.users.get(instr) == [block.terminator] and block.terminator.op == "br")
+        return (
+            instr.op == "icmp"
+            and block is not None
+            and self.shapes.get(instr).varying
+            and self.plan.users.get(instr) == [block.terminator]
+            and block.terminator.op == "br"
+        )
 
     # -- scalars -----------------------------------------------------------------------------------
     def _scalar(self, instr: Instr) -> None:
@@ -120,8 +125,12 @@ class Body(Interleave):
         elif name in ("threadgroup_barrier", "simdgroup_barrier", "fence"):
             self.flush()
             self.barrier(instr, name)
-        elif name.startswith("simd_") or name.startswith("simdgroup_mma") or name.startswith("simdgroup_load") or \
-                name.startswith("simdgroup_store"):
+        elif (
+            name.startswith("simd_")
+            or name.startswith("simdgroup_mma")
+            or name.startswith("simdgroup_load")
+            or name.startswith("simdgroup_store")
+        ):
             self.flush()
             self.simd_call(instr)
         else:
@@ -238,7 +247,9 @@ class Body(Interleave):
             where = accesses[instr]
             assert where.offsets is not None
             shift = group.low - delta
-            record = Address(where.pointer, where.base, tuple(o + shift for o in where.offsets), where.roots, group.span)
+            record = Address(
+                where.pointer, where.base, tuple(o + shift for o in where.offsets), where.roots, group.span
+            )
             if all(self.surely_inside(accesses[i], 0, 0) for _, i in group.members):
                 continue
             tests.append(self.inside_record(record))
@@ -250,8 +261,9 @@ class Body(Interleave):
     def _used_after(self, value: Instr, inside: set[Instr]) -> bool:
         return any(user not in inside for user in self.plan.users.get(value, ()))
 
-    def _segment_fast(self, segment: list[Instr], accesses: dict[Instr, Address], groups: dict[Instr, Group],
-                      masked: bool) -> None:
+    def _segment_fast(
+        self, segment: list[Instr], accesses: dict[Instr, Address], groups: dict[Instr, Group], masked: bool
+    ) -> None:
         grouped = {instr for group in groups.values() for _, instr in group.members}
         step = self._chunks_at_once(segment)
         for start in range(0, self.count, step):

@@ -66,8 +66,15 @@ def _lower_switches(function: Function) -> None:
         sources: dict[Block, list[Block]] = {}
         current = block
         for i, (value, target) in enumerate(zip(values, cases, strict=True)):
-            test = Instr("icmp", I1, [switch.args[0], Const(switch.args[0].type, str(value))],
-                         name=f"%mc.case.{block.name}.{i}", extra={"pred": "eq"}, line=switch.line, block=current)
+            test = Instr(
+                "icmp",
+                I1,
+                [switch.args[0], Const(switch.args[0].type, str(value))],
+                name=f"%mc.case.{block.name}.{i}",
+                extra={"pred": "eq"},
+                line=switch.line,
+                block=current,
+            )
             last = i == len(cases) - 1
             other = default if last else Block(f"mc.switch.{block.name}.{i}")
             branch = Instr("br", VOID, [test], targets=[target, other], line=switch.line, block=current)
@@ -115,8 +122,14 @@ def _merge_latches(function: Function) -> None:
         for phi in header.phis():
             inner = [(a, t) for a, t in zip(phi.args, phi.targets, strict=True) if t in latches]
             outer = [(a, t) for a, t in zip(phi.args, phi.targets, strict=True) if t not in latches]
-            merged = Instr("phi", phi.type, [a for a, _ in inner], name=f"{phi.name}.latch",
-                           targets=[t for _, t in inner], block=latch)
+            merged = Instr(
+                "phi",
+                phi.type,
+                [a for a, _ in inner],
+                name=f"{phi.name}.latch",
+                targets=[t for _, t in inner],
+                block=latch,
+            )
             latch.instrs.append(merged)
             phi.args = [a for a, _ in outer] + [merged]
             phi.targets = [t for _, t in outer] + [latch]
@@ -216,7 +229,9 @@ class Graph:
         return dominates(self.idom, a, b)
 
     def _find_loops(self) -> None:
-        position = {b: i for i, b in enumerate(reversed(postorder(self.entry, {b: b.succs for b in self.function.blocks})))}
+        position = {
+            b: i for i, b in enumerate(reversed(postorder(self.entry, {b: b.succs for b in self.function.blocks})))
+        }
         for block in self.function.blocks:
             for succ in block.succs:
                 if position[succ] <= position[block]:

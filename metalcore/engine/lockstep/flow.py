@@ -26,13 +26,20 @@ class Linear:
 
 
 class Flow(Body):
+    regions: int
+    uses_partial: bool
+    partial: Linear
+    full: set[Block]
+
     # -- masks -------------------------------------------------------------------------------------
     def mask_key(self, linear: Linear, node: Block, entry: bool, c: int) -> object:
         return (linear.name, node, "entry" if entry else "mask", c)
 
     def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | str) -> None:
         for c in range(self.count):
-            value = mask if isinstance(mask, str) else self.temp(f"sext {self.vec('i1')} {mask[c]} to {self.vec('i32')}")
+            value = (
+                mask if isinstance(mask, str) else self.temp(f"sext {self.vec('i1')} {mask[c]} to {self.vec('i32')}")
+            )
             self.store_slot(self.mask_key(linear, node, entry, c), self.vec("i32"), value)
 
     def get_mask(self, linear: Linear, node: Block, entry: bool) -> list[str]:
@@ -120,8 +127,7 @@ class Flow(Body):
             self.jump(quoted(self.full_label(branch.targets[0])))
             return
         if block not in self.shapes.divergent_branches:
-            self.real_branch(block, self.scalar(branch.args[0]),
-                             [quoted(self.full_label(t)) for t in branch.targets])
+            self.real_branch(block, self.scalar(branch.args[0]), [quoted(self.full_label(t)) for t in branch.targets])
             return
         self.split_branch(block)
 
@@ -217,8 +223,12 @@ class Flow(Body):
 
     # -- regions -----------------------------------------------------------------------------------
     def is_inline(self, hammock: set[Block] | None) -> bool:
-        return (hammock is not None and self.region_cost(hammock) <= INLINE_LIMIT and not self.has_loop(hammock)
-                and not any(level_has_barrier(b) for b in hammock))
+        return (
+            hammock is not None
+            and self.region_cost(hammock) <= INLINE_LIMIT
+            and not self.has_loop(hammock)
+            and not any(level_has_barrier(b) for b in hammock)
+        )
 
     def full_blocks(self) -> list[Block]:
         """Blocks that F can reach; the inside of inlined regions is not among them."""
@@ -262,8 +272,14 @@ class Flow(Body):
     def has_loop(self, blocks: set[Block]) -> bool:
         return any(self.graph.loop_of[b] is not None and self.graph.loop_of[b].header in blocks for b in blocks)  # type: ignore[union-attr]
 
-    def private_region(self, block: Block, cond: list[str], moves: list[list[tuple[Instr, list[str] | str]]],
-                       region: set[Block], join: Block | None) -> None:
+    def private_region(
+        self,
+        block: Block,
+        cond: list[str],
+        moves: list[list[tuple[Instr, list[str] | str]]],
+        region: set[Block],
+        join: Block | None,
+    ) -> None:
         """Lay the region out here under masks; behind it all lanes are active again."""
         assert join is not None
         self.regions += 1
@@ -346,8 +362,14 @@ class Flow(Body):
             return
         self.add_mask(linear, target, False, mask)
 
-    def leave_block(self, linear: Linear, block: Block, cond: list[str] | str | None,
-                    moves: list[list[tuple[Instr, list[str] | str]]], waiting: set[object]) -> None:
+    def leave_block(
+        self,
+        linear: Linear,
+        block: Block,
+        cond: list[str] | str | None,
+        moves: list[list[tuple[Instr, list[str] | str]]],
+        waiting: set[object],
+    ) -> None:
         """The terminator of a block under masks. `cond` is a name where it is uniform."""
         level = self.graph.loop_of[block]
         targets = block.succs
@@ -377,8 +399,15 @@ class Flow(Body):
         nodes_set = {self.node_of(level, t, linear) for t in targets}
         self.jump(self.go(linear, level, waiting | nodes_set))
 
-    def edge(self, linear: Linear, source: Block, target: Block, mask: list[str] | None,
-             moves: list[tuple[Instr, list[str] | str]], guarded: bool = False) -> None:
+    def edge(
+        self,
+        linear: Linear,
+        source: Block,
+        target: Block,
+        mask: list[str] | None,
+        moves: list[tuple[Instr, list[str] | str]],
+        guarded: bool = False,
+    ) -> None:
         self.give_mask(linear, source, target, mask)
         if guarded and any(isinstance(names, str) for _, names in moves):
             # A uniform branch taken apart: only the side with lanes may set uniform values.
@@ -501,7 +530,12 @@ class Flow(Body):
         assert self.mask is not None
         mask = self.mask
         waiting = linear.waiting.get((level, block), set())
-        if not waiting and linear is self.partial and block in self.full and (len(block.preds) > 1 or self.follows_loop(block)):
+        if (
+            not waiting
+            and linear is self.partial
+            and block in self.full
+            and (len(block.preds) > 1 or self.follows_loop(block))
+        ):
             stay = self.new_label("stay")
             self.emit(f"br i1 {self.all(mask)}, label %{quoted(self.full_label(block))}, label %{stay}")
             self.place(stay)
@@ -582,4 +616,3 @@ def quoted(label: str) -> str:
     if all(ch.isalnum() or ch in "._-$" for ch in label):
         return label
     return '"' + label.replace('"', "") + '"'
-

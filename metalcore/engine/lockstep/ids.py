@@ -9,10 +9,19 @@ from .ir import Const, Instr
 from .memory import LAUNCH_GRID, LAUNCH_GROUP, LAUNCH_GROUPS
 from .shapes import LANE, UNIFORM, VARYING, ZERO, Shape, pattern
 
-_UNIFORM_NAMES = ("threadgroup_position_in_grid", "threads_per_threadgroup", "threads_per_grid", "threadgroups_per_grid",
-                  "dispatch_threads_per_threadgroup", "simdgroup_index_in_threadgroup", "simdgroups_per_threadgroup",
-                  "dispatch_simdgroups_per_threadgroup", "threads_per_simdgroup", "quadgroups_per_threadgroup",
-                  "dispatch_quadgroups_per_threadgroup")
+_UNIFORM_NAMES = (
+    "threadgroup_position_in_grid",
+    "threads_per_threadgroup",
+    "threads_per_grid",
+    "threadgroups_per_grid",
+    "dispatch_threads_per_threadgroup",
+    "simdgroup_index_in_threadgroup",
+    "simdgroups_per_threadgroup",
+    "dispatch_simdgroups_per_threadgroup",
+    "threads_per_simdgroup",
+    "quadgroups_per_threadgroup",
+    "dispatch_quadgroups_per_threadgroup",
+)
 
 
 def id_shapes(layout: str) -> dict[tuple[str, int], Shape]:
@@ -31,8 +40,11 @@ def id_shapes(layout: str) -> dict[tuple[str, int], Shape]:
         local = [pattern(LANE, None, 32), UNIFORM, UNIFORM]
     elif layout.startswith("tile:"):
         width = int(layout[5:])
-        local = [pattern(tuple(lane % width for lane in LANE), 0, 1 << 30),
-                 pattern(tuple(lane // width for lane in LANE), None, 32 // width), zero]
+        local = [
+            pattern(tuple(lane % width for lane in LANE), 0, 1 << 30),
+            pattern(tuple(lane // width for lane in LANE), None, 32 // width),
+            zero,
+        ]
     else:
         local = [VARYING] * 3
     for dim, shape in enumerate(local):
@@ -123,7 +135,9 @@ class Ids(Flow):
 
     def _entry_splat(self, ty: str, name: str) -> str:
         one = self.at_entry(f"insertelement {self.vec(ty)} poison, {ty} {name}, i64 0")
-        return self.at_entry(f"shufflevector {self.vec(ty)} {one}, {self.vec(ty)} poison, {self.vec('i32')} zeroinitializer")
+        return self.at_entry(
+            f"shufflevector {self.vec(ty)} {one}, {self.vec(ty)} poison, {self.vec('i32')} zeroinitializer"
+        )
 
     def _id_lane(self, name: str, dim: int, c: int) -> str:
         """Layout "any": x, y and z of each lane by division of its index."""
@@ -133,7 +147,9 @@ class Ids(Flow):
             start = self.at_entry(f"mul i32 {('%gx', '%gy', '%gz')[dim]}, {group}")
             local = self.once(("thread_position_in_threadgroup", dim, c))
             return self.at_entry(f"add {vec} {self._entry_splat('i32', start)}, {local}")
-        index = self.at_entry(f"add {vec} {self._entry_splat('i32', '%first_thread')}, {self.lane_constants('i32', LANE, c)}")
+        index = self.at_entry(
+            f"add {vec} {self._entry_splat('i32', '%first_thread')}, {self.lane_constants('i32', LANE, c)}"
+        )
         row = self._small_divide(index, "%w")
         if dim == 0:
             start = self.at_entry(f"mul {vec} {row}, {self._entry_splat('i32', '%w')}")

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .ir import Instr, Type, Value
+from .matrix import Matrix
 from .memory import Address
 from .shapes import LANE, gep_terms
-from .simd import Simd
 from .values import scalar_type
 
 
@@ -49,7 +49,7 @@ def _anchor(pointer: Value) -> tuple[Value, int]:
     return pointer, offset
 
 
-class Interleave(Simd):
+class Interleave(Matrix):
     def find_groups(self, segment: list[Instr], accesses: dict[Instr, Address]) -> dict[Instr, Group]:
         """Groups by their leading member: the first load, or the last store."""
         groups: list[Group] = []
@@ -148,15 +148,19 @@ class Interleave(Simd):
         fields = {}
         for index in {(d - group.low) // group.size for d, _ in group.members}:
             picks = ", ".join(f"i32 {lane * group.width + index}" for lane in range(self.width))
-            fields[index] = self.temp(f"shufflevector <{total} x {ty}> {whole}, <{total} x {ty}> poison, "
-                                      f"{self.vec('i32')} <{picks}>")
+            fields[index] = self.temp(
+                f"shufflevector <{total} x {ty}> {whole}, <{total} x {ty}> poison, {self.vec('i32')} <{picks}>"
+            )
         return fields
 
     def _quad_fields(self, group: Group, base: str) -> dict[int, str]:
         """Eight float4: a transpose within 128-bit halves, so that no shuffle crosses them."""
         rows = [self.temp(f"load <4 x i32>, ptr {self.pointer_at(base, 16 * i)}, align 4") for i in range(8)]
         eight = ", ".join(f"i32 {i}" for i in range(8))
-        pairs = [self.temp(f"shufflevector <4 x i32> {rows[i]}, <4 x i32> {rows[i + 4]}, <8 x i32> <{eight}>") for i in range(4)]
+        pairs = [
+            self.temp(f"shufflevector <4 x i32> {rows[i]}, <4 x i32> {rows[i + 4]}, <8 x i32> <{eight}>")
+            for i in range(4)
+        ]
         return dict(enumerate(self._transpose(pairs)))
 
     def _shuffle8(self, a: str, b: str, picks: list[int]) -> str:
@@ -168,7 +172,12 @@ class Interleave(Simd):
         first, second = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
         a, b = self._shuffle8(v[0], v[1], low), self._shuffle8(v[2], v[3], low)
         p, q = self._shuffle8(v[0], v[1], high), self._shuffle8(v[2], v[3], high)
-        return [self._shuffle8(a, b, first), self._shuffle8(a, b, second), self._shuffle8(p, q, first), self._shuffle8(p, q, second)]
+        return [
+            self._shuffle8(a, b, first),
+            self._shuffle8(a, b, second),
+            self._shuffle8(p, q, first),
+            self._shuffle8(p, q, second),
+        ]
 
     def store_group(self, group: Group, c: int) -> None:
         ty = f"i{group.size * 8}"

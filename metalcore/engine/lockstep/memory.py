@@ -135,7 +135,11 @@ class Memory(Ops):
                 name = self.temp(f"mul {self.vec('i64')} {name}, splat (i64 {scale})")
             total = self.temp(f"add {self.vec('i64')} {total}, {name}") if total else name
         if constant:
-            total = self.temp(f"add {self.vec('i64')} {total}, splat (i64 {constant})") if total else f"splat (i64 {constant})"
+            total = (
+                self.temp(f"add {self.vec('i64')} {total}, splat (i64 {constant})")
+                if total
+                else f"splat (i64 {constant})"
+            )
         if not total:
             return pointer
         return self.temp(f"getelementptr i8, {base}, {self.vec('i64')} {total}")
@@ -266,7 +270,9 @@ class Memory(Ops):
     def spill_addresses(self, where: Address) -> str:
         addresses = self.scratch("addresses", 8)
         if where.offsets is not None:
-            self.emit(f"call void @mc.spread(ptr {where.base}, ptr {self.plan.offset_table(where.offsets)}, ptr {addresses})")
+            self.emit(
+                f"call void @mc.spread(ptr {where.base}, ptr {self.plan.offset_table(where.offsets)}, ptr {addresses})"
+            )
         else:
             self.spill_chunks(addresses, "ptr", 8, [self.address_chunk(where, c) for c in range(self.count)])
         return addresses
@@ -284,8 +290,10 @@ class Memory(Ops):
             self.emit(f"store i64 {low}, ptr {at}")
             at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {2 * i + 1}")
             self.emit(f"store i64 {high}, ptr {at}")
-        self.emit(f"call void @mc.slow(ptr %L, ptr %Wk, i32 {site}, i32 {where.size}, i32 {kind}, i32 {bits}, i32 %first_thread, "
-                  f"ptr {addresses}, i64 {len(known)}, ptr {bounds}, ptr {data})")
+        self.emit(
+            f"call void @mc.slow(ptr %L, ptr %Wk, i32 {site}, i32 {where.size}, i32 {kind}, i32 {bits}, i32 %first_thread, "
+            f"ptr {addresses}, i64 {len(known)}, ptr {bounds}, ptr {data})"
+        )
         self.plan.uses_slow = True
 
     # -- uniform accesses --------------------------------------------------------------------------
@@ -403,8 +411,10 @@ class Memory(Ops):
                 pointer = self.pointer_at(where.base, first)
                 name = f"llvm.masked.load.v{self.width}{self._suffix(ty, None)}.p0"
                 self.need(f"declare {vec} @{name}(ptr, {self.vec('i1')}, {vec})")
-                return self.temp(f"call {vec} @{name}(ptr align {align} {pointer}, {self.vec('i1')} {self.mask[c]}, "
-                                 f"{vec} zeroinitializer)")
+                return self.temp(
+                    f"call {vec} @{name}(ptr align {align} {pointer}, {self.vec('i1')} {self.mask[c]}, "
+                    f"{vec} zeroinitializer)"
+                )
             return self.gather(self.address_chunk(where, c), ty, align, self.mask[c])
         if kind == "row":
             return self.temp(f"load {vec}, ptr {self.pointer_at(where.base, first)}, align {align}")
@@ -446,7 +456,9 @@ class Memory(Ops):
         """Idle lanes read from a harmless place instead of being branched around."""
         if mask is not None:
             safe = self.splat("ptr", "@mc.zero")
-            addresses = self.temp(f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {safe}")
+            addresses = self.temp(
+                f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {safe}"
+            )
         result = "poison"
         for i in range(self.width):
             pointer = self.temp(f"extractelement {self.vec('ptr')} {addresses}, i64 {i}")
@@ -458,7 +470,9 @@ class Memory(Ops):
         if mask is not None:
             # Idle lanes write to a place that nobody reads.
             sink = self.splat("ptr", self.slot("sink", "i128", align=16))
-            addresses = self.temp(f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {sink}")
+            addresses = self.temp(
+                f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {sink}"
+            )
         for i in range(self.width):
             pointer = self.temp(f"extractelement {self.vec('ptr')} {addresses}, i64 {i}")
             one = self.temp(f"extractelement {self.vec(ty)} {value}, i64 {i}")

@@ -11,8 +11,16 @@ from .cfg import Graph, canonicalise
 from .flow import Linear, quoted
 from .ids import Ids, id_shapes
 from .ir import Block, Const, Global, Instr, Module
-from .memory import LAUNCH_GROW, LAUNCH_SLOW, LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_GROUP_POS, \
-    WORKER_MEMORY, Address
+from .memory import (
+    LAUNCH_GROW,
+    LAUNCH_SLOW,
+    LAUNCH_STOP,
+    WORKER_FRAME_CUR,
+    WORKER_FRAME_END,
+    WORKER_GROUP_POS,
+    WORKER_MEMORY,
+    Address,
+)
 from .parse import parse
 from .ranges import Ranges
 from .roots import Roots, expand_block_copies, split_pairs
@@ -66,8 +74,16 @@ class Plan:
                 if root.kind == "unknown":
                     buffer = None
             self.site_numbers[key] = len(self.sites)
-            self.sites.append(Site(place.file if place else "", place.line if place else 0, place.column if place else 0,
-                                   ("load", "store", "atomic")[kind], buffer, where.size))
+            self.sites.append(
+                Site(
+                    place.file if place else "",
+                    place.line if place else 0,
+                    place.column if place else 0,
+                    ("load", "store", "atomic")[kind],
+                    buffer,
+                    where.size,
+                )
+            )
         return self.site_numbers[key]
 
     def offset_table(self, offsets: tuple[int, ...]) -> str:
@@ -142,22 +158,37 @@ class Simdgroup(Ids):
 
     def assemble(self, name: str, start: str) -> str:
         coroutine = self.plan.coroutine
-        head = [f"define internal {'ptr' if coroutine else 'void'} @{name}({_PARAMS})"
-                f"{' presplitcoroutine' if coroutine else ''} #0 {{", "entry:"]
-        head += [f"  %memory_at = getelementptr i8, ptr %Wk, i64 {WORKER_MEMORY}",
-                 "  %group_memory = load ptr, ptr %memory_at, !invariant.load !0",
-                 f"  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}",
-                 "  %stop = load ptr, ptr %stop_at, !invariant.load !0",
-                 "  %first_thread = mul i32 %sg, 32", "  %area = mul i32 %w, %h", "  %threads = mul i32 %area, %d",
-                 "  %alone = icmp ult i32 %threads, 33"]
+        head = [
+            f"define internal {'ptr' if coroutine else 'void'} @{name}({_PARAMS})"
+            f"{' presplitcoroutine' if coroutine else ''} #0 {{",
+            "entry:",
+        ]
+        head += [
+            f"  %memory_at = getelementptr i8, ptr %Wk, i64 {WORKER_MEMORY}",
+            "  %group_memory = load ptr, ptr %memory_at, !invariant.load !0",
+            f"  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}",
+            "  %stop = load ptr, ptr %stop_at, !invariant.load !0",
+            "  %first_thread = mul i32 %sg, 32",
+            "  %area = mul i32 %w, %h",
+            "  %threads = mul i32 %area, %d",
+            "  %alone = icmp ult i32 %threads, 33",
+        ]
         tail = ["exit:"]
         if coroutine:
             head += _coroutine_head()
-            tail += ["  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
-                     "  switch i8 %final, label %suspend [i8 0, label %trap i8 1, label %cleanup]",
-                     "trap:", "  unreachable",
-                     "cleanup:", "  %freed = call ptr @llvm.coro.free(token %id, ptr %frame)", "  br label %suspend",
-                     "suspend:", "  call void @llvm.coro.end(ptr %frame, i1 false, token none)", "  ret ptr %frame", "}"]
+            tail += [
+                "  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
+                "  switch i8 %final, label %suspend [i8 0, label %trap i8 1, label %cleanup]",
+                "trap:",
+                "  unreachable",
+                "cleanup:",
+                "  %freed = call ptr @llvm.coro.free(token %id, ptr %frame)",
+                "  br label %suspend",
+                "suspend:",
+                "  call void @llvm.coro.end(ptr %frame, i1 false, token none)",
+                "  ret ptr %frame",
+                "}",
+            ]
         else:
             tail += ["  ret void", "}"]
         return "\n".join([*head, *self.entry_lines, f"  br label %{start}", *self.lines, *tail])
@@ -320,8 +351,16 @@ return:
 """
 
 
-def vectorise(scalar_ir: str, *, layout: str, single: bool, checked: bool, width: int, tail: bool = True,
-              value_sizes: dict[int, int] | None = None) -> LockstepModule:
+def vectorise(
+    scalar_ir: str,
+    *,
+    layout: str,
+    single: bool,
+    checked: bool,
+    width: int,
+    tail: bool = True,
+    value_sizes: dict[int, int] | None = None,
+) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run."""
     module = parse(scalar_ir)
     canonicalise(module.function)
@@ -345,25 +384,46 @@ def vectorise(scalar_ir: str, *, layout: str, single: bool, checked: bool, width
             has_barrier = has_barrier or (instr.op == "call" and instr.callee == "__mc_threadgroup_barrier")
             written |= _written_slots(instr, roots)
     shared_offsets, variables, total = _lay_out(used_globals)
-    plan = Plan(layout, single, checked, value_sizes or {}, ids, Ranges(shapes), users, shared_offsets, module,
-                coroutine=has_barrier and not single)
+    plan = Plan(
+        layout,
+        single,
+        checked,
+        value_sizes or {},
+        ids,
+        Ranges(shapes),
+        users,
+        shared_offsets,
+        module,
+        coroutine=has_barrier and not single,
+    )
     functions = []
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:
         functions.append(Simdgroup(module, graph, shapes, roots, width, plan).write(name, full))
     if plan.uses_mma:
         plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
         functions.append(mma_function())
-    text = [*_tables(used_globals, plan), SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)), *functions,
-            _driver(plan.coroutine, tail), *sorted(plan.declarations | _COROUTINE_DECLARATIONS),
-            'attributes #0 = { nounwind }', 'attributes #1 = { nounwind }',
-            "!0 = !{}", '!1 = !{!"branch_weights", i32 100000, i32 1}', '!2 = !{!"branch_weights", i32 1, i32 100000}']
+    text = [
+        *_tables(used_globals, plan),
+        SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)),
+        *functions,
+        _driver(plan.coroutine, tail),
+        *sorted(plan.declarations | _COROUTINE_DECLARATIONS),
+        "attributes #0 = { nounwind }",
+        "attributes #1 = { nounwind }",
+        "!0 = !{}",
+        '!1 = !{!"branch_weights", i32 100000, i32 1}',
+        '!2 = !{!"branch_weights", i32 1, i32 100000}',
+    ]
     return LockstepModule("\n".join(text), tuple(plan.sites), total, tuple(variables), tuple(sorted(written)))
 
 
 _COROUTINE_DECLARATIONS = {
-    "declare token @llvm.coro.id(i32, ptr, ptr, ptr)", "declare i64 @llvm.coro.size.i64()",
-    "declare ptr @llvm.coro.begin(token, ptr)", "declare i8 @llvm.coro.suspend(token, i1)",
-    "declare ptr @llvm.coro.free(token, ptr)", "declare void @llvm.coro.end(ptr, i1, token)",
+    "declare token @llvm.coro.id(i32, ptr, ptr, ptr)",
+    "declare i64 @llvm.coro.size.i64()",
+    "declare ptr @llvm.coro.begin(token, ptr)",
+    "declare i8 @llvm.coro.suspend(token, i1)",
+    "declare ptr @llvm.coro.free(token, ptr)",
+    "declare void @llvm.coro.end(ptr, i1, token)",
 }
 
 

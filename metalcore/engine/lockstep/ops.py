@@ -11,14 +11,22 @@ from .values import Values, scalar_type
 
 _KEEP_FAST = ("reassoc", "nsz", "arcp", "contract", "afn")  # nnan and ninf would make poison of idle lanes
 _FLOAT_INTRINSICS = frozenset(
-    "fma fmuladd sqrt fabs floor ceil trunc rint nearbyint round roundeven copysign minnum maxnum minimum maximum "
-    "minimumnum maximumnum canonicalize".split())
+    ["fma", "fmuladd", "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "copysign", "minnum", "maxnum", "minimum", "maximum", "minimumnum", "maximumnum", "canonicalize"]
+)
 _INT_INTRINSICS = frozenset(
-    "umin umax smin smax abs ctlz cttz ctpop bitreverse bswap fshl fshr uadd.sat usub.sat sadd.sat ssub.sat ushl.sat "
-    "sshl.sat".split())
-_OVERFLOW = frozenset("uadd usub umul sadd ssub smul".split())
-IGNORED_CALLS = ("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental.noalias", "llvm.invariant", "llvm.donothing",
-                 "llvm.sideeffect", "llvm.pseudoprobe")
+    ["umin", "umax", "smin", "smax", "abs", "ctlz", "cttz", "ctpop", "bitreverse", "bswap", "fshl", "fshr", "uadd.sat", "usub.sat", "sadd.sat", "ssub.sat", "ushl.sat", "sshl.sat"]
+)
+_OVERFLOW = frozenset(["uadd", "usub", "umul", "sadd", "ssub", "smul"])
+IGNORED_CALLS = (
+    "llvm.lifetime",
+    "llvm.assume",
+    "llvm.dbg",
+    "llvm.experimental.noalias",
+    "llvm.invariant",
+    "llvm.donothing",
+    "llvm.sideeffect",
+    "llvm.pseudoprobe",
+)
 
 
 class Ops(Values):
@@ -86,7 +94,9 @@ class Ops(Values):
         bits = self.temp(f"bitcast {f32} {total} to {i32}")
         error_bits = self.temp(f"bitcast {f32} {error} to {i32}")
         differ = self.temp(f"xor {i32} {bits}, {error_bits}")
-        sign = self.temp(f"ashr {i32} {differ}, {self.literal('i32', '31', c)}")  # -1 where the error pulls towards zero
+        sign = self.temp(
+            f"ashr {i32} {differ}, {self.literal('i32', '31', c)}"
+        )  # -1 where the error pulls towards zero
         step = self.temp(f"or {i32} {sign}, {self.literal('i32', '1', c)}")
         low = self.temp(f"and {i32} {bits}, {self.literal('i32', '1', c)}")
         even = self.temp(f"icmp eq {i32} {low}, {self.literal('i32', '0', c)}")
@@ -121,8 +131,9 @@ class Ops(Values):
         a, b = self.operand(instr, 0, c), self.operand(instr, 1, c)
         if instr.type.kind == "float" or instr.type.kind == "double":
             return self.temp(f"{instr.op} {flags}{self.ty(instr.type.text, c)} {a}, {b}")
-        wide = self.temp(f"{instr.op} {flags}{self.ty('float', c)} {self.widen(a, instr.type, c)}, "
-                         f"{self.widen(b, instr.type, c)}")
+        wide = self.temp(
+            f"{instr.op} {flags}{self.ty('float', c)} {self.widen(a, instr.type, c)}, {self.widen(b, instr.type, c)}"
+        )
         return self.narrow(wide, instr.type, c)
 
     def _op_frem(self, instr: Instr, c: int | None) -> str:
@@ -175,8 +186,10 @@ class Ops(Values):
             raise UnsupportedFeature(f"bitcast from {source.text} to {target.text}")
         if scalar_type(source) == scalar_type(target):
             return self.operand(instr, 0, c)
-        return self.temp(f"bitcast {self.ty(scalar_type(source), c)} {self.operand(instr, 0, c)} "
-                         f"to {self.ty(scalar_type(target), c)}")
+        return self.temp(
+            f"bitcast {self.ty(scalar_type(source), c)} {self.operand(instr, 0, c)} "
+            f"to {self.ty(scalar_type(target), c)}"
+        )
 
     def _op_ptrtoint(self, instr: Instr, c: int | None) -> str:
         return self.temp(f"ptrtoint {self.ty('ptr', c)} {self.operand(instr, 0, c)} to {self.ty(instr.type.text, c)}")
@@ -206,16 +219,22 @@ class Ops(Values):
         back_op = "fptoui" if op == "uitofp" else "fptosi"
         i32, ity = self.ty("i32", c), self.ty(source, c)
         bits = self.temp(f"bitcast {self.ty('float', c)} {rounded} to {i32}")
-        high = self.temp(f"call {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}"
-                         f"({self.ty('float', c)} {rounded})")
-        self.need(f"declare {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}({self.ty('float', c)})")
+        high = self.temp(
+            f"call {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}"
+            f"({self.ty('float', c)} {rounded})"
+        )
+        self.need(
+            f"declare {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}({self.ty('float', c)})"
+        )
         inexact = self.temp(f"icmp ne {ity} {high}, {value}")
         compare = "ugt" if op == "uitofp" else "sgt"
         above = self.temp(f"icmp {compare} {ity} {high}, {value}")
         negative = self.temp(f"icmp slt {i32} {bits}, {self.literal('i32', '0', c)}")
         towards = self.temp(f"xor {self.ty('i1', c)} {above}, {negative}")
-        step = self.temp(f"select {self.ty('i1', c)} {towards}, {i32} {self.literal('i32', '-1', c)}, "
-                         f"{i32} {self.literal('i32', '1', c)}")
+        step = self.temp(
+            f"select {self.ty('i1', c)} {towards}, {i32} {self.literal('i32', '-1', c)}, "
+            f"{i32} {self.literal('i32', '1', c)}"
+        )
         low = self.temp(f"and {i32} {bits}, {self.literal('i32', '1', c)}")
         even = self.temp(f"icmp eq {i32} {low}, {self.literal('i32', '0', c)}")
         fix = self.temp(f"and {self.ty('i1', c)} {even}, {inexact}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 from metalcore.errors import UnsupportedFeature
 
@@ -11,20 +11,26 @@ from .ir import FLOAT, PTR, VOID, Block, Const, Function, Global, Instr, Locatio
 
 _TOKEN = re.compile(r'c?"(?:[^"])*"|%"[^"]*"|@"[^"]*"|!\d+|[()\[\]{}<>,=*]|[^\s()\[\]{}<>,=*]+')
 _FLAGS = frozenset(
-    "nsw nuw exact disjoint nneg samesign nnan ninf nsz arcp contract afn reassoc fast inbounds nusw trunc".split()
+    ["nsw", "nuw", "exact", "disjoint", "nneg", "samesign", "nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc", "fast", "inbounds", "nusw", "trunc"]
 )
-_FAST = frozenset("nnan ninf nsz arcp contract afn reassoc fast".split())
+_FAST = frozenset(["nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc", "fast"])
 _PARAM_ATTRS = frozenset(
-    "noundef nonnull signext zeroext noalias readonly readnone writeonly nocapture returned immarg inreg nofree".split()
+    ["noundef", "nonnull", "signext", "zeroext", "noalias", "readonly", "readnone", "writeonly", "nocapture", "returned", "immarg", "inreg", "nofree"]
 )
-_SCALARS = {"float": FLOAT, "half": Type("half", "half", 16), "bfloat": Type("bfloat", "bfloat", 16),
-            "double": Type("double", "double", 64), "ptr": PTR, "void": VOID}
-_BINARY = frozenset(
-    "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem".split())
+_SCALARS = {
+    "float": FLOAT,
+    "half": Type("half", "half", 16),
+    "bfloat": Type("bfloat", "bfloat", 16),
+    "double": Type("double", "double", 64),
+    "ptr": PTR,
+    "void": VOID,
+}
+_BINARY = frozenset(["add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor", "fadd", "fsub", "fmul", "fdiv", "frem"])
 _CASTS = frozenset(
-    "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast addrspacecast".split())
-_ORDERINGS = frozenset("unordered monotonic acquire release acq_rel seq_cst".split())
-_RMW = frozenset("xchg add sub and nand or xor max min umax umin fadd fsub fmax fmin uinc_wrap udec_wrap".split())
+    ["trunc", "zext", "sext", "fptrunc", "fpext", "fptoui", "fptosi", "uitofp", "sitofp", "ptrtoint", "inttoptr", "bitcast", "addrspacecast"]
+)
+_ORDERINGS = frozenset(["unordered", "monotonic", "acquire", "release", "acq_rel", "seq_cst"])
+_RMW = frozenset(["xchg", "add", "sub", "and", "nand", "or", "xor", "max", "min", "umax", "umin", "fadd", "fsub", "fmax", "fmin", "uinc_wrap", "udec_wrap"])
 
 
 class _Line:
@@ -272,8 +278,8 @@ class _Parser:
         cases: list[int] = []
         while not line.accept("]"):
             self.type(line)
-            cases.append({"true": 1, "false": 0}.get(line.peek()) if line.peek() in ("true", "false") else int(line.peek()))
-            line.next()
+            token = line.next()
+            cases.append({"true": 1, "false": 0}[token] if token in ("true", "false") else int(token))
             line.expect(",")
             line.expect("label")
             instr.targets.append(self.block(line.next()))
@@ -401,7 +407,14 @@ class _Parser:
                 return
             ty = self.type(line)
             while line.peek() in _PARAM_ATTRS or line.peek() in (
-                "align", "dereferenceable", "dereferenceable_or_null", "captures", "range", "nofpclass", "initializes"):
+                "align",
+                "dereferenceable",
+                "dereferenceable_or_null",
+                "captures",
+                "range",
+                "nofpclass",
+                "initializes",
+            ):
                 self._skip_attr(line)
             self.operand(line, ty, instr, index)
             index += 1
@@ -517,7 +530,9 @@ def _read_global(parser: _Parser, line: str) -> None:
     ty = parser.type(rest)
     align = re.search(r", align (\d+)", line)
     name = match.group(1)
-    parser.globals[name] = Global(name, ty, match.group(3) == "constant", line, int(align.group(1)) if align else ty.align)
+    parser.globals[name] = Global(
+        name, ty, match.group(3) == "constant", line, int(align.group(1)) if align else ty.align
+    )
 
 
 _FIELD = re.compile(r'(\w+): (!\d+|"[^"]*"|\d+)')
@@ -529,7 +544,7 @@ def _locations(metadata: dict[int, str]) -> dict[int, Location]:
     def fields(number: int) -> dict[str, str]:
         return {k: v for k, v in _FIELD.findall(metadata.get(number, ""))}
 
-    @lru_cache(maxsize=None)
+    @cache
     def file_of(scope: int) -> str:
         for _ in range(64):
             entry = fields(scope)
@@ -542,7 +557,7 @@ def _locations(metadata: dict[int, str]) -> dict[int, Location]:
             scope = int(entry["scope"][1:])
         return ""
 
-    @lru_cache(maxsize=None)
+    @cache
     def resolve(number: int) -> Location | None:
         entry = fields(number)
         if "line" not in entry or "scope" not in entry:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from .ir import Const, Global, Instr, Value
 from .shapes import Shapes, gep_terms
 
-_ID_LIMITS = {"thread_index_in_simdgroup": 31, "simdgroup_index_in_threadgroup": 31, "thread_index_in_threadgroup": 1023,
-              "thread_position_in_threadgroup": 1023, "thread_index_in_quadgroup": 3, "quadgroup_index_in_threadgroup": 255}
+_ID_LIMITS = {
+    "thread_index_in_simdgroup": 31,
+    "simdgroup_index_in_threadgroup": 31,
+    "thread_index_in_threadgroup": 1023,
+    "thread_position_in_threadgroup": 1023,
+    "thread_index_in_quadgroup": 3,
+    "quadgroup_index_in_threadgroup": 255,
+}
 
 
 class Ranges:
@@ -36,14 +42,20 @@ class Ranges:
         if op in ("zext", "freeze") or (op == "sext"):
             inner = self.of(value.args[0], depth + 1)
             if inner is None:
-                return (0, (1 << value.args[0].type.bits) - 1) if op == "zext" and value.args[0].type.bits <= 16 else None
+                return (
+                    (0, (1 << value.args[0].type.bits) - 1) if op == "zext" and value.args[0].type.bits <= 16 else None
+                )
             if op == "sext" and inner[1] >= 1 << (value.args[0].type.bits - 1):
                 return None
             return inner
         if op == "and":
             tops = [r[1] for r in (self.of(a, depth + 1) for a in value.args) if r is not None]
             return (0, min(tops)) if tops else None
-        pair = [self.of(a, depth + 1) for a in value.args] if op in ("add", "mul", "shl", "lshr", "udiv", "urem", "or") else []
+        pair = (
+            [self.of(a, depth + 1) for a in value.args]
+            if op in ("add", "mul", "shl", "lshr", "udiv", "urem", "or")
+            else []
+        )
         if len(pair) != 2:
             return None
         a, b = pair
@@ -79,7 +91,9 @@ class Ranges:
                     return None
                 low, high = low + inner[0] * scale, high + inner[1] * scale
             pointer = pointer.args[0]
-        if isinstance(pointer, Global) or (isinstance(pointer, Instr) and (
-                pointer.op == "alloca" or pointer.callee in ("__mc_arg", "__mc_threadgroup_arg"))):
+        if isinstance(pointer, Global) or (
+            isinstance(pointer, Instr)
+            and (pointer.op == "alloca" or pointer.callee in ("__mc_arg", "__mc_threadgroup_arg"))
+        ):
             return low, high
         return None

@@ -184,9 +184,13 @@ def split_pairs(blocks: list[Block]) -> None:
             instr.type = pair
             wide = []
             for e in (0, 1):
-                part = _push(out, instr, Instr("extractvalue", int_type(32), [instr], f"{instr.name}.e{e}", {"path": [e]}))
+                part = _push(
+                    out, instr, Instr("extractvalue", int_type(32), [instr], f"{instr.name}.e{e}", {"path": [e]})
+                )
                 wide.append(_push(out, instr, Instr("zext", int_type(64), [part], f"{instr.name}.w{e}")))
-            high = _push(out, instr, Instr("shl", int_type(64), [wide[1], Const(int_type(64), "32")], f"{instr.name}.high"))
+            high = _push(
+                out, instr, Instr("shl", int_type(64), [wide[1], Const(int_type(64), "32")], f"{instr.name}.high")
+            )
             packed[instr] = _push(out, instr, Instr("or", int_type(64), [wide[0], high], f"{instr.name}.packed"))
         block.instrs = out
     if packed:
@@ -232,6 +236,7 @@ def _push(out: list[Instr], near: Instr, instr: Instr) -> Instr:
 def _at(out: list[Instr], near: Instr, pointer: Value, offset: int, name: str) -> Value:
     if offset == 0:
         return pointer
-    gep = Instr("getelementptr", near.args[0].type, [pointer, Const(int_type(64), str(offset))], name,
-                {"source": int_type(8)})
+    gep = Instr(
+        "getelementptr", near.args[0].type, [pointer, Const(int_type(64), str(offset))], name, {"source": int_type(8)}
+    )
     return _push(out, near, gep)

@@ -62,8 +62,16 @@ def _lowest_bit(value: int) -> int:
     return value & -value if value else 1 << 30
 
 
-UNIFORM_CALLS = ("__mc_simd_broadcast", "__mc_simd_broadcast_first", "__mc_simd_ballot", "__mc_simd_any", "__mc_simd_all",
-                 "__mc_simd_active_threads_mask", "__mc_arg", "__mc_threadgroup_arg")
+UNIFORM_CALLS = (
+    "__mc_simd_broadcast",
+    "__mc_simd_broadcast_first",
+    "__mc_simd_ballot",
+    "__mc_simd_any",
+    "__mc_simd_all",
+    "__mc_simd_active_threads_mask",
+    "__mc_arg",
+    "__mc_threadgroup_arg",
+)
 _REDUCTIONS = tuple(f"__mc_simd_{op}_" for op in ("sum", "product", "min", "max", "and", "or", "xor"))
 
 
@@ -196,8 +204,30 @@ class Shapes:
             return VARYING
         if any(s.varying for s in shapes):
             return VARYING
-        if op in ("getelementptr", "add", "sub", "mul", "shl", "and", "or", "xor", "lshr", "ashr", "udiv", "urem", "sdiv",
-                  "srem", "zext", "sext", "trunc", "ptrtoint", "inttoptr", "bitcast", "freeze", "select"):
+        if op in (
+            "getelementptr",
+            "add",
+            "sub",
+            "mul",
+            "shl",
+            "and",
+            "or",
+            "xor",
+            "lshr",
+            "ashr",
+            "udiv",
+            "urem",
+            "sdiv",
+            "srem",
+            "zext",
+            "sext",
+            "trunc",
+            "ptrtoint",
+            "inttoptr",
+            "bitcast",
+            "freeze",
+            "select",
+        ):
             return self._integer(instr, shapes)
         return UNIFORM if all(s.uniform for s in shapes) else VARYING
 

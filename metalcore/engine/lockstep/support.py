@@ -112,7 +112,9 @@ def mma_function() -> str:
     v = "<8 x float>"
     names = [f"%c{c}{e}" for c in range(4) for e in (0, 1)]
     eight = "{ " + ", ".join([v] * 8) + " }"
-    lines = [f"define internal fastcc {eight} @mc.mma({', '.join(f'{v} {n}' for n in names)}, ptr %a, ptr %b) noinline nounwind {{"]
+    lines = [
+        f"define internal fastcc {eight} @mc.mma({', '.join(f'{v} {n}' for n in names)}, ptr %a, ptr %b) noinline nounwind {{"
+    ]
     sums = list(names)
     counter = 0
 

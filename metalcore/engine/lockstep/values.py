@@ -232,7 +232,9 @@ class Values:
         found = self.splats.get(key)
         if found is None:
             one = self.temp(f"insertelement {self.vec(ty)} poison, {ty} {name}, i64 0")
-            found = self.temp(f"shufflevector {self.vec(ty)} {one}, {self.vec(ty)} poison, {self.vec('i32')} zeroinitializer")
+            found = self.temp(
+                f"shufflevector {self.vec(ty)} {one}, {self.vec(ty)} poison, {self.vec('i32')} zeroinitializer"
+            )
             self.splats[key] = found
         return found
 
@@ -266,8 +268,10 @@ class Values:
         parts, width = list(chunks), self.width
         while len(parts) > 1:
             both = ", ".join(f"i32 {i}" for i in range(2 * width))
-            parts = [self.temp(f"shufflevector <{width} x {ty}> {a}, <{width} x {ty}> {b}, <{2 * width} x i32> <{both}>")
-                     for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [
+                self.temp(f"shufflevector <{width} x {ty}> {a}, <{width} x {ty}> {b}, <{2 * width} x i32> <{both}>")
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
             width *= 2
         return parts[0]
 
@@ -315,9 +319,13 @@ class Values:
         """A 32-bit number -> a mask per chunk."""
         out = []
         one = self.temp(f"insertelement {self.vec('i32')} poison, i32 {bits}, i64 0")
-        every = self.temp(f"shufflevector {self.vec('i32')} {one}, {self.vec('i32')} poison, {self.vec('i32')} zeroinitializer")
+        every = self.temp(
+            f"shufflevector {self.vec('i32')} {one}, {self.vec('i32')} poison, {self.vec('i32')} zeroinitializer"
+        )
         for c in range(self.count):
-            probe = self.lane_constants("i32", [(1 << lane) - (1 << 32 if lane == 31 else 0) for lane in range(LANES)], c)
+            probe = self.lane_constants(
+                "i32", [(1 << lane) - (1 << 32 if lane == 31 else 0) for lane in range(LANES)], c
+            )
             hit = self.temp(f"and {self.vec('i32')} {every}, {probe}")
             out.append(self.temp(f"icmp ne {self.vec('i32')} {hit}, zeroinitializer"))
         return out

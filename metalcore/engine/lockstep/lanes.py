@@ -1,0 +1,213 @@
+"""Accesses lane by lane: gathers, scatters and atomics, checked where the mode asks for it."""
+
+from __future__ import annotations
+
+from metalcore.errors import UnsupportedFeature
+
+from .ir import Instr, Type, Value
+from .memory import ATOMIC, Address, Memory
+from .shapes import LANES
+from .values import scalar_type
+
+Names = tuple[dict[Value, str], dict[tuple[Value, int], str], dict[tuple[str, object], str]]
+
+
+class Lanes(Memory):
+    # -- saved names -------------------------------------------------------------------------------
+    def snapshot(self) -> Names:
+        return dict(self.scalars), dict(self.vectors), dict(self.splats)
+
+    def restore(self, saved: Names) -> None:
+        """Back to the names known at a branch: those of one side do not reach the other."""
+        scalars, vectors, splats = saved
+        self.scalars, self.vectors, self.splats = dict(scalars), dict(vectors), dict(splats)
+
+    # -- pairs -------------------------------------------------------------------------------------
+    def define_pair(self, instr: Instr, c: int) -> None:
+        """Results that are pairs live as two values; their users are extractvalue instructions."""
+        if instr in self.crossing:
+            for e in (0, 1):
+                self.store_vector((instr, "pair", e, c), pair_type(instr, e), self.pairs[instr, c][e])
+
+    def pair_element(self, instr: Instr, e: int, c: int) -> str:
+        found = self.pairs.get((instr, c))
+        if found is not None:
+            return found[e]
+        return self.load_vector((instr, "pair", e, c), pair_type(instr, e))
+
+    # -- lane-by-lane memory -----------------------------------------------------------------------
+    def access_lanes(
+        self,
+        instr: Instr,
+        pointer: Value,
+        addresses: list[str],
+        ty: str,
+        size: int,
+        kind: int,
+        values: list[str] | None,
+    ) -> list[str]:
+        """A gather or scatter of 32 addresses under the current mask, checked where the mode asks for it."""
+        where = self.address(pointer, size)
+        align = int(str(instr.extra.get("align", size if instr.op == "call" else 1)))
+        mask = self.mask
+
+        def direct() -> list[str]:
+            out = []
+            for c in range(self.count):
+                m = mask[c] if mask is not None else None
+                if values is None:
+                    out.append(self.gather(addresses[c], ty, align, m))
+                else:
+                    self.scatter_lanes(addresses[c], values[c], ty, align, m)
+            return out
+
+        if not self.plan.checked:
+            return direct()
+        reach = self.plan.ranges.offset_range(pointer) if instr.op in ("load", "store") else None
+        if reach is not None and len(where.roots) == 1:
+            root = next(iter(where.roots))
+            limit = self.root_size(root)
+            times = LANES if root in self.roots.interleave else 1
+            if isinstance(limit, int) and reach[0] >= 0 and reach[1] * times + size <= limit and root.kind != "buffer":
+                return direct()
+        inside = self.inside_lanes(where, addresses)
+        if mask is not None:
+            tests = []
+            for c in range(self.count):
+                idle = self.temp(f"xor {self.vec('i1')} {mask[c]}, splat (i1 true)")
+                tests.append(self.temp(f"or {self.vec('i1')} {inside[c]}, {idle}"))
+        else:
+            tests = inside
+        ok = self.all(tests)
+        fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
+        bits = self.bits(mask)
+        self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+        saved = self.snapshot()
+        self.place(fast)
+        got = direct()
+        for c, name in enumerate(got):
+            self.store_slot(("gathered", ty, c), self.vec(ty), name)
+        self.jump(done)
+        self.restore(saved)
+        self.place(slow)
+        data, lanes = self.scratch("data", 16), self.scratch("addresses", 8)
+        self.spill_chunks(lanes, "ptr", 8, addresses)
+        if values is not None:
+            self.spill_chunks(data, ty, size, values)
+        self.call_slow(instr, where, kind, lanes, data, bits)
+        if values is None:
+            for c in range(self.count):
+                self.store_slot(("gathered", ty, c), self.vec(ty), self.reload_chunk(data, ty, size, c))
+        self.jump(done)
+        self.restore(saved)
+        self.place(done)
+        if values is not None:
+            return []
+        return [self.load_slot(("gathered", ty, c), self.vec(ty)) for c in range(self.count)]
+
+    # -- atomics -----------------------------------------------------------------------------------
+    def atomic(self, instr: Instr) -> None:
+        """One lane after the other, in lane order: always makes progress."""
+        operands = {"atomicrmw": [1], "cmpxchg": [1, 2], "store": [0], "load": []}[instr.op]
+        pointer = instr.args[1] if instr.op == "store" else instr.args[0]
+        if instr.op == "store":
+            stored = instr.extra["stored"]
+            assert isinstance(stored, Type)
+            value_type = stored
+        else:
+            value_type = instr.type.items[0] if instr.op == "cmpxchg" else instr.type
+        ty, size = scalar_type(value_type), value_type.size
+        where = self.address(pointer, size)
+        lanes = self.spill_addresses(where)
+        places = []
+        for n, i in enumerate(operands):
+            place = self.scratch(f"operand{n}", 8)
+            self.spill_chunks(place, ty, size, self.chunks(instr.args[i]))
+            places.append(place)
+        result, flags = self.scratch("result", 8), self.scratch("flags", 1)
+        bits = self.bits(self.mask)
+        if self.plan.checked:
+            bits = self._atomic_bounds(instr, where, lanes, bits)
+        loop, body, done = (self.new_label(x) for x in ("lanes", "lane", "lanes.done"))
+        rest = self.slot("atomic.rest", "i32")
+        self.emit(f"store i32 {bits}, ptr {rest}")
+        self.jump(loop)
+        self.place(loop)
+        left = self.temp(f"load i32, ptr {rest}")
+        more = self.temp(f"icmp ne i32 {left}, 0")
+        self.emit(f"br i1 {more}, label %{body}, label %{done}")
+        self.place(body)
+        self.need("declare i32 @llvm.cttz.i32(i32, i1 immarg)")
+        lane = self.temp(f"call i32 @llvm.cttz.i32(i32 {left}, i1 true)")
+        minus = self.temp(f"sub i32 {left}, 1")
+        self.emit(f"store i32 {self.temp(f'and i32 {left}, {minus}')}, ptr {rest}")
+        wide = self.temp(f"zext i32 {lane} to i64")
+        at = self.temp(f"load ptr, ptr {self.temp(f'getelementptr ptr, ptr {lanes}, i64 {wide}')}")
+        values = [self.temp(f"load {ty}, ptr {self.temp(f'getelementptr {ty}, ptr {p}, i64 {wide}')}") for p in places]
+        spot = self.temp(f"getelementptr {ty}, ptr {result}, i64 {wide}")
+        if instr.op == "atomicrmw":
+            old = self._rmw(str(instr.extra["rmw"]), value_type, at, values[0])
+            self.emit(f"store {ty} {old}, ptr {spot}")
+        elif instr.op == "cmpxchg":
+            pair = self.temp(f"cmpxchg ptr {at}, {ty} {values[0]}, {ty} {values[1]} monotonic monotonic")
+            self.emit(f"store {ty} {self.temp(f'extractvalue {{ {ty}, i1 }} {pair}, 0')}, ptr {spot}")
+            flag = self.temp(f"extractvalue {{ {ty}, i1 }} {pair}, 1")
+            flag = self.temp(f"zext i1 {flag} to i8")
+            self.emit(f"store i8 {flag}, ptr {self.temp(f'getelementptr i8, ptr {flags}, i64 {wide}')}")
+        elif instr.op == "store":
+            self.emit(f"store atomic {ty} {values[0]}, ptr {at} monotonic, align {size}")
+        else:
+            self.emit(f"store {ty} {self.temp(f'load atomic {ty}, ptr {at} monotonic, align {size}')}, ptr {spot}")
+        self.jump(loop)
+        self.place(done)
+        if instr.op == "store" or not instr.name:
+            return
+        for c in range(self.count):
+            name = self.reload_chunk(result, ty, size, c)
+            if instr.op == "cmpxchg":
+                flag = self.reload_chunk(flags, "i8", 1, c)
+                flag = self.temp(f"icmp ne {self.vec('i8')} {flag}, zeroinitializer")
+                self.pairs[instr, c] = (name, flag)
+                if instr in self.crossing:
+                    self.store_vector((instr, "pair", 0, c), value_type, name)
+                    self.store_vector((instr, "pair", 1, c), instr.type.items[1], flag)
+            else:
+                self.define_chunk(instr, c, name)
+
+    def _rmw(self, op: str, ty: Type, at: str, value: str) -> str:
+        if ty.kind in ("half", "bfloat"):
+            raise UnsupportedFeature(f"atomic arithmetic on {ty.text}")
+        return self.temp(f"atomicrmw {op} ptr {at}, {ty.text} {value} monotonic")
+
+    def _atomic_bounds(self, instr: Instr, where: Address, lanes: str, bits: str) -> str:
+        """Lanes out of bounds are reported and left out; their result is 0."""
+        if any(r.kind == "unknown" for r in where.roots):
+            raise UnsupportedFeature("an atomic operation through a pointer that was loaded from memory (checked mode)")
+        if where.offsets is not None:
+            test = self.inside(where)
+            if test is None:
+                return bits
+            good_bits = self.temp(f"select i1 {test}, i32 -1, i32 0") if where.uniform else ""
+        else:
+            good_bits = ""
+        if not good_bits:
+            addresses = [self.reload_chunk(lanes, "ptr", 8, c) for c in range(self.count)]
+            good_bits = self.bits(
+                [self.temp(f"freeze {self.vec('i1')} {m}") for m in self.inside_lanes(where, addresses)]
+            )
+        good = self.temp(f"and i32 {bits}, {good_bits}")
+        bad = self.temp(f"icmp ne i32 {good}, {bits}")
+        slow, done = self.new_label("out"), self.new_label("done")
+        self.emit(f"br i1 {bad}, label %{slow}, label %{done}, !prof !2")
+        self.place(slow)
+        result = self.scratch("result", 8)
+        self.emit(f"call void @llvm.memset.p0.i64(ptr {result}, i8 0, i64 {LANES * 8}, i1 false)")
+        self.need("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)")
+        self.call_slow(instr, where, ATOMIC, lanes, "null", bits)
+        self.jump(done)
+        self.place(done)
+        return good
+
+
+def pair_type(instr: Instr, e: int) -> Type:
+    return instr.type.items[0] if instr.type.kind == "array" else instr.type.items[e]

@@ -1,0 +1,270 @@
+"""8x8 matrices spread over a simdgroup: load, store, multiply-accumulate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .ir import Const, Instr, Value
+from .memory import LOAD, STORE, Address
+from .shapes import LANE
+from .simd import Simd
+
+# Lane l of an 8x8 matrix holds elements (ROW[l], COL[l]) and (ROW[l], COL[l] + 1).
+ROW = tuple(((lane // 4) & 4) + (lane // 2) % 4 for lane in LANE)
+COL = tuple(((lane // 4) & 2) * 2 + (lane % 2) * 2 for lane in LANE)
+HOLDER = {(ROW[lane], COL[lane] + e): (lane, e) for lane in LANE for e in (0, 1)}
+
+
+class Matrix(Simd):
+    def matrix_call(self, instr: Instr, name: str, suffix: str) -> None:
+        if name == "mma":
+            self._multiply(instr)
+        elif name == "load":
+            self._load(instr, 4 if suffix == "b32" else 2)
+        else:
+            self._store(instr, 4 if suffix == "b32" else 2)
+
+    def _pick(
+        self, parts: tuple[Sequence[str], Sequence[str]], ty: str, sources: Sequence[tuple[int, int]], c: int
+    ) -> str:
+        """For each lane of chunk c, element `e` of lane `l` of a matrix, as (l, e)."""
+        mine = sources[c * self.width : (c + 1) * self.width]
+        homes = {(lane // self.width, e) for lane, e in mine}
+        if len(homes) == 1:
+            home, e = homes.pop()
+            picks = ", ".join(f"i32 {lane % self.width}" for lane, _ in mine)
+            key = (picks, parts[e][home])
+            if key not in self.splats:
+                self.splats[key] = self.temp(
+                    f"shufflevector {self.vec(ty)} {parts[e][home]}, {self.vec(ty)} poison, {self.vec('i32')} <{picks}>"
+                )
+            return self.splats[key]
+        result = "poison"
+        for i, (lane, e) in enumerate(mine):
+            one = self.temp(f"extractelement {self.vec(ty)} {parts[e][lane // self.width]}, i64 {lane % self.width}")
+            result = self.temp(f"insertelement {self.vec(ty)} {result}, {ty} {one}, i64 {i}")
+        return result
+
+    def _multiply(self, instr: Instr) -> None:
+        if self.width == 8:
+            self._mma_call(instr)
+        else:
+            self._mma_inline(instr)
+
+    def _fragment(self, first: Value, second: Value) -> str:
+        """An operand in memory, chunk by chunk, both elements of each."""
+        key = ("fragment", (first, second))
+        found = self.splats.get(key)
+        if found is None:
+            found = self.slot(key, "[8 x <8 x float>]", align=64)
+            for c in range(self.count):
+                for e, value in enumerate((first, second)):
+                    at = self.pointer_at(found, 32 * (2 * c + e))
+                    self.emit(f"store <8 x float> {self.chunk(value, c)}, ptr {at}, align 32")
+            self.splats[key] = found
+        return found
+
+    def _mma_call(self, instr: Instr) -> None:
+        """A function of its own keeps the eight sums in registers; inlined, the scheduler spills them at every step."""
+        a, b = self._fragment(instr.args[0], instr.args[1]), self._fragment(instr.args[2], instr.args[3])
+        self.plan.uses_mma = True
+        sums = ", ".join(f"<8 x float> {self.chunk(instr.args[4 + e], c)}" for c in range(4) for e in (0, 1))
+        eight = "{ " + ", ".join(["<8 x float>"] * 8) + " }"
+        result = self.temp(f"call fastcc {eight} @mc.mma({sums}, ptr {a}, ptr {b})")
+        for c in range(4):
+            first, second = (self.temp(f"extractvalue {eight} {result}, {2 * c + e}") for e in (0, 1))
+            self.pairs[instr, c] = (first, second)
+            self.define_pair(instr, c)
+
+    def _mma_inline(self, instr: Instr) -> None:
+        a, b = ((self.chunks(instr.args[i]), self.chunks(instr.args[i + 1])) for i in (0, 2))
+        vec = self.vec("float")
+        self.need(f"declare {vec} @llvm.fma.v{self.width}f32({vec}, {vec}, {vec})")
+        totals = [[self.chunk(instr.args[4 + e], c) for e in (0, 1)] for c in range(self.count)]
+        for k in range(8):  # k outermost: the eight sums stay in registers
+            for c in range(self.count):
+                left = self._pick(a, "float", [HOLDER[ROW[lane], k] for lane in LANE], c)
+                for e in (0, 1):
+                    right = self._pick(b, "float", [HOLDER[k, COL[lane] + e] for lane in LANE], c)
+                    totals[c][e] = self.temp(
+                        f"call {vec} @llvm.fma.v{self.width}f32({vec} {left}, {vec} {right}, {vec} {totals[c][e]})"
+                    )
+        for c in range(self.count):
+            self.pairs[instr, c] = (totals[c][0], totals[c][1])
+            self.define_pair(instr, c)
+
+    def _load(self, instr: Instr, size: int) -> None:
+        ty = f"i{size * 8}"
+        transpose = instr.args[2]
+        flip = bool(transpose.value) if isinstance(transpose, Const) else None
+        uniform = self.shape(instr.args[0]).uniform and self.shape(instr.args[1]).uniform and flip is not None
+        where = self.address(instr.args[0], size)
+        if not uniform or where.private:
+            self._matrix_lanes(instr, size, None)
+            return
+        ok = self._matrix_inside(instr, where, size) if self.plan.checked else None
+        done = ""
+        if ok is not None:
+            fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
+            self.crossing.add(instr)
+            self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+            self.place(slow)
+            saved = self.snapshot()
+            self._matrix_lanes(instr, size, None)
+            self.jump(done)
+            self.restore(saved)
+            self.place(fast)
+        base, stride = self.scalar(instr.args[0]), self.scalar(instr.args[1])
+        rows: dict[int, str] = {}
+        for c in range(self.count):
+            lanes = range(c * self.width, (c + 1) * self.width)
+            parts = ["poison", "poison"]
+            if not flip:
+                quads = sorted({(ROW[lane], COL[lane] // 4 * 4) for lane in lanes})
+                loaded = {
+                    q: self.temp(
+                        f"load <4 x {ty}>, ptr {self._row_pointer(rows, base, stride, q[0], size, q[1])}, align {size}"
+                    )
+                    for q in quads
+                }
+                whole, width = self._concat([loaded[q] for q in quads], ty, 4)
+                for e in (0, 1):
+                    picks = [quads.index((ROW[lane], COL[lane] // 4 * 4)) * 4 + COL[lane] % 4 + e for lane in lanes]
+                    text = ", ".join(f"i32 {p}" for p in picks)
+                    parts[e] = self.temp(
+                        f"shufflevector <{width} x {ty}> {whole}, <{width} x {ty}> poison, {self.vec('i32')} <{text}>"
+                    )
+            else:
+                for e in (0, 1):
+                    for i, lane in enumerate(lanes):
+                        pointer = self._row_pointer(rows, base, stride, COL[lane] + e, size, ROW[lane])
+                        one = self.temp(f"load {ty}, ptr {pointer}, align {size}")
+                        parts[e] = self.temp(f"insertelement {self.vec(ty)} {parts[e]}, {ty} {one}, i64 {i}")
+            if size == 2:
+                parts = [self.temp(f"zext {self.vec('i16')} {p} to {self.vec('i32')}") for p in parts]
+            self.pairs[instr, c] = (parts[0], parts[1])
+            self.define_pair(instr, c)
+        if done:
+            self.jump(done)
+            self.place(done)
+            self.restore(saved)
+            for c in range(self.count):
+                self.pairs.pop((instr, c), None)
+
+    def _concat(self, parts: list[str], ty: str, width: int) -> tuple[str, int]:
+        while len(parts) > 1:
+            text = ", ".join(f"i32 {i}" for i in range(2 * width))
+            parts = [
+                self.temp(f"shufflevector <{width} x {ty}> {x}, <{width} x {ty}> {y}, <{2 * width} x i32> <{text}>")
+                for x, y in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            width *= 2
+        return parts[0], width
+
+    def _row_pointer(self, rows: dict[int, str], base: str, stride: str, row: int, size: int, column: int) -> str:
+        if row not in rows:
+            at = self.temp(f"mul i64 {stride}, {row * size}")
+            rows[row] = self.temp(f"getelementptr i8, ptr {base}, i64 {at}")
+        return self.pointer_at(rows[row], column * size)
+
+    def _matrix_inside(self, instr: Instr, where: Address, size: int) -> str:
+        """Scalar test of a whole 8x8 block: [p, p + 7 * stride + 8) elements."""
+        base, stride = where.base, self.scalar(instr.args[1])
+        number = self.temp(f"ptrtoint ptr {base} to i64")
+        far = self.temp(f"mul i64 {stride}, {7 * size}")
+        small = self.temp(f"icmp ult i64 {stride}, 1152921504606846976")
+        result = "false"
+        for root in sorted(where.roots, key=str):
+            if root.kind == "unknown":
+                continue
+            offset = self.temp(f"sub i64 {number}, {self.root_number(root)}")
+            low = self.temp(f"icmp ult i64 {offset}, {self.limit(root, 8 * size)}")
+            end = self.temp(f"add i64 {offset}, {far}")
+            high = self.temp(f"icmp ult i64 {end}, {self.limit(root, 8 * size)}")
+            both = self.temp(f"and i1 {low}, {high}")
+            both = self.temp(f"and i1 {both}, {small}")
+            result = self.temp(f"or i1 {result}, {both}")
+        return result
+
+    def _matrix_lanes(self, instr: Instr, size: int, store: int | None) -> None:
+        """Each lane on its own: the general form, and the one that reports bad accesses."""
+        ty = f"i{size * 8}"
+        transpose = instr.args[2]
+        for e in (0, 1):
+            addresses = []
+            for c in range(self.count):
+                i64, i1 = self.vec("i64"), self.vec("i1")
+                row = self.lane_constants("i64", ROW, c)
+                column = self.lane_constants("i64", [x + e for x in COL], c)
+                if isinstance(transpose, Const):
+                    outer, inner = (column, row) if transpose.value else (row, column)
+                else:
+                    test = self.temp(f"icmp ne {self.vec('i32')} {self.chunk(transpose, c)}, zeroinitializer")
+                    outer = self.temp(f"select {i1} {test}, {i64} {column}, {i64} {row}")
+                    inner = self.temp(f"select {i1} {test}, {i64} {row}, {i64} {column}")
+                at = self.temp(f"mul {i64} {self.chunk(instr.args[1], c)}, {outer}")
+                at = self.temp(f"add {i64} {at}, {inner}")
+                at = self.temp(f"mul {i64} {at}, splat (i64 {size})")
+                addresses.append(
+                    self.temp(f"getelementptr i8, {self.vec('ptr')} {self.chunk(instr.args[0], c)}, {i64} {at}")
+                )
+            if store is None:
+                got = self.access_lanes(instr, instr.args[0], addresses, ty, size, LOAD, None)
+                for c in range(self.count):
+                    name = got[c] if size == 4 else self.temp(f"zext {self.vec('i16')} {got[c]} to {self.vec('i32')}")
+                    old = self.pairs.get((instr, c), ("", ""))
+                    self.pairs[instr, c] = (name, old[1]) if e == 0 else (old[0], name)
+            else:
+                values = [self.chunk(instr.args[store + e], c) for c in range(self.count)]
+                if size == 2:
+                    values = [self.temp(f"trunc {self.vec('i32')} {v} to {self.vec('i16')}") for v in values]
+                self.access_lanes(instr, instr.args[0], addresses, ty, size, STORE, values)
+        if store is None:
+            for c in range(self.count):
+                self.define_pair(instr, c)
+
+    def _store(self, instr: Instr, size: int) -> None:
+        ty = f"i{size * 8}"
+        transpose = instr.args[2]
+        where = self.address(instr.args[0], size)
+        uniform = self.shape(instr.args[0]).uniform and self.shape(instr.args[1]).uniform
+        if not uniform or not isinstance(transpose, Const) or transpose.value or where.private or self.mask is not None:
+            self._matrix_lanes(instr, size, 3)
+            return
+        ok = self._matrix_inside(instr, where, size) if self.plan.checked else None
+        done = ""
+        if ok is not None:
+            fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
+            for i in (3, 4):
+                self.chunks(instr.args[i])
+            self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+            self.place(slow)
+            saved = self.snapshot()
+            self._matrix_lanes(instr, size, 3)
+            self.jump(done)
+            self.restore(saved)
+            self.place(fast)
+        base, stride = self.scalar(instr.args[0]), self.scalar(instr.args[1])
+        rows: dict[int, str] = {}
+        for c in range(self.count):
+            lanes = list(range(c * self.width, (c + 1) * self.width))
+            halves = [self.chunk(instr.args[3], c), self.chunk(instr.args[4], c)]
+            if size == 2:
+                halves = [self.temp(f"trunc {self.vec('i32')} {h} to {self.vec('i16')}") for h in halves]
+            for quad in sorted({(ROW[lane], COL[lane] // 4 * 4) for lane in lanes}):
+                picks = []
+                for column in range(quad[1], quad[1] + 4):
+                    lane, e = HOLDER[quad[0], column]
+                    picks.append(lane - c * self.width + e * self.width)
+                text = ", ".join(f"i32 {p}" for p in picks)
+                row = self.temp(
+                    f"shufflevector {self.vec(ty)} {halves[0]}, {self.vec(ty)} {halves[1]}, <4 x i32> <{text}>"
+                )
+                self.emit(
+                    f"store <4 x {ty}> {row}, ptr {self._row_pointer(rows, base, stride, quad[0], size, quad[1])}, "
+                    f"align {size}"
+                )
+        if done:
+            self.jump(done)
+            self.place(done)
+            self.restore(saved)
