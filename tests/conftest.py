@@ -22,6 +22,7 @@ AREAS = (
     "threadgroup memory",
     "rejected",
     "API",
+    "corpus",
 )
 
 

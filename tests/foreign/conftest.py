@@ -1,0 +1,18 @@
+"""Heavy sweeps of the corpus wait for `python -m tests.foreign.full`."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "sweep: one of many like cases; run by `python -m tests.foreign.full`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "sweep" in (config.option.markexpr or ""):
+        return
+    heavy = [item for item in items if item.get_closest_marker("sweep")]
+    if heavy:
+        config.hook.pytest_deselected(items=heavy)
+        items[:] = [item for item in items if not item.get_closest_marker("sweep")]
