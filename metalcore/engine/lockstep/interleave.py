@@ -111,6 +111,8 @@ class Interleave(Matrix):
     @staticmethod
     def _stride(where: Address) -> int:
         assert where.offsets is not None
+        if where.bases:
+            return 0
         stride = where.offsets[1] - where.offsets[0]
         if stride <= where.size or stride % where.size or stride // where.size > 8 or where.size > 8:
             return 0

@@ -183,7 +183,7 @@ class Lanes(Memory):
         """Lanes out of bounds are reported and left out; their result is 0."""
         if any(r.kind == "unknown" for r in where.roots):
             raise UnsupportedFeature("an atomic operation through a pointer that was loaded from memory (checked mode)")
-        if where.offsets is not None:
+        if where.offsets is not None and not where.bases:
             test = self.inside(where)
             if test is None:
                 return bits

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .ir import Global, Instr, Type, Value
-from .ops import Ops
+from .chunked import Chunked
 from .roots import Root
 from .shapes import LANE, LANES, ZERO, _private_stride, gep_terms
 from .values import scalar_type
@@ -31,17 +31,21 @@ class Address:
     roots: frozenset[Root]
     size: int
     lane_step: int = 0  # added per lane to lane-by-lane addresses (interleaved private arrays)
+    bases: tuple[str, ...] = ()  # one per chunk, where offsets count from the chunk's first lane
 
     @property
     def uniform(self) -> bool:
-        return self.offsets == ZERO
+        return self.offsets == ZERO and not self.bases
+
+    def base_of(self, c: int) -> str:
+        return self.bases[c] if self.bases else self.base
 
     @property
     def private(self) -> bool:
         return all(r.kind == "private" for r in self.roots)
 
 
-class Memory(Ops):
+class Memory(Chunked):
     plan: Plan
 
     # -- addresses ---------------------------------------------------------------------------------
@@ -154,6 +158,11 @@ class Memory(Ops):
             return Address(pointer, "", None, roots, size, unit)
         if shape.offsets is not None:
             return Address(pointer, self.scalar(pointer), shape.offsets, roots, size)
+        if all(r.kind not in ("private", "unknown") for r in roots):
+            offsets = self.chunk_offsets(pointer)
+            if offsets is not None and self.plain_chunks(offsets, size):
+                bases = tuple(self.chunk_base(pointer, c) for c in range(self.count))
+                return Address(pointer, "", offsets, roots, size, bases=bases)
         return Address(pointer, "", None, roots, size)
 
     def address_chunk(self, where: Address, c: int) -> str:
@@ -194,17 +203,23 @@ class Memory(Ops):
         assert where.offsets is not None
         if any(r.kind == "unknown" for r in where.roots):
             return "false"
-        low = min(where.offsets)
-        span = max(where.offsets) - low + where.size
-        first = where.base
-        if low:
-            first = self.temp(f"getelementptr i8, ptr {first}, i64 {low}")
+        parts = [(where.base, where.offsets)]
+        if where.bases:
+            width = self.width
+            parts = [(base, where.offsets[c * width : (c + 1) * width]) for c, base in enumerate(where.bases)]
+        total = ""
+        for base, offsets in parts:
+            hit = self._range_inside(where, base, min(offsets), max(offsets))
+            total = self.temp(f"and i1 {total}, {hit}") if total else hit
+        return total
+
+    def _range_inside(self, where: Address, base: str, low: int, high: int) -> str:
+        first = self.temp(f"getelementptr i8, ptr {base}, i64 {low}") if low else base
         number = self.temp(f"ptrtoint ptr {first} to i64")
         result = ""
         for root in sorted(where.roots, key=str):
-            base = self.root_number(root)
-            offset = self.temp(f"sub i64 {number}, {base}")
-            hit = self.temp(f"icmp ult i64 {offset}, {self.limit(root, span)}")
+            offset = self.temp(f"sub i64 {number}, {self.root_number(root)}")
+            hit = self.temp(f"icmp ult i64 {offset}, {self.limit(root, high - low + where.size)}")
             result = self.temp(f"or i1 {result}, {hit}") if result else hit
         return result
 
@@ -269,7 +284,7 @@ class Memory(Ops):
 
     def spill_addresses(self, where: Address) -> str:
         addresses = self.scratch("addresses", 8)
-        if where.offsets is not None:
+        if where.offsets is not None and not where.bases:
             self.emit(
                 f"call void @mc.spread(ptr {where.base}, ptr {self.plan.offset_table(where.offsets)}, ptr {addresses})"
             )
@@ -402,13 +417,13 @@ class Memory(Ops):
 
     def load_pattern(self, instr: Instr, where: Address, c: int, masked: bool) -> str:
         assert where.offsets is not None
-        ty, align = scalar_type(instr.type), int(str(instr.extra.get("align", 1)))
+        ty, align = scalar_type(instr.type), min(where.size, int(str(instr.extra.get("align", 1))))
         vec = self.vec(ty)
         first = where.offsets[c * self.width]
         kind = self.chunk_kind(where, c)
         if masked and self.mask is not None:
             if kind == "row" and where.size in (4, 8) and ty != "ptr":
-                pointer = self.pointer_at(where.base, first)
+                pointer = self.pointer_at(where.base_of(c), first)
                 name = f"llvm.masked.load.v{self.width}{self._suffix(ty, None)}.p0"
                 self.need(f"declare {vec} @{name}(ptr, {self.vec('i1')}, {vec})")
                 return self.temp(
@@ -417,13 +432,13 @@ class Memory(Ops):
                 )
             return self.gather(self.address_chunk(where, c), ty, align, self.mask[c])
         if kind == "row":
-            return self.temp(f"load {vec}, ptr {self.pointer_at(where.base, first)}, align {align}")
+            return self.temp(f"load {vec}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
         if kind == "same":
-            one = self.temp(f"load {ty}, ptr {self.pointer_at(where.base, first)}, align {align}")
+            one = self.temp(f"load {ty}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
             return self.splat(ty, one)
         result = "poison"
         for i in range(self.width):
-            pointer = self.pointer_at(where.base, where.offsets[c * self.width + i])
+            pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.width + i])
             one = self.temp(f"load {ty}, ptr {pointer}, align {align}")
             result = self.temp(f"insertelement {vec} {result}, {ty} {one}, i64 {i}")
         return result
@@ -432,21 +447,21 @@ class Memory(Ops):
         assert where.offsets is not None
         stored = instr.extra["stored"]
         assert isinstance(stored, Type)
-        ty, align = scalar_type(stored), int(str(instr.extra.get("align", 1)))
+        ty, align = scalar_type(stored), min(where.size, int(str(instr.extra.get("align", 1))))
         vec, value = self.vec(ty), self.chunk(instr.args[0], c)
         first = where.offsets[c * self.width]
         kind = self.chunk_kind(where, c)
         if kind == "row" and self.mask is None:
-            self.emit(f"store {vec} {value}, ptr {self.pointer_at(where.base, first)}, align {align}")
+            self.emit(f"store {vec} {value}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
         elif kind == "row" and where.size in (4, 8) and ty != "ptr" and self.mask is not None:
             name = f"llvm.masked.store.v{self.width}{self._suffix(ty, None)}.p0"
             self.need(f"declare void @{name}({vec}, ptr, {self.vec('i1')})")
-            pointer = self.pointer_at(where.base, first)
+            pointer = self.pointer_at(where.base_of(c), first)
             self.emit(f"call void @{name}({vec} {value}, ptr align {align} {pointer}, {self.vec('i1')} {self.mask[c]})")
         elif self.mask is None:
             for i in range(self.width):
                 one = self.temp(f"extractelement {vec} {value}, i64 {i}")
-                pointer = self.pointer_at(where.base, where.offsets[c * self.width + i])
+                pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.width + i])
                 self.emit(f"store {ty} {one}, ptr {pointer}, align {align}")
         else:
             self.scatter_lanes(self.address_chunk(where, c), value, ty, align, self.mask[c])

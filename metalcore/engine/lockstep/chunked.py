@@ -1,0 +1,134 @@
+"""Addresses that are plain within each chunk of lanes.
+
+In a 16x16 group a row index times a runtime width is neither uniform nor a pattern, but over eight neighbouring lanes it
+is one number. Such an address becomes one scalar per chunk and constant offsets inside it, found by looking at the
+expression behind it.
+"""
+
+from __future__ import annotations
+
+from .ir import Const, Instr, Value
+from .ops import Ops
+from .shapes import LANES, ZERO, gep_terms
+from .values import scalar_type
+
+_FLAT_OPS = frozenset("mul and or xor shl lshr ashr udiv urem sdiv srem".split())
+_DEPTH = 12
+
+
+class Chunked(Ops):
+    def chunk_offsets(self, value: Value, depth: int = 0) -> tuple[int, ...] | None:
+        """Offsets of each lane from the first lane of its chunk; None where they are not constants."""
+        shape = self.shape(value)
+        if shape.offsets is not None:
+            return self._relative(shape.offsets)
+        assert self.block is not None
+        if not isinstance(value, Instr) or depth > _DEPTH or self.shapes.leaves_divergent_loop(value, self.block):
+            return None
+        op, args = value.op, value.args
+        if op == "getelementptr":
+            return self._gep_offsets(value, depth)
+        if op in ("zext", "sext", "trunc", "freeze"):
+            inner = self.chunk_offsets(args[0], depth + 1)
+            if inner is None or (inner != ZERO and min(value.type.bits, args[0].type.bits) < 32):
+                return None
+            return inner
+        if op not in _FLAT_OPS and op not in ("add", "sub"):
+            return None
+        a, b = self.chunk_offsets(args[0], depth + 1), self.chunk_offsets(args[1], depth + 1)
+        if a is None or b is None:
+            return None
+        if a == ZERO and b == ZERO:
+            return ZERO
+        flags = value.extra.get("flags")
+        if op == "add" or (op == "or" and isinstance(flags, list) and "disjoint" in flags):
+            return tuple(x + y for x, y in zip(a, b, strict=True))
+        if op == "sub":
+            return tuple(x - y for x, y in zip(a, b, strict=True))
+        constant = args[1].value if isinstance(args[1], Const) else None
+        if constant is not None and op == "mul":
+            return tuple(x * constant for x in a)
+        if constant is not None and op == "shl" and 0 <= constant < value.type.bits:
+            return tuple(x << constant for x in a)
+        return None
+
+    def _relative(self, offsets: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(o - offsets[i // self.width * self.width] for i, o in enumerate(offsets))
+
+    def _gep_offsets(self, value: Instr, depth: int) -> tuple[int, ...] | None:
+        total = self.chunk_offsets(value.args[0], depth + 1)
+        if total is None:
+            return None
+        for scale, index in gep_terms(value):
+            if isinstance(index, int):
+                continue
+            inner = self.chunk_offsets(index, depth + 1)
+            if inner is None:
+                return None
+            total = tuple(x + y * scale for x, y in zip(total, inner, strict=True))
+        return total
+
+    def chunk_base(self, value: Value, c: int) -> str:
+        """The value of the first lane of chunk c, as a scalar."""
+        shape = self.shape(value)
+        if isinstance(value, Const) or shape.uniform:
+            return self.scalar(value)
+        ty = scalar_type(value.type)
+        first = c * self.width
+        if shape.offsets is not None:
+            offset = shape.offsets[first]
+            name = self.scalar(value)
+            if not offset:
+                return name
+            if value.type.kind == "ptr":
+                return self.temp(f"getelementptr i8, ptr {name}, i64 {offset}")
+            return self.temp(f"add {ty} {name}, {offset}")
+        assert isinstance(value, Instr)
+        key = ("lane", (value, c))
+        found = self.splats.get(key)
+        if found is None:
+            found = self._chunk_base(value, c)
+            self.splats[key] = found
+        return found
+
+    def _chunk_base(self, value: Instr, c: int) -> str:
+        ty = scalar_type(value.type)
+        if value.block is not self.block:
+            return self.temp(f"extractelement {self.vec(ty)} {self.chunk(value, c)}, i64 0")
+        op, args = value.op, value.args
+        if op == "getelementptr":
+            pointer = self.chunk_base(args[0], c)
+            for scale, index in gep_terms(value):
+                if isinstance(index, int):
+                    pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {index}") if index else pointer
+                    continue
+                name = self.chunk_base(index, c)
+                if index.type.bits < 64:
+                    name = self.temp(f"sext {index.type.text} {name} to i64")
+                scaled = self.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
+                pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
+            return pointer
+        if op in ("zext", "sext", "trunc", "freeze"):
+            name = self.chunk_base(args[0], c)
+            source = args[0].type.text
+            if op == "freeze":
+                return self.temp(f"freeze {ty} {name}")
+            offsets = self.chunk_offsets(value)
+            top = max(offsets[c * self.width : (c + 1) * self.width]) if offsets else 0
+            if op == "zext" and top:  # from the highest lane, as for patterns
+                name = self.temp(f"add {source} {name}, {top}")
+                wide = self.temp(f"zext {source} {name} to {ty}")
+                return self.temp(f"sub {ty} {wide}, {top}")
+            return self.temp(f"{op} {source} {name} to {ty}")
+        if op in ("udiv", "urem", "sdiv", "srem"):
+            return self.temp(f"extractelement {self.vec(ty)} {self.chunk(value, c)}, i64 0")
+        real = "add" if op == "or" and self.chunk_offsets(value) != ZERO else op
+        return self.temp(f"{real} {ty} {self.chunk_base(args[0], c)}, {self.chunk_base(args[1], c)}")
+
+    def plain_chunks(self, offsets: tuple[int, ...], size: int) -> bool:
+        """Is every chunk one row of elements or one element?"""
+        for first in range(0, LANES, self.width):
+            part = offsets[first : first + self.width]
+            if part != tuple(i * size for i in range(self.width)) and any(part):
+                return False
+        return True
