@@ -74,10 +74,7 @@ __MC_MATH float exp10_p(float x) {
 
 // fast: one factor 2^(k-1) times twice the polynomial; results below 2^-125 become 0.
 constexpr float fast_exp_magic = 0x1.8p23f + 126.0f;
-__MC_MATH float exp2_f(float x) {
-  x = at_least(at_most(x, 128.0f), -126.0f);
-  float shifted = x + fast_exp_magic;
-  float r = x - (shifted - fast_exp_magic);
+__MC_MATH float exp2_fast_join(float r, float shifted) {
   float p = 0x1.5bd898p-9f;  // 2 * 2^r, relative error 2^-23.3
   p = fma_(p, r, 0x1.3ce8cp-6f);
   p = fma_(p, r, 0x1.c6b6dcp-4f);
@@ -86,8 +83,21 @@ __MC_MATH float exp2_f(float x) {
   p = fma_(p, r, 2.0f);
   return p * from_bits(bits(shifted) << 23);
 }
-__MC_MATH float exp_f(float x) { return exp2_f(x * 0x1.715476p+0f); }
-__MC_MATH float exp10_f(float x) { return exp2_f(x * 0x1.a934fp+1f); }
+__MC_MATH float exp2_f(float x) {
+  x = at_least(at_most(x, 128.0f), -126.0f);
+  float shifted = x + fast_exp_magic;
+  return exp2_fast_join(x - (shifted - fast_exp_magic), shifted);
+}
+__MC_MATH float exp_f(float x) {
+  x = at_least(at_most(x, 89.0f), -87.5f);
+  float shifted = fma_(x, 0x1.715476p+0f, fast_exp_magic);
+  return exp2_fast_join(fma_(x, 0x1.715476p+0f, fast_exp_magic - shifted), shifted);
+}
+__MC_MATH float exp10_f(float x) {
+  x = at_least(at_most(x, 38.6f), -38.0f);
+  float shifted = fma_(x, 0x1.a934fp+1f, fast_exp_magic);
+  return exp2_fast_join(fma_(x, 0x1.a934fp+1f, fast_exp_magic - shifted), shifted);
+}
 
 }  // namespace __mc_math
 

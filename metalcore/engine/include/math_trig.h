@@ -241,17 +241,17 @@ __MC_MATH float acos_p(float x) {
   return fma_(factor, s, top) + fma_(factor, w, top_low);
 }
 
-// atan(q) for 0 <= q <= 1, relative error 2^-28.5
+// atan(q) for 0 <= q <= 1, relative error 2^-28; atan(1) is pi/4 rounded
 __MC_MATH float atan_poly(float q) {
   float z = q * q;
-  float p = -0x1.d35842p-10f;
+  float p = -0x1.d35824p-10f;
   p = fma_(p, z, 0x1.642422p-7f);
   p = fma_(p, z, -0x1.fd7db2p-6f);
-  p = fma_(p, z, 0x1.da29f6p-5f);
-  p = fma_(p, z, -0x1.58091ap-4f);
-  p = fma_(p, z, 0x1.c08c4ep-4f);
-  p = fma_(p, z, -0x1.242086p-3f);
-  p = fma_(p, z, 0x1.9991e4p-3f);
+  p = fma_(p, z, 0x1.da2a14p-5f);
+  p = fma_(p, z, -0x1.580924p-4f);
+  p = fma_(p, z, 0x1.c08c4ap-4f);
+  p = fma_(p, z, -0x1.242082p-3f);
+  p = fma_(p, z, 0x1.9991ep-3f);
   p = fma_(p, z, -0x1.55553ep-2f);
   return fma_(p * z, q, q);
 }

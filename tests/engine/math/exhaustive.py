@@ -16,7 +16,7 @@ import numpy as np
 from tests.engine.math.launch import run
 from tests.engine.math.reference import EITHER_ZERO, UNARY, ulp_error
 
-CHUNK = 2**24
+CHUNK = 2**19  # small enough to stay in the cache
 ODD = {"sin", "tan", "sinpi", "tanpi", "asin", "atan", "sinh", "tanh", "asinh", "atanh"}
 EVEN = {"cos", "cospi", "cosh", "fabs"}
 
@@ -41,7 +41,8 @@ def sweep(name: str, namespace: str, step: int) -> tuple[float, str]:
             continue
         with np.errstate(all="ignore"):
             exact = reference(x.astype(np.float64))
-            differs = np.flatnonzero(got.view(np.uint32) != exact.astype(np.float32).view(np.uint32))
+            unlike = got.view(np.uint32) != exact.astype(np.float32).view(np.uint32)
+            differs = np.flatnonzero(unlike & ~(np.isnan(got) & np.isnan(exact)))
         if differs.size == 0:
             continue
         error = ulp_error(got[differs], exact[differs], either_zero=name in EITHER_ZERO)

@@ -21,7 +21,8 @@ def _function(calls: tuple[str, ...], arguments: int, kind: str, result: str, ma
     parameters += [f"device {result}* out [[buffer({arguments})]]", f"constant uint& n [[buffer({arguments + 1})]]"]
     loads = " ".join(f"{kind} {n} = in_{n}[i];" for n in names)
     stores = "\n".join(f"  out[{row} * n + i] = {call};" for row, call in enumerate(calls))
-    source = f"{HEAD}kernel void run({', '.join(parameters)}, uint i [[thread_position_in_grid]]) {{\n  {loads}\n{stores}\n}}\n"
+    parameters.append("uint i [[thread_position_in_grid]]")
+    source = f"{HEAD}kernel void run({', '.join(parameters)}) {{\n  {loads}\n{stores}\n}}\n"
     return metalcore.Library(source, math_mode=math_mode).function("run")
 
 
@@ -34,7 +35,7 @@ def run(
     math_mode: str = "safe",
     dtype: Any = None,
 ) -> npt.NDArray[Any]:
-    """Each of *calls*, MSL expressions of x, y and z, on every element of *arguments*; row r holds the results of calls[r]."""
+    """Each of *calls*, MSL expressions of x, y and z, on every element; row r holds the results of calls[r]."""
     size = arguments[0].size
     out = np.empty((len(calls), size), dtype or arguments[0].dtype)
     function = _function(tuple(calls), len(arguments), kind, result or kind, math_mode)

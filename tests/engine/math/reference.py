@@ -97,7 +97,7 @@ BINARY: dict[str, tuple[Reference, float]] = {
 
 
 def ulp_error(got: Floats, exact: Any, *, either_zero: bool = False) -> Doubles:
-    """Distance of *got* from *exact* in units of the last place of float32; infinite where a NaN, an infinity or the sign of a zero is wrong."""
+    """Distance of *got* from *exact* in float32's last places; infinite where a NaN or a zero's sign is wrong."""
     with np.errstate(all="ignore"):
         limit = np.float64(np.finfo(np.float32).max)
         size = np.abs(exact).astype(np.float64)

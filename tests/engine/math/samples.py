@@ -1,4 +1,4 @@
-"""Arguments that reach everywhere: a stride over all bit patterns, and the neighbourhoods where functions change course."""
+"""Arguments that reach everywhere: a stride over all bit patterns, and neighbourhoods where functions change course."""
 
 from __future__ import annotations
 
@@ -14,7 +14,25 @@ SPECIAL = np.array(
     np.float32,
 )
 # Where a function switches method or leaves its domain, and multiples of pi/2.
-_TURNS = [0.25, 0.347, 0.5, 0.6, 0.70710677, 1.0, 1.4142135, 9.0, 10.0, 88.7, 89.4, 103.9, 128.0, 149.0, 2.0**18, 2.0**24, 2.0**30]
+_TURNS = [
+    0.25,
+    0.347,
+    0.5,
+    0.6,
+    0.70710677,
+    1.0,
+    1.4142135,
+    9.0,
+    10.0,
+    88.7,
+    89.4,
+    103.9,
+    128.0,
+    149.0,
+    2.0**18,
+    2.0**24,
+    2.0**30,
+]
 _TURNS += [float(np.float32(k * np.pi / 2)) for k in (1, 2, 3, 4, 5, 10, 100, 12345, 100000)]
 
 
