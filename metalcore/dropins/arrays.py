@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from metalcore.errors import ArgumentError
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """What goes to one buffer slot: an address, the bytes reachable upwards from it, and what keeps it alive."""
 
     address: int
@@ -57,20 +55,35 @@ def element_count(value: Any) -> int:
 
 def bind_array(value: Any, where: str) -> Binding:
     """The memory of an array, from its first element to the end of its storage, strides unseen (as Metal sees it)."""
+    try:
+        binding = bind(value)
+    except ArgumentError as error:
+        raise ArgumentError(f"{where}: {error}") from None
+    if binding is None:
+        raise ArgumentError(f"{where}: {type(value).__name__} is not an array")
+    return binding
+
+
+def bind(value: Any) -> Binding | None:
+    """The same, or None where the value is not an array at all. Every launch comes by here, so it is kept short."""
     if isinstance(value, np.ndarray):
-        return _bind_numpy(value, where)
-    if is_torch(value):
-        return _bind_torch(value, where)
-    return _bind_mlx(value)
+        return _bind_numpy(value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+        return _bind_torch(torch, value)
+    return _bind_mlx(value) if is_mlx(value) else None
 
 
-def _bind_numpy(value: np.ndarray[Any, Any], where: str) -> Binding:
-    if value.dtype.hasobject:
-        raise ArgumentError(f"{where}: an array of Python objects has no memory that a kernel could read")
-    if not value.dtype.isnative:
-        raise ArgumentError(f"{where}: dtype {value.dtype.str!r} has the byte order of another machine")
+def _bind_numpy(value: np.ndarray[Any, Any]) -> Binding:
+    dtype, flags = value.dtype, value.flags
+    if dtype.hasobject:
+        raise ArgumentError("an array of Python objects has no memory that a kernel could read")
+    if not dtype.isnative:
+        raise ArgumentError(f"dtype {dtype.str!r} has the byte order of another machine")
     address = value.__array_interface__["data"][0]
-    return Binding(address, _numpy_end(value) - address, value, value.flags.writeable)
+    if value.base is None and flags.c_contiguous:
+        return Binding(address, value.nbytes, value, flags.writeable)
+    return Binding(address, _numpy_end(value) - address, value, flags.writeable)
 
 
 def _numpy_end(value: np.ndarray[Any, Any]) -> int:
@@ -90,18 +103,23 @@ def _numpy_end(value: np.ndarray[Any, Any]) -> int:
     return int(high + root.itemsize)
 
 
-def _bind_torch(value: Any, where: str) -> Binding:
-    torch = torch_module()
+def _bind_torch(torch: Any, value: Any) -> Binding:
+    if torch._C._len_torch_function_stack():
+        # The engine sees memory: no function mode may answer for it.
+        with torch._C.DisableTorchFunction():
+            return _torch_memory(torch, value)
+    return _torch_memory(torch, value)
 
-    # The engine sees memory: no function mode and no tensor subclass may answer for it.
-    with torch._C.DisableTorchFunction():
-        if value.device.type != "cpu":
-            raise ArgumentError(f"{where}: the tensor is on {value.device}; the engine runs on CPU tensors")
-        if value.layout != torch.strided:
-            raise ArgumentError(f"{where}: a {value.layout} tensor has no single block of memory")
-        storage = value.untyped_storage()
-        offset = value.storage_offset() * value.element_size()
-        return Binding(storage.data_ptr() + offset, storage.nbytes() - offset, value)
+
+def _torch_memory(torch: Any, value: Any) -> Binding:
+    if not value.is_cpu:
+        raise ArgumentError(f"the tensor is on {value.device}; the engine runs on CPU tensors")
+    if value.layout is not torch.strided:
+        raise ArgumentError(f"a {value.layout} tensor has no single block of memory")
+    if value.is_neg() or value.is_conj():
+        raise ArgumentError("a lazy negation or conjugate is not in memory: call .resolve_neg().resolve_conj()")
+    room = value.untyped_storage().nbytes() - value.storage_offset() * value.element_size()
+    return Binding(value.data_ptr(), room, value)
 
 
 def _bind_mlx(value: Any) -> Binding:

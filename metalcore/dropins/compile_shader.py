@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metalcore import settings
-from metalcore.dropins.arrays import Binding, bind_array, element_count, is_array
+from metalcore.dropins.arrays import Binding, bind, element_count
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_value, extents, launch_size
-from metalcore.errors import CompileError, UnknownFunction
+from metalcore.errors import ArgumentError, CompileError, UnknownFunction
 
 if TYPE_CHECKING:
     from metalcore.engine.library import Function, Library
 
 SIMD_WIDTH = 32
+KEPT_SIZES = 256
+NO_CASTS = Casts(None)
 
 
 class NoSuchKernel(UnknownFunction, RuntimeError):
@@ -97,6 +99,8 @@ class ShaderKernel:
 
     def __init__(self, function: Function) -> None:
         self._function = function
+        self._sizes: dict[Any, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+        self._needed = [a for a in function.arguments if a.kind in ("buffer", "value") and a.enabled]
 
     @property
     def max_threads_per_threadgroup(self) -> int:
@@ -122,42 +126,53 @@ class ShaderKernel:
         error_buf_idx: int | None = None,
     ) -> None:
         """Run the kernel; argument i is bound to [[buffer(i)]]."""
-        sizes = extents(threads, "threads")
-        group = extents(group_size, "group_size")
-        casts = Casts(arg_casts)
+        casts = Casts(arg_casts) if arg_casts is not None else NO_CASTS
         bindings: list[Binding | None] = []
         for index, value in enumerate(args):
-            if is_array(value):
-                bindings.append(bind_array(value, f"argument {index} of {self._function.name}"))
-                if sizes is None:
-                    sizes = (element_count(value),)
-            else:
-                bindings.append(bind_value(value, index, casts))
+            try:
+                binding = bind(value)
+            except ArgumentError as error:
+                raise ShaderArgumentError(f"argument {index} of {self._function.name}: {error}") from None
+            if binding is None:
+                binding = bind_value(value, index, casts)
+            elif threads is None:
+                threads = element_count(value)
+            bindings.append(binding)
         errors = None
         if error_buf_idx is not None:
             errors = ErrorBuffer()
             bindings += [None] * (error_buf_idx + 1 - len(bindings))
             bindings[error_buf_idx] = errors.binding
-        if sizes is None:
-            raise ShaderArgumentError("Number of threads is undefined or has wrong dimension: no tensor, no threads=")
-        grid, groups = launch_size(sizes, group, self.max_threads_per_threadgroup)
-        launch_bindings(self._function, bindings, grid, groups)
+        grid, group = self._launch_size(threads, group_size)
+        self._require(bindings)
+        if 0 not in grid:
+            self._function.launch_raw(bindings, grid=grid, group=group)
         if errors is not None:
             errors.raise_reported()
 
+    def _launch_size(self, threads: Any, group_size: Any) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """Grid and threadgroup; the same launch is not worked out twice."""
+        key = (threads, group_size)
+        plain = type(threads) is int and (
+            type(group_size) is int or group_size is None
+        )  # 5.0 would be the same key as 5
+        if plain and key in self._sizes:
+            return self._sizes[key]
+        sizes = extents(threads, "threads")
+        if sizes is None:
+            raise ShaderArgumentError("Number of threads is undefined or has wrong dimension: no tensor, no threads=")
+        found = launch_size(sizes, extents(group_size, "group_size"), self.max_threads_per_threadgroup)
+        if plain:
+            if len(self._sizes) >= KEPT_SIZES:
+                self._sizes.clear()
+            self._sizes[key] = found
+        return found
 
-def launch_bindings(
-    function: Function, bindings: Sequence[Binding | None], grid: tuple[int, int, int], group: tuple[int, int, int]
-) -> None:
-    """Hand raw memory to the engine, after the checks that Metal leaves to its users."""
-    for argument in function.arguments:
-        if argument.kind not in ("buffer", "value") or not argument.enabled:
-            continue
-        binding = bindings[argument.index] if argument.index < len(bindings) else None
-        if binding is None:
-            raise ShaderArgumentError(
-                f"{function.name}: nothing is bound to '{argument.name}' [[buffer({argument.index})]] "
-                "(PyTorch does not check this)"
-            )
-    if 0 not in grid:
-        function.launch_raw(bindings, grid=grid, group=group)
+    def _require(self, bindings: Sequence[Binding | None]) -> None:
+        """Every buffer that the kernel has must be bound; Metal leaves this to its users."""
+        for argument in self._needed:
+            if argument.index >= len(bindings) or bindings[argument.index] is None:
+                raise ShaderArgumentError(
+                    f"{self._function.name}: nothing is bound to '{argument.name}' [[buffer({argument.index})]] "
+                    "(PyTorch does not check this)"
+                )

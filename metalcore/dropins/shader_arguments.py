@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def launch_size(
         group = (min(threads[0], limit),) if len(threads) == 1 else (limit, 1, 1)[: len(threads)]
     elif len(group) != len(threads):
         raise ShaderArgumentError(f"threads has {len(threads)} dimensions and group_size {len(group)}: they must agree")
-    total = int(np.prod(group))
+    total = math.prod(group)
     if total > limit:
         raise LaunchError(f"Threadgroup size exceeds {limit} limit (it is {total})")
     if total == 0 and 0 not in threads:

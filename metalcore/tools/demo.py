@@ -88,7 +88,7 @@ def _run(folder: Path, case: Case, repeats: int) -> tuple[bool, list[str]]:
     error = float(np.abs(result - expected).max() / max(np.abs(expected).max(), 1e-30))
     good = math.isfinite(error) and error <= case.tolerance
     ours, theirs = _median(lambda: function(*case.arguments, **case.launch), repeats), _median(case.numpy, repeats)
-    verdict = "[green]agrees[/green]" if good else "[red]differs[/red]"
+    verdict = "[green]ok[/green]" if good else "[red]wrong[/red]"
     shown = "exact" if error == 0 else f"{error:.1e}"
     times = [f"{ours * 1e3:.2f} ms", f"{theirs * 1e3:.2f} ms", f"{theirs / ours:.2f}x"]
     return good, [case.name, case.size, shown, *times, verdict]
@@ -125,7 +125,7 @@ def _cases(shrink: int) -> list[Case]:
         Case("softmax", shape, [matrix, np.zeros_like(matrix), columns], 1, lambda: _softmax(matrix), 2e-6, row_launch),
         Case("matmul", f"{edge}x{edge}x{edge}", [left, right, np.zeros_like(left), (edge, edge, edge)], 2,
              lambda: left @ right, 1e-5, {"threads": (edge, edge), "group_size": (16, 16)}),
-        Case("histogram", f"{count:,} bytes", [data, np.zeros(256, np.uint32), count], 1,
+        Case("histogram", f"{count:,}", [data, np.zeros(256, np.uint32), count], 1,
              lambda: np.bincount(data, minlength=256), 0.0, {"threads": 8192, "group_size": 256}, reset=True),
     ]  # fmt: skip
 
@@ -149,7 +149,7 @@ def _softmax(x: Array) -> Array:
 
 
 def _catch(folder: Path, console: Console) -> bool:
-    """Run the broken example; it must be caught, and nothing outside its arrays may change."""
+    """Run the broken example, which must be caught."""
     import metalcore
     from metalcore.errors import KernelFault
 

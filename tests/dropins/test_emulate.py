@@ -245,3 +245,13 @@ assert torch._C._len_torch_function_stack() == 0
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_engine_itself_takes_tensors_on_mps() -> None:
+    import metalcore
+
+    twice = metalcore.Library("kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
+    with emulate():
+        x = torch.arange(4.0, device="mps")
+        twice.function("twice")(x, threads=4)
+        assert x.is_mps and x.tolist() == [0, 2, 4, 6]

@@ -165,7 +165,7 @@ def test_demo(command: Any) -> None:
     assert done.status == 0, done.out
     for name in ("saxpy", "gelu", "rms_norm", "softmax", "matmul", "histogram"):
         assert name in done.out
-    assert "differs" not in done.out and "caught" in done.out and "broken.metal" in done.out
+    assert "wrong" not in done.out and "caught" in done.out and "broken.metal" in done.out
 
 
 def test_help(command: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +69,11 @@ def _torch_view(tensor: Any) -> ArrayView | None:
     dtype = str(tensor.dtype).removeprefix("torch.")
     device = str(tensor.device)
     if tensor.device.type != "cpu":
+        modes = getattr(sys.modules.get("torch"), "_C", None)
+        if modes is not None and modes._len_torch_function_stack():
+            # Inside metalcore.emulate() a CPU tensor may call itself mps: ask the tensor, not the function mode.
+            with modes.DisableTorchFunction():
+                return _torch_view(tensor)
         return ArrayView(0, 0, dtype, True, True, device, tensor)
     layout = str(tensor.layout).removeprefix("torch.")
     if layout != "strided":
