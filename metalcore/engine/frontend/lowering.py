@@ -30,7 +30,6 @@ def lower(
     text = unit.text.replace(f"/*mc:k{kernel.marker}*/", _placed(kernel))
     prologue = constant_prologue(len(unit.slots), given)
     ir, _ = compiler.compile_text(prologue + text, sources, unit.math_mode, emit=True, optimised=optimised)
-    calls.check_recursion(ir, sources)
     if re.search(r"^@_ZGV", ir, re.MULTILINE):
         raise unsupported("threadgroup variables with a constructor that runs code", kernel.file, kernel.line)
     error = constants.missing(unit, name, ir)
@@ -39,7 +38,7 @@ def lower(
     arguments = entry.arguments(ir, kernel)
     _check_bindings(kernel, arguments, sources)
     limit = entry.max_threads(ir)
-    ir = entry.strip(ir)
+    ir = calls.resolve_recursion(entry.strip(ir), sources)
     dump("scalar_raw.ll", ir)
     return ScalarKernel(name=name, ir=ir, arguments=arguments, max_threads=limit, math_mode=unit.math_mode)
 

@@ -37,6 +37,24 @@ def strip_spaces(tokens: Tokens, structure: Structure) -> None:
             _drop(tokens, function)
 
 
+def simplify_constructors(tokens: Tokens, structure: Structure) -> None:
+    """Undo what newer C++ than Metal's makes of constructors.
+
+    `struct A { A() = default; ... }` is an aggregate in Metal and none since C++20; `A<T>()` names no constructor.
+    """
+    for owner in structure.all:
+        if owner.kind != "class":
+            continue
+        constructors = [m for m in owner.members if m.kind == "function" and m.name == owner.name and m.open >= 0]
+        for member in constructors:
+            angle = tokens.forward(member.name_start)
+            if tokens.at(angle) == "<":
+                tokens.blank(angle, tokens.back(member.open) + 1)
+        if all(m.assign >= 0 and "default" in tokens.words(m.assign, m.end) for m in constructors):
+            for member in constructors:
+                _drop(tokens, member)
+
+
 def _preference(space: str) -> int:
     """The method without a space is kept before the `thread` one, and that before the others."""
     return {"": 0, "thread": 1}.get(space, 2)

@@ -17,6 +17,8 @@ SPACES = frozenset(("device", "threadgroup", "constant", "thread"))
 _SPECIFIERS = frozenset(("const", "static", "constexpr", "volatile", "inline", "extern"))
 _FUNCTION_NAMES = frozenset(("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"))
 _TAKES_PLAIN_TEXT = frozenset(("static_assert", "_Static_assert", "_Pragma", "asm", "__asm__", "host_name", "section"))
+_FUNCTION_NAMES = frozenset(("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"))
+_LITERAL_OWNERS = frozenset(("static_assert", "__attribute__", "annotate", "deprecated", "asm", "(", "sizeof"))
 _STATEMENT_ENDS = frozenset((";", "{", "}", ":", ")", "else", "do", ""))
 
 
@@ -55,6 +57,7 @@ def rewrite(text: str, sources: Sources) -> Rewritten:
     _local_classes(structure)
     _array_parameters(tokens, structure)
     methods.strip_spaces(tokens, structure)
+    methods.simplify_constructors(tokens, structure)
     kernel_bodies = [(k.body, tokens.match[k.body]) for k in kernels.definitions if k.body >= 0]
     _local_variables(tokens, structure, kernel_bodies, sources)
     _words(tokens)
@@ -77,6 +80,8 @@ def _words(tokens: Tokens) -> None:
                 text[i] = literals.pragma(word)
         elif word[0] == '"' or word in _FUNCTION_NAMES:
             _literal(tokens, i)
+        elif word[-1] == '"' or word in _FUNCTION_NAMES:
+            _string(tokens, i)
         elif word == "kernel":
             text[i] = ""
         elif word == "coherent":
@@ -100,6 +105,25 @@ def _literal(tokens: Tokens, i: int) -> None:
     while tokens.at(tokens.forward(last))[:1] == '"':  # adjacent literals are one
         last = tokens.forward(last)
     tokens.text[i] = f"((__mc_constant char*){tokens.text[i]}"
+    tokens.text[last] += ")"
+
+
+def _string(tokens: Tokens, i: int) -> None:
+    """A string literal lies in the constant address space; where C++ wants a bare literal it stays one."""
+    before = tokens.back(i)
+    word = tokens.at(before)
+    if word[-1:] == '"' or word == "extern" or (word == "=" and tokens.at(tokens.back(before)) == "]"):
+        return
+    opener = before
+    while opener >= 0 and tokens.text[opener] not in ("(", "{", ";", "}"):
+        opener = tokens.back(opener) if tokens.text[opener] not in (")", "]") else tokens.back(tokens.match[opener])
+    owner = tokens.at(tokens.back(opener)) if tokens.at(opener) == "(" else ""
+    if owner in _LITERAL_OWNERS or owner.startswith("__builtin"):
+        return
+    last = i
+    while tokens.at(tokens.forward(last))[-1:] == '"':
+        last = tokens.forward(last)
+    tokens.insert(i, "((__mc_constant char*)")
     tokens.text[last] += ")"
 
 

@@ -13,6 +13,7 @@ _OWNERS = frozenset(
     ("decltype", "alignas", "__attribute__", "__declspec", "noexcept", "explicit", "coherent", "typeof", "sizeof")
 )
 _NOT_NAMES = _OWNERS | {"final", "const", "volatile"}
+_BEFORE_GLOBAL = frozenset(("void", "const", "kernel", "constexpr", "inline", "static"))
 _ACCESS = frozenset(("public", "private", "protected"))
 CLASS_KEYS = frozenset(("struct", "class", "union", "enum"))
 
@@ -151,6 +152,9 @@ class Structure:
                 i = self._partner(i)
             elif word == "[":
                 i = self._partner(i)
+            elif word == "::" and found.open < 0 and (previous in _BEFORE_GLOBAL or not _WORD.match(previous)):
+                if previous != ">":
+                    found.name_start = i  # `void ::ns::f`, `decltype(f) ::ns::f`
             elif word == "=" and found.assign < 0:
                 found.assign = i
             elif word == ":":

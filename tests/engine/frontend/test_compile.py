@@ -163,3 +163,25 @@ def test_non_ascii_comments_and_strings() -> None:
 def test_only_the_kernel_asked_for_is_emitted() -> None:
     source = "kernel void f(device float* x) { x[0] = 1; }\nkernel void other(device float* x) { x[0] = 2; }"
     assert "other" not in compiled(source).ir
+
+
+def test_recursion_that_the_compiler_can_end() -> None:
+    source = """float odd(float x) { if (x < 0) { return -odd(-x); } return x * x * x + 1; }
+    kernel void f(device float* x) { x[0] = odd(x[1]); }"""
+    ir = compiled(source).ir
+    assert "__mc_recursion" not in ir and "odd" not in ir.split("!llvm.dbg")[0]
+
+
+def test_string_literals_as_arguments() -> None:
+    source = """uint copy(device char* to, constant const char* from) { uint i = 0; while (from[i]) { to[i] = from[i]; ++i; } return i; }
+    template <typename... Args> void report(device char* to, Args... args) { ((to += copy(to, args)), ...); }
+    kernel void f(device char* x) { report(x, "one", __FILE__, __func__); constant char* s = "two"; copy(x, s); }"""
+    compiled(source)
+
+
+def test_torch_headers_are_found_without_importing_torch() -> None:
+    source = """#include <c10/metal/special_math.h>
+    kernel void f(device float* x) { x[0] = c10::metal::bessel_j1_forward(x[1]) + c10::metal::log_gamma(x[2]); }"""
+    unit = make_unit(source)
+    assert any(path.endswith("c10/metal/special_math.h") for path, _ in unit.includes)
+    lower(unit, "f", None)

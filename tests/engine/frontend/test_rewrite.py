@@ -138,3 +138,28 @@ def test_coherent_is_dropped() -> None:
 def test_lines_stay_where_they_are() -> None:
     source = "struct C {\n  float a() const\n    device { return 1; }\n  float a() const\n  { return 2; }\n};\nint x;\n"
     assert rewrite(source, Sources("<metal>", source)).text.split("\n").index("int x;") == 6
+
+
+def test_string_literals_lie_in_constant_space() -> None:
+    source = """static_assert(1, "why"); extern "C" { void g(constant char* s, int n); }
+    constant char name[] = "n"; void f() { g("a" "b", 1); g(__func__, 2); float x = __builtin_nanf(""); }"""
+    assert text(source) == (
+        'static_assert(1, "why"); extern "C" { void g(__mc_constant char* s, int n); } '
+        '__mc_constant char name[] = "n"; void f() { g(((__mc_constant char*)"a" "b"), 1); '
+        'g(((__mc_constant char*)__func__), 2); float x = __builtin_nanf(""); }'
+    )
+
+
+def test_an_instantiation_with_a_global_name() -> None:
+    source = """namespace n { template <typename T> kernel void f(device T* x) {} }
+    template [[host_name("a")]] kernel void ::n::f<float>(device float* x);
+    template [[host_name("b")]] [[kernel]] decltype(n::f<int>) ::n::f<int>;"""
+    kernels = rewrite(source, Sources("<metal>", source)).kernels
+    assert [k.expression for k in kernels] == [":: n :: f < float >", ":: n :: f < int >"]
+
+
+def test_defaulted_constructors_leave_an_aggregate() -> None:
+    source = "template <typename T> struct A { uint i; T v; constexpr A<T>() threadgroup = default; };"
+    assert text(source) == "template <typename T> struct A { uint i; T v; };"
+    kept = "struct B { int i; B() = default; B(int j) : i(j) {} };"
+    assert text(kept) == kept
