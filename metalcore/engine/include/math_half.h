@@ -99,8 +99,9 @@ __MC_MATH R each(A... a) {
     return metal::__mc_map<typename metal::__mc_shape<R>::element>(as_function<Op>(), convert<R>(a)...);
 }
 
-// half: x * y is exact in float; the sum is rounded to odd, so that rounding to half afterwards is the only one.
-__MC_MATH half fma_half(half x, half y, half z) {
+// fma of half and bfloat: x * y is exact in float; the sum is rounded to odd, so that the rounding to T is the only one.
+template <typename T>
+__MC_MATH T fma_short(T x, T y, T z) {
   float p = static_cast<float>(x) * static_cast<float>(y);
   float c = static_cast<float>(z);
   float s = p + c;
@@ -109,7 +110,7 @@ __MC_MATH half fma_half(half x, half y, half z) {
   int i = ibits(s);
   bool away = (error > 0.0f) == (s > 0.0f);
   int odd = (i & 1) != 0 || error == 0.0f || !(error == error) ? i : (away ? i + 1 : i - 1);
-  return static_cast<half>(from_ibits(odd));
+  return static_cast<T>(from_ibits(odd));
 }
 
 // An op: a float function for all scalar types.

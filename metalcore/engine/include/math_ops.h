@@ -42,10 +42,10 @@ struct fract_op {
 };
 struct fma_op {
   __MC_CALL T call(T x, T y, T z) {
-    if constexpr (same<T, half>)
-      return fma_half(x, y, z);
+    if constexpr (same<T, float>)
+      return fma_(x, y, z);
     else
-      return static_cast<T>(fma_(static_cast<float>(x), static_cast<float>(y), static_cast<float>(z)));
+      return fma_short(x, y, z);
   }
 };
 struct nextafter_op {

@@ -41,15 +41,45 @@ def test_all_values(kind: str, group: int) -> None:
         assert (off != 0).mean() < 1e-3, f"{name}: {(off != 0).sum()} values are not rounded correctly"
 
 
-@pytest.mark.feature("math", "half fma with one rounding")
-def test_half_fma_rounds_once() -> None:
+def to_odd(wide: np.ndarray, rest: np.ndarray, dtype: type, bits: type) -> np.ndarray:
+    """wide + rest in a narrower type, its last bit set where bits are dropped, so that a later rounding sees no tie."""
+    narrow = wide.astype(dtype)
+    dropped = np.where(narrow == wide, rest, wide - narrow)
+    even = (narrow.view(bits) & 1) == 0
+    toward = np.where(dropped > 0, np.inf, -np.inf).astype(dtype)
+    return np.where(np.isfinite(narrow) & (dropped != 0) & even, np.nextafter(narrow, toward), narrow)
+
+
+def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray, dtype: type) -> np.ndarray:
+    """a * b + c rounded once."""
+    product = a.astype(np.longdouble) * b.astype(np.longdouble)
+    addend = c.astype(np.longdouble)
+    total = product + addend
+    back = total - product
+    dropped = (product - (total - back)) + (addend - back)
+    double = to_odd(total, dropped, np.float64, np.int64)
+    return to_odd(double, np.zeros_like(double), np.float32, np.int32).astype(dtype)
+
+
+@pytest.mark.feature("math", "fma of half and bfloat rounds once, and so does x * y + z in safe mode")
+@pytest.mark.parametrize("kind", TYPES)
+def test_fma_rounds_once(kind: str) -> None:
     rng = np.random.default_rng(11)
-    a, b, c = (rng.integers(0, 65536, 400_000).astype(np.uint16).view(np.float16) for _ in range(3))
-    (got,) = run(["fma(x, y, z)"], [a, b, c], kind="half")
+    dtype = TYPES[kind]
+    a, b, c = (rng.integers(0, 65536, 400_000).astype(np.uint16).view(dtype) for _ in range(3))
+    called, written, apart = run(
+        ["fma(x, y, z)", "x * y + z", f"[&] {{ {kind} p = x * y; return p + z; }}()"], [a, b, c], kind=kind
+    )
     with np.errstate(all="ignore"):
-        # A product of halves and its sum with a half are exact in float64, but for sums that round the same way anyway.
-        want = (a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)).astype(np.float16)
-    assert (steps(got, want) == 0).all()
+        want = fused(a, b, c, dtype)
+        product = (a.astype(np.float32) * b.astype(np.float32)).astype(dtype)
+        rounded = (product.astype(np.float32) + c.astype(np.float32)).astype(dtype)
+    # Products outside float's range are left out: their last bits are gone.
+    size = np.abs(a.astype(np.float64) * b.astype(np.float64))
+    fits = (size > 2.0**-120) & (size < 2.0**127)
+    assert (steps(called, want)[fits] == 0).all()
+    assert (steps(written, want)[fits] == 0).all()
+    assert (steps(apart, rounded) == 0).all()
 
 
 @pytest.mark.feature("math", "fract and nextafter of half and bfloat")
