@@ -96,7 +96,7 @@ class DeviceMode(TorchFunctionMode):
         if answer is not None and _on_mps(args[0]):
             return answer(func, args, kwargs)
         target, args, kwargs = _translate(func, args, kwargs)
-        given = list(_tensors((args, kwargs)))
+        given = list(tensors((args, kwargs)))
         result = func(*args, **kwargs)
         if target is None:
             if any(RESIDENTS.holds(tensor) for tensor in given):
@@ -170,16 +170,16 @@ def _target(device: Any) -> str | None:
     return "cpu" if kind == "cpu" else None
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors(value: Any) -> Iterator[torch.Tensor]:
     """Every tensor in nested tuples, lists and dicts."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors(item)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _tensors(item)
+            yield from tensors(item)
 
 
 def _addresses(tensors: list[torch.Tensor]) -> set[int]:
@@ -189,7 +189,7 @@ def _addresses(tensors: list[torch.Tensor]) -> set[int]:
 def _keep(result: Any, given: list[torch.Tensor]) -> None:
     """What is computed from tensors on mps is there too, unless it is the memory of a CPU tensor that was given."""
     foreign = _addresses([tensor for tensor in given if not RESIDENTS.holds(tensor)])
-    for tensor in _tensors(result):
+    for tensor in tensors(result):
         storage = _storage(tensor)
         if storage is not None and storage._cdata not in foreign:
             RESIDENTS.add(tensor)

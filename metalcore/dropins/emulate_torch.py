@@ -14,6 +14,7 @@ from metalcore import settings
 from metalcore.dropins.compile_shader import compile_shader
 from metalcore.dropins.emulate import Patches
 from metalcore.dropins.emulate_device import CPU, RESIDENTS, DeviceMode, is_mps
+from metalcore.dropins.emulate_library import library_impl
 from metalcore.errors import UnsupportedFeature
 
 
@@ -37,6 +38,7 @@ def patch(patches: Patches) -> None:
     patches.set(torch, "load", _load(torch.load))
     autocast = torch.amp.autocast_mode.autocast
     patches.set(autocast, "__init__", _autocast_init(autocast.__init__))
+    patches.set(torch.library.Library, "impl", library_impl(torch.library.Library.impl))
     backward = torch.autograd.function.BackwardCFunction
     patches.set(backward, "apply", _backward_apply(backward.apply))
 

@@ -24,6 +24,7 @@ def snapshot() -> dict[str, Any]:
         "torch": torch, "torch.mps": torch.mps, "profiler": torch.mps.profiler, "backend": torch.backends.mps,
         "accelerator": torch.accelerator, "autocast": torch.amp.autocast_mode.autocast, "mx": mx, "mx.fast": mx.fast,
         "mx.metal": mx.metal, "thread": threading.Thread, "backward": torch.autograd.function.BackwardCFunction,
+        "library": torch.library.Library,
     }  # fmt: skip
     found = {f"{where}.{name}": value for where, owner in owners.items() for name, value in vars(owner).items()}
     return found | {"meta_path": list(sys.meta_path), "modes": torch._C._len_torch_function_stack()}
@@ -146,6 +147,25 @@ class TestDevice:
         Square.apply(x * 1).sum().backward()
         assert seen == [True, "mps", True]
         assert x.grad.tolist() == [2, 6]
+
+    def test_operators_registered_for_mps(self) -> None:
+        double = torch.library.custom_op(
+            "metalcore_test::double",
+            lambda x: x * 2,
+            mutates_args=(),
+            device_types="mps",
+            schema="(Tensor x) -> Tensor",
+        )
+        double.register_kernel("cpu", lambda x: x * 20)
+        assert double(torch.ones(1, device="mps")).tolist() == [2] and double(torch.ones(1)).tolist() == [20]
+        assert double(torch.ones(1, device="mps")).is_mps and not double(torch.ones(1)).is_mps
+        library = torch.library.Library("metalcore_test2", "DEF")
+        library.define("zeros_like_it(Tensor x) -> Tensor")
+        library.impl("zeros_like_it", lambda x: torch.zeros(x.shape, device="mps"), "MPS")
+        made = torch.ops.metalcore_test2.zeros_like_it(torch.ones(3, device="mps"))
+        assert made.is_mps and made.tolist() == [0, 0, 0]
+        with pytest.raises(NotImplementedError, match="only for MPS"):
+            torch.ops.metalcore_test2.zeros_like_it(torch.ones(3))
 
     def test_default_devices(self) -> None:
         torch.set_default_device("mps")
