@@ -16,9 +16,9 @@ from metalcore.engine.frontend.tokens import Tokens
 SPACES = frozenset(("device", "threadgroup", "constant", "thread"))
 _SPECIFIERS = frozenset(("const", "static", "constexpr", "volatile", "inline", "extern"))
 _FUNCTION_NAMES = frozenset(("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"))
-_TAKES_PLAIN_TEXT = frozenset(("static_assert", "_Static_assert", "_Pragma", "asm", "__asm__", "host_name", "section"))
-_FUNCTION_NAMES = frozenset(("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"))
-_LITERAL_OWNERS = frozenset(("static_assert", "__attribute__", "annotate", "deprecated", "asm", "(", "sizeof"))
+_LITERAL_OWNERS = frozenset(
+    ("static_assert", "_Static_assert", "__attribute__", "annotate", "deprecated", "section", "(")
+)
 _STATEMENT_ENDS = frozenset((";", "{", "}", ":", ")", "else", "do", ""))
 
 
@@ -78,8 +78,6 @@ def _words(tokens: Tokens) -> None:
         elif word[0] == "#":
             if "pragma" in word:
                 text[i] = literals.pragma(word)
-        elif word[0] == '"' or word in _FUNCTION_NAMES:
-            _literal(tokens, i)
         elif word[-1] == '"' or word in _FUNCTION_NAMES:
             _string(tokens, i)
         elif word == "kernel":
@@ -87,25 +85,6 @@ def _words(tokens: Tokens) -> None:
         elif word == "coherent":
             after = tokens.forward(i)
             tokens.blank(i, tokens.match[after] + 1 if tokens.at(after) == "(" else i + 1)
-
-
-def _literal(tokens: Tokens, i: int) -> None:
-    """A string that is handed to a function lies in the constant address space, as Metal has it."""
-    before = tokens.back(i)
-    if tokens.at(before) not in ("(", ",") or tokens.at(tokens.back(before)) in _TAKES_PLAIN_TEXT:
-        return
-    open_ = before
-    while tokens.at(open_) == ",":
-        open_ = tokens.back(open_)
-        while open_ >= 0 and tokens.at(open_) not in ("(", ",", "{", ";"):
-            open_ = tokens.back(tokens.match[open_]) if tokens.at(open_) in (")", "]", "}") else tokens.back(open_)
-    if tokens.at(open_) != "(" or tokens.at(tokens.back(open_)) in _TAKES_PLAIN_TEXT:
-        return
-    last = i
-    while tokens.at(tokens.forward(last))[:1] == '"':  # adjacent literals are one
-        last = tokens.forward(last)
-    tokens.text[i] = f"((__mc_constant char*){tokens.text[i]}"
-    tokens.text[last] += ")"
 
 
 def _string(tokens: Tokens, i: int) -> None:
