@@ -30,8 +30,15 @@ __MC_MATH float copysign_(float x, float s) { return __builtin_copysignf(x, s); 
 __MC_MATH float at_most(float x, float limit) { return x > limit ? limit : x; }
 __MC_MATH float at_least(float x, float limit) { return x < limit ? limit : x; }
 
+// Both sides are computed and one is chosen: a blend. A ternary would become a branch where a side is an expression.
+template <typename T>
+__MC_MATH T choose(bool condition, T yes, T no) {
+  return condition ? yes : no;
+}
+
 __MC_MATH float inf_() { return __builtin_inff(); }
 __MC_MATH float nan_() { return __builtin_nanf(""); }
+__MC_MATH bool is_nan(float x) { return x != x; }
 
 // x with its sign flipped where s is negative (s = -0 included).
 __MC_MATH float flip_sign(float x, float s) { return from_bits(bits(x) ^ (bits(s) & 0x80000000u)); }

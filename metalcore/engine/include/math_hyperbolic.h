@@ -33,7 +33,7 @@ __MC_MATH float sinh_p(float x) {
   p = fma_(p, z, 0x1.555556p-3f);
   float small = fma_(p * z, a, a);
   float e = half_exp(a);
-  return copysign_(a < 1.0f ? small : e - 0.25f / e, x);
+  return copysign_(choose(a < 1.0f, small, e - 0.25f / e), x);
 }
 // Below 0.6 an odd polynomial (relative error 2^-27.7), above 1 - 2 / (e^2x + 1).
 __MC_MATH float tanh_p(float x) {
@@ -52,7 +52,7 @@ __MC_MATH float tanh_p(float x) {
   r = fma_(k, 0x1.05c61p-29f, r);
   float e = exp_poly(r) * from_bits(bits(shifted) << 23);  // e^2x / 2
   float large = 1.0f - 1.0f / (e + 0.5f);
-  return copysign_(a < 0.6f ? small : large, x);
+  return copysign_(choose(a < 0.6f, small, large), x);
 }
 
 // fast: E / (E + 2) with E = e^2x - 1 = 2^k (e^2r - 1) + (2^k - 1); about 2.5 ulp
@@ -80,8 +80,8 @@ __MC_MATH float asinh_p(float x) {
   bool big = a > 0x1p30f;
   float z = a * a;
   float f = a + z / (1.0f + sqrt_(1.0f + z));
-  float y = log1p_positive(big ? a : f, big ? 1.0f : 0.0f);
-  y = a < inf_() ? y : a;
+  float y = log1p_positive(choose(big, a, f), choose(big, 1.0f, 0.0f));
+  y = choose(a < inf_(), y, a);
   return copysign_(y, x);
 }
 // log1p(t + sqrt(2 t + t^2)), t = x - 1 (exact below 2^24)
@@ -89,16 +89,16 @@ __MC_MATH float acosh_p(float x) {
   bool big = x > 0x1p30f;
   float t = x - 1.0f;
   float f = t + sqrt_(fma_(t, t, t + t));
-  float y = log1p_positive(big ? x : f, big ? 1.0f : 0.0f);
-  y = x < inf_() ? y : x;
-  return x >= 1.0f ? y : nan_();
+  float y = log1p_positive(choose(big, x, f), choose(big, 1.0f, 0.0f));
+  y = choose(x < inf_(), y, x);
+  return choose(x >= 1.0f, y, nan_());
 }
 // log1p(2 x / (1 - x)) / 2
 __MC_MATH float atanh_p(float x) {
   float a = fabs_(x);
   float f = (a + a) / (1.0f - a);
   float y = 0.5f * log1p_positive(f, 0.0f);
-  y = a < 1.0f ? y : (a == 1.0f ? inf_() : nan_());
+  y = choose(a < 1.0f, y, choose(a == 1.0f, inf_(), nan_()));
   return copysign_(y, x);
 }
 

@@ -25,16 +25,16 @@ __MC_MATH log_parts log_split_normal(float x) {
 // x > 0, denormals too
 __MC_MATH log_parts log_split(float x) {
   bool tiny = x < 0x1p-126f;
-  float scaled = tiny ? x * 0x1p24f : x;
+  float scaled = choose(tiny, x * 0x1p24f, x);
   log_parts p = log_split_normal(scaled);
-  p.k = p.k - (tiny ? 24.0f : 0.0f);
+  p.k = p.k - choose(tiny, 24.0f, 0.0f);
   return p;
 }
 // What the polynomial cannot know: log of 0, of a negative number, of infinity and of NaN.
 __MC_MATH float log_special(float x, float value) {
-  float outside = x == 0.0f ? -inf_() : nan_();
-  float inside = x < inf_() ? value : x;
-  return x > 0.0f ? inside : outside;
+  float outside = choose(x == 0.0f, -inf_(), nan_());
+  float inside = choose(x < inf_(), value, x);
+  return choose(x > 0.0f, inside, outside);
 }
 
 // (log(1 + f) - f) / f^2, relative error of the whole 2^-27.3
@@ -111,11 +111,11 @@ __MC_MATH float log10_f(float x) {
 // log(2^extra * (1 + f)) for f >= 0, finite: the rounding error of 1 + f is carried into the mantissa's fraction.
 __MC_MATH float log1p_positive(float f, float extra) {
   float u = 1.0f + f;
-  float lost = f > 1.0f ? 1.0f - (u - f) : f - (u - 1.0f);
+  float lost = choose(f > 1.0f, 1.0f - (u - f), f - (u - 1.0f));
   int i = ibits(u) - 0x3f3504f3;
   int e = i & static_cast<int>(0xff800000u);
   float m = from_ibits(ibits(u) - e);
-  float down = from_ibits(0x3f800000 - (e < 0x3f000000 ? e : 0x3f000000));  // 2^-k; where k > 126, `lost` is nothing
+  float down = from_ibits(0x3f800000 - choose(e < 0x3f000000, e, 0x3f000000));  // 2^-k; where k > 126, `lost` is nothing
   return log_join(static_cast<float>(i >> 23) + extra, fma_(lost, down, m - 1.0f));
 }
 

@@ -51,11 +51,11 @@ __MC_MATH two_floats log2_two(float a) {
 // |x|^y, by the rules of powr for x >= 0: NaN for 0^0, inf^0 and 1^inf.
 __MC_MATH float power(float a, float y) {
   two_floats l = log2_two(a);
-  bool usual = a > 0.0f && a < inf_();
-  float hi = usual ? l.hi : (a == 0.0f ? -inf_() : a);
+  bool usual = (a > 0.0f) & (a < inf_());
+  float hi = choose(usual, l.hi, choose(a == 0.0f, -inf_(), a));
   float t = y * hi;
   float t_low = fma_(y, l.lo, fma_(y, hi, -t));
-  t_low = fabs_(t) < 256.0f ? t_low : 0.0f;
+  t_low = choose(fabs_(t) < 256.0f, t_low, 0.0f);
   t = at_least(at_most(t, 160.0f), -160.0f);
   float shifted = t + exp_magic;
   float r = (t - (shifted - exp_magic)) + t_low;
@@ -63,19 +63,19 @@ __MC_MATH float power(float a, float y) {
 }
 __MC_MATH float powr_p(float x, float y) {
   float r = power(fabs_(x), y);
-  return x < 0.0f ? nan_() : r;
+  return choose(x < 0.0f, nan_(), r);
 }
 __MC_MATH float pow_p(float x, float y) {
   float a = fabs_(x);
   float r = power(a, y);
   float half_y = 0.5f * y;
   bool whole = __builtin_floorf(y) == y;
-  bool odd = whole && __builtin_floorf(half_y) != half_y;
+  bool odd = whole & (__builtin_floorf(half_y) != half_y);
   bool negative = ibits(x) < 0;
-  r = negative && odd ? -r : r;
-  r = x < 0.0f && a < inf_() && !whole ? nan_() : r;
-  r = x == -1.0f && fabs_(y) == inf_() ? 1.0f : r;
-  return x == 1.0f || y == 0.0f ? 1.0f : r;
+  r = choose(negative & odd, -r, r);
+  r = choose((x < 0.0f) & (a < inf_()) & !whole, nan_(), r);
+  r = choose((x == -1.0f) & (fabs_(y) == inf_()), 1.0f, r);
+  return choose((x == 1.0f) | (y == 0.0f), 1.0f, r);
 }
 
 // fast: 2^(y log2 |x|)
@@ -84,10 +84,10 @@ __MC_MATH float pow_f(float x, float y) {
   float r = exp2_f(y * log2_f(fabs_(x)));
   float half_y = 0.5f * y;
   bool whole = __builtin_floorf(y) == y;
-  bool odd = whole && __builtin_floorf(half_y) != half_y;
-  r = ibits(x) < 0 && odd ? -r : r;
-  r = x < 0.0f && !whole ? nan_() : r;
-  return y == 0.0f ? 1.0f : r;
+  bool odd = whole & (__builtin_floorf(half_y) != half_y);
+  r = choose((ibits(x) < 0) & odd, -r, r);
+  r = choose((x < 0.0f) & !whole, nan_(), r);
+  return choose(y == 0.0f, 1.0f, r);
 }
 
 }  // namespace __mc_math

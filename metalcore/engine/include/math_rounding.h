@@ -23,7 +23,7 @@ __MC_MATH float fract_p(float x) { return at_most(x - __builtin_floorf(x), 0x1.f
 __MC_MATH float modf_p(float x, float& whole) {
   float w = __builtin_truncf(x);
   whole = w;
-  float r = fabs_(x) < inf_() ? x - w : (x == x ? 0.0f : x);
+  float r = choose(fabs_(x) < inf_(), x - w, choose(x == x, 0.0f, x));
   return copysign_(r, x);
 }
 
@@ -34,24 +34,24 @@ struct exponent_parts {
 };
 __MC_MATH exponent_parts split_exponent(float x) {
   bool tiny = fabs_(x) < 0x1p-126f;
-  unsigned u = bits(tiny ? x * 0x1p24f : x);
+  unsigned u = bits(choose(tiny, x * 0x1p24f, x));
   exponent_parts p;
-  p.e = static_cast<int>((u >> 23) & 0xffu) - (tiny ? 151 : 127);
+  p.e = static_cast<int>((u >> 23) & 0xffu) - choose(tiny, 151, 127);
   p.m = from_bits((u & 0x807fffffu) | 0x3f800000u);
   return p;
 }
-__MC_MATH bool zero_or_not_finite(float x) { return !(fabs_(x) < inf_()) || x == 0.0f; }
+__MC_MATH bool zero_or_not_finite(float x) { return !(fabs_(x) < inf_()) | (x == 0.0f); }
 
 __MC_MATH float frexp_p(float x, int& e) {
   exponent_parts p = split_exponent(x);
   bool special = zero_or_not_finite(x);
-  e = special ? 0 : p.e + 1;
-  return special ? x : p.m * 0.5f;
+  e = choose(special, 0, p.e + 1);
+  return choose(special, x, p.m * 0.5f);
 }
 __MC_MATH int ilogb_p(float x) {
   int e = split_exponent(x).e;
-  int special = x == 0.0f ? -2147483647 - 1 : 2147483647;
-  return zero_or_not_finite(x) ? special : e;
+  int special = choose(x == 0.0f, -2147483647 - 1, 2147483647);
+  return choose(zero_or_not_finite(x), special, e);
 }
 // m * 2^t for m of ordinary size and |t| <= 250, rounded once.
 __MC_MATH float scale_by(float m, int t) {
@@ -61,22 +61,22 @@ __MC_MATH float scale_by(float m, int t) {
   return (m * s1) * s2;
 }
 __MC_MATH float ldexp_p(float x, int k) {
-  k = k > 400 ? 400 : k;
-  k = k < -400 ? -400 : k;
+  k = choose(k > 400, 400, k);
+  k = choose(k < -400, -400, k);
   exponent_parts p = split_exponent(x);
   int t = p.e + k;
-  t = t > 130 ? 130 : t;
-  t = t < -152 ? -152 : t;
-  return zero_or_not_finite(x) ? x : scale_by(p.m, t);
+  t = choose(t > 130, 130, t);
+  t = choose(t < -152, -152, t);
+  return choose(zero_or_not_finite(x), x, scale_by(p.m, t));
 }
 
 __MC_MATH float nextafter_p(float x, float y) {
   int i = ibits(x);
-  int step = (x < y) == (i >= 0) ? 1 : -1;
+  int step = choose((x < y) == (i >= 0), 1, -1);
   float moved = from_ibits(i + step);
-  moved = x == 0.0f ? copysign_(0x1p-149f, y) : moved;
-  moved = x == y ? y : moved;
-  return (x != x || y != y) ? x + y : moved;
+  moved = choose(x == 0.0f, copysign_(0x1p-149f, y), moved);
+  moved = choose(x == y, y, moved);
+  return choose(is_nan(x) | is_nan(y), x + y, moved);
 }
 
 // The same for half and bfloat.
@@ -85,11 +85,11 @@ __MC_MATH T nextafter_short(T x, T y) {
   short i = __builtin_bit_cast(short, x);
   float a = static_cast<float>(x);
   float b = static_cast<float>(y);
-  int step = (a < b) == (i >= 0) ? 1 : -1;
+  int step = choose((a < b) == (i >= 0), 1, -1);
   short least = static_cast<short>((__builtin_bit_cast(short, y) & -32768) | 1);
-  T moved = __builtin_bit_cast(T, a == 0.0f ? least : static_cast<short>(i + step));
-  moved = a == b ? y : moved;
-  return (a != a || b != b) ? static_cast<T>(a + b) : moved;
+  T moved = __builtin_bit_cast(T, choose(a == 0.0f, least, static_cast<short>(i + step)));
+  moved = choose(a == b, y, moved);
+  return choose(is_nan(a) | is_nan(b), static_cast<T>(a + b), moved);
 }
 
 }  // namespace __mc_math

@@ -22,28 +22,28 @@ __MC_MATH float fmin3_p(float x, float y, float z) { return fmin_p(fmin_p(x, y),
 __MC_MATH float fmedian3_p(float x, float y, float z) { return fmax_p(fmin_p(x, y), fmin_p(fmax_p(x, y), z)); }
 __MC_MATH float fdim_p(float x, float y) {
   float d = x - y;
-  return x <= y ? 0.0f : d;
+  return choose(x <= y, 0.0f, d);
 }
 
 // fmod, exact. While the quotient fits 24 bits one division and one fma do it. Beyond, y is scaled up to within 2^22
 // of x and taken off, again and again: rare, so it stands behind a branch.
 __MC_MATH float fmod_step(float a, float b) {
   float r = fma_(-__builtin_truncf(a / b), b, a);
-  return r < 0.0f ? r + b : r;
+  return choose(r < 0.0f, r + b, r);
 }
 __MC_MATH float fmod_p(float x, float y) {
   float a = fabs_(x);
   float b = fabs_(y);
-  if (__builtin_expect(a >= b * 0x1p22f && a < inf_() && b > 0.0f, 0)) {
+  if (__builtin_expect((a >= b * 0x1p22f) & (a < inf_()) & (b > 0.0f), 0)) {
     int eb = split_exponent(b).e;
     while (a >= b * 0x1p22f) {
       a = fmod_step(a, ldexp_p(b, split_exponent(a).e - eb - 22));
     }
   }
-  float r = a < b ? a : fmod_step(a, b);
-  r = (x != x || y != y) ? x + y : r;
-  r = fabs_(x) < inf_() ? r : nan_();
-  return copysign_(b == 0.0f ? nan_() : r, x);
+  float r = choose(a < b, a, fmod_step(a, b));
+  r = choose(is_nan(x) | is_nan(y), x + y, r);
+  r = choose(fabs_(x) < inf_(), r, nan_());
+  return copysign_(choose(b == 0.0f, nan_(), r), x);
 }
 
 }  // namespace __mc_math

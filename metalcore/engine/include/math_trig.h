@@ -27,10 +27,10 @@ __MC_MATH unsigned long half_turns(float x) {
   unsigned s = t & 31u;
   const unsigned p0 = 0x517cc1b7u, p1 = 0x27220a94u, p2 = 0xfe13abe8u, p3 = 0xfa9a6ee0u, p4 = 0x6db14accu,
                  p5 = 0x9e21c820u, p6 = 0xff28b1d5u;
-  unsigned a0 = w == 0 ? 0u : w == 1 ? p0 : w == 2 ? p1 : w == 3 ? p2 : p3;
-  unsigned a1 = w == 0 ? p0 : w == 1 ? p1 : w == 2 ? p2 : w == 3 ? p3 : p4;
-  unsigned a2 = w == 0 ? p1 : w == 1 ? p2 : w == 2 ? p3 : w == 3 ? p4 : p5;
-  unsigned a3 = w == 0 ? p2 : w == 1 ? p3 : w == 2 ? p4 : w == 3 ? p5 : p6;
+  unsigned a0 = choose(w == 0, 0u, choose(w == 1, p0, choose(w == 2, p1, choose(w == 3, p2, p3))));
+  unsigned a1 = choose(w == 0, p0, choose(w == 1, p1, choose(w == 2, p2, choose(w == 3, p3, p4))));
+  unsigned a2 = choose(w == 0, p1, choose(w == 1, p2, choose(w == 2, p3, choose(w == 3, p4, p5))));
+  unsigned a3 = choose(w == 0, p2, choose(w == 1, p3, choose(w == 2, p4, choose(w == 3, p5, p6))));
   unsigned b0 = (a0 << s) | ((a1 >> 1) >> (31u - s));
   unsigned b1 = (a1 << s) | ((a2 >> 1) >> (31u - s));
   unsigned b2 = (a2 << s) | ((a3 >> 1) >> (31u - s));
@@ -60,9 +60,9 @@ __MC_MATH quarter_turns reduce(float x) {
     r = r + fma_(y_low, 0.5f * pi_hi, fma_(y, 0.5f * pi_mid, fma_(y, 0.5f * pi_hi, -r)));
     quarters = static_cast<unsigned>(turns >> 61) + 1u >> 1;
     bool negative = ibits(x) < 0;
-    quarters = negative ? 0u - quarters : quarters;
-    r = negative ? -r : r;
-    r = fabs_(x) < inf_() ? r : nan_();
+    quarters = choose(negative, 0u - quarters, quarters);
+    r = choose(negative, -r, r);
+    r = choose(fabs_(x) < inf_(), r, nan_());
   }
   quarter_turns t;
   t.r = r;
@@ -86,7 +86,7 @@ __MC_MATH float cos_quarter(float z) {
 // `which` if quarters is even, `other` if odd; the sign is that of quarters' second bit.
 __MC_MATH float choose_quarter(unsigned quarters, float which, float other, unsigned sign) {
   bool odd = static_cast<int>(quarters << 31) < 0;
-  return from_bits(bits(odd ? other : which) ^ ((sign << 30) & 0x80000000u));
+  return from_bits(bits(choose(odd, other, which)) ^ ((sign << 30) & 0x80000000u));
 }
 __MC_MATH float sincos_p(float x, float& cosine) {
   quarter_turns t = reduce(x);
@@ -95,7 +95,7 @@ __MC_MATH float sincos_p(float x, float& cosine) {
   float c = cos_quarter(z);
   cosine = choose_quarter(t.quarters, c, s, t.quarters + 1u);
   float y = choose_quarter(t.quarters, s, c, t.quarters);
-  return x == 0.0f ? x : y;
+  return choose(x == 0.0f, x, y);
 }
 __MC_MATH float sin_p(float x) {
   float cosine;
@@ -122,8 +122,8 @@ __MC_MATH float tan_quarter(float r) {
 __MC_MATH float tan_p(float x) {
   quarter_turns q = reduce(x);
   float t = tan_quarter(q.r);
-  t = (q.quarters & 1u) != 0 ? -1.0f / t : t;
-  return x == 0.0f ? x : t;
+  t = choose((q.quarters & 1u) != 0, -1.0f / t, t);
+  return choose(x == 0.0f, x, t);
 }
 
 // fast: pi in two parts, one polynomial on |r| <= pi/2 (relative error 2^-27.2), no large arguments.
@@ -155,7 +155,7 @@ __MC_MATH float sincos_f(float x, float& cosine) {
 __MC_MATH float tan_f(float x) {
   float shifted = fma_(x, 2.0f * inverse_pi, round_magic);
   float t = tan_quarter(minus_turns(x, 0.5f * (shifted - round_magic), 0.8f));
-  return (bits(shifted) & 1u) != 0 ? -1.0f / t : t;
+  return choose((bits(shifted) & 1u) != 0, -1.0f / t, t);
 }
 
 // sin(pi x) and cos(pi x): whole turns are taken off exactly, then quarters as above with pi inside the polynomials.
@@ -181,12 +181,12 @@ __MC_MATH float sincospi(float x, float& cosine) {
 __MC_MATH float sinpi_p(float x) {
   float cosine;
   float y = sincospi(x, cosine);
-  return y == 0.0f ? copysign_(0.0f, x) : y;
+  return choose(y == 0.0f, copysign_(0.0f, x), y);
 }
 __MC_MATH float cospi_p(float x) {
   float cosine;
   sincospi(fabs_(x), cosine);
-  return cosine == 0.0f ? 0.0f : cosine;
+  return choose(cosine == 0.0f, 0.0f, cosine);
 }
 __MC_MATH float tanpi_p(float x) {
   float t = x - __builtin_rintf(x);  // exact, |t| <= 1/2
@@ -201,9 +201,9 @@ __MC_MATH float tanpi_p(float x) {
   p = fma_(p, z, 0x1.466742p+5f);
   p = fma_(p, z, 0x1.4abbdap+3f);
   float y = fma_(r, pi_hi, fma_(r, pi_mid, (p * z) * r));
-  y = (bits(shifted) & 1u) != 0 ? -1.0f / y : y;
-  y = fabs_(t) == 0.5f ? copysign_(inf_(), t) : y;
-  return x == 0.0f ? x : y;
+  y = choose((bits(shifted) & 1u) != 0, -1.0f / y, y);
+  y = choose(fabs_(t) == 0.5f, copysign_(inf_(), t), y);
+  return choose(x == 0.0f, x, y);
 }
 
 // asin(s) - s for |s| <= 1/2, z = s^2; relative error of the whole 2^-27.6
@@ -219,25 +219,25 @@ __MC_MATH float asin_rest(float s, float z) {
 __MC_MATH float asin_p(float x) {
   float a = fabs_(x);
   bool big = a > 0.5f;
-  float z = big ? fma_(-0.5f, a, 0.5f) : a * a;
-  float s = big ? sqrt_(z) : a;
+  float z = choose(big, fma_(-0.5f, a, 0.5f), a * a);
+  float s = choose(big, sqrt_(z), a);
   float w = asin_rest(s, z);
   float main = fma_(-2.0f, s, 0.5f * pi_hi);
   float lost = fma_(-2.0f, s, 0.5f * pi_hi - main);
   float outer = main - (fma_(2.0f, w, -0.5f * pi_mid) - lost);
-  return copysign_(big ? outer : s + w, x);
+  return copysign_(choose(big, outer, s + w), x);
 }
 __MC_MATH float acos_p(float x) {
   float a = fabs_(x);
   bool big = a > 0.5f;
-  float z = big ? fma_(-0.5f, a, 0.5f) : a * a;
-  float s = big ? sqrt_(z) : a;
+  float z = choose(big, fma_(-0.5f, a, 0.5f), a * a);
+  float s = choose(big, sqrt_(z), a);
   float w = asin_rest(s, z);
   bool negative = x < 0.0f;
   // pi - 2 (s + w), 2 (s + w), pi/2 - (s + w), pi/2 + (s + w)
-  float top = big ? (negative ? pi_hi : 0.0f) : 0.5f * pi_hi;
-  float top_low = big ? (negative ? pi_mid : 0.0f) : 0.5f * pi_mid;
-  float factor = big ? (negative ? -2.0f : 2.0f) : (negative ? 1.0f : -1.0f);
+  float top = choose(big, choose(negative, pi_hi, 0.0f), 0.5f * pi_hi);
+  float top_low = choose(big, choose(negative, pi_mid, 0.0f), 0.5f * pi_mid);
+  float factor = choose(big, choose(negative, -2.0f, 2.0f), choose(negative, 1.0f, -1.0f));
   return fma_(factor, s, top) + fma_(factor, w, top_low);
 }
 
@@ -258,23 +258,23 @@ __MC_MATH float atan_poly(float q) {
 __MC_MATH float atan_p(float x) {
   float a = fabs_(x);
   bool big = a > 1.0f;
-  float t = atan_poly(big ? 1.0f / a : a);
-  float y = big ? 0x1.921fb6p+0f - (t + 0x1.777a5cp-25f) : t;
+  float t = atan_poly(choose(big, 1.0f / a, a));
+  float y = choose(big, 0x1.921fb6p+0f - (t + 0x1.777a5cp-25f), t);
   return copysign_(y, x);
 }
 __MC_MATH float atan2_p(float y, float x) {
   float ay = fabs_(y);
   float ax = fabs_(x);
   bool steep = ay > ax;
-  float top = steep ? ax : ay;
-  float bottom = steep ? ay : ax;
+  float top = choose(steep, ax, ay);
+  float bottom = choose(steep, ay, ax);
   float q = top / bottom;
-  q = bottom == 0.0f ? 0.0f : q;
-  q = top == inf_() ? 1.0f : q;
+  q = choose(bottom == 0.0f, 0.0f, q);
+  q = choose(top == inf_(), 1.0f, q);
   float t = atan_poly(q);
-  t = steep ? 0x1.921fb6p+0f - (t + 0x1.777a5cp-25f) : t;
-  t = ibits(x) < 0 ? 0x1.921fb6p+1f - (t + 0x1.777a5cp-24f) : t;
-  t = (x != x || y != y) ? x + y : t;
+  t = choose(steep, 0x1.921fb6p+0f - (t + 0x1.777a5cp-25f), t);
+  t = choose(ibits(x) < 0, 0x1.921fb6p+1f - (t + 0x1.777a5cp-24f), t);
+  t = choose(is_nan(x) | is_nan(y), x + y, t);
   return copysign_(t, y);
 }
 

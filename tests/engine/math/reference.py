@@ -51,7 +51,7 @@ def _fdim(x: Doubles, y: Doubles) -> Doubles:
 UNARY: dict[str, tuple[Reference, float]] = {
     "exp": (np.exp, 1.0),
     "exp2": (np.exp2, 1.0),
-    "exp10": (lambda x: np.power(10.0, x), 1.0),
+    "exp10": (lambda x: np.power(10.0, x), 1.1),
     "log": (np.log, 1.0),
     "log2": (np.log2, 1.0),
     "log10": (np.log10, 1.0),
