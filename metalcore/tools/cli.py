@@ -16,6 +16,7 @@ Examples:
   metalcore run my_program_for_a_mac.py --its --options
   metalcore inspect examples/rms_norm.metal --json
 """
+MODES = ("checked", "fast")
 MATH_MODES = click.Choice(["safe", "relaxed", "fast"])
 
 
@@ -26,11 +27,14 @@ def cli() -> None:
 
 
 class RunCommand(click.Command):
-    """Takes everything after a .py file as the program's own arguments."""
+    """Takes everything after a .py file as the program's own arguments; only --mode may stand before it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0].endswith(".py"):
-            ctx.meta["script"] = list(args)
+        mode, rest = (args[1], args[2:]) if len(args) > 2 and args[0] == "--mode" else ("checked", args)
+        if rest and rest[0].endswith(".py"):
+            if mode not in MODES:
+                raise click.UsageError(f"--mode is one of {', '.join(MODES)}, not '{mode}'")
+            ctx.meta["script"] = (list(rest), mode)
             return []
         return super().parse_args(ctx, args)
 
@@ -40,7 +44,7 @@ class RunCommand(click.Command):
             return super().invoke(ctx)
         from metalcore.tools.run import run_script
 
-        return run_script(script)
+        return run_script(*script)
 
 
 @cli.command(cls=RunCommand, context_settings={"ignore_unknown_options": True})
@@ -75,7 +79,7 @@ class RunCommand(click.Command):
     help="Bytes of a [[threadgroup(n)]] argument: 0=4096.",
 )
 @click.option("--save", multiple=True, metavar="DIR|I=PATH", help="Save what was written: all into a folder, or one.")
-@click.option("--mode", type=click.Choice(["checked", "fast"]), default="checked", show_default=True)
+@click.option("--mode", type=click.Choice(MODES), default="checked", show_default=True)
 @click.option("--math-mode", type=MATH_MODES, default="safe", show_default=True)
 @click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
 @click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
@@ -85,7 +89,7 @@ def run(file: str, kernel: str, arguments: tuple[str, ...], **options: Any) -> N
 
     \b
     metalcore run FILE.metal KERNEL ARG... --threads N --group-size M
-    metalcore run PROGRAM.py [its arguments]
+    metalcore run [--mode fast] PROGRAM.py [its arguments]
 
     \b
     Each ARG goes to the next [[buffer(n)]]:
@@ -143,11 +147,16 @@ def demo(quick: bool) -> None:
     sys.exit(0 if show(quick) else 1)
 
 
+def _runs_a_program(words: list[str]) -> bool:
+    first = 3 if words[1:2] == ["--mode"] else 1
+    return words[:1] == ["run"] and len(words) > first and words[first].endswith(".py")
+
+
 def main() -> None:
     """Entry point: what the user did wrong is a short message, not a traceback."""
     from metalcore.errors import MetalcoreError
 
-    script = len(sys.argv) > 2 and sys.argv[1] == "run" and sys.argv[2].endswith(".py")
+    script = _runs_a_program(sys.argv[1:])
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:

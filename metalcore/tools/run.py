@@ -20,16 +20,16 @@ from rich.table import Table
 from metalcore.tools import values
 
 
-def run_script(arguments: Sequence[str]) -> None:
+def run_script(arguments: Sequence[str], mode: str) -> None:
     """Run a Python program as `python FILE ARG...` would, inside emulate()."""
-    from metalcore.dropins.emulate import emulate
+    import metalcore
 
     path = Path(arguments[0])
     if not path.is_file():
         raise click.UsageError(f"there is no file {path}")
     sys.argv = list(arguments)
     sys.path.insert(0, str(path.parent.resolve()))
-    with emulate():
+    with metalcore.emulate(), metalcore.mode(mode):
         runpy.run_path(str(path), run_name="__main__")
 
 

@@ -36,3 +36,20 @@ def test_errors_of_the_program_are_shown_as_python_shows_them(tmp_path: Path) ->
     command = [sys.executable, "-m", "metalcore.tools.cli", "run", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1 and "Traceback" in done.stderr and "OSError: of the program" in done.stderr
+
+
+def test_mode_of_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\nfrom metalcore.engine.modes import current_mode\nprint(current_mode(), sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-m", "metalcore.tools.cli", "run"]
+    for words, expected in (([], "checked ['--mode', 'x']\n"), (["--mode", "fast"], "fast ['--mode', 'x']\n")):
+        done = subprocess.run(
+            [*command, *words, str(program), "--mode", "x"], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    done = subprocess.run(
+        [*command, "--mode", "x", str(program)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2 and "--mode is one of" in done.stderr
