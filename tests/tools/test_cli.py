@@ -172,5 +172,5 @@ def test_help(command: Any) -> None:
     for words in (["--help"], ["run", "--help"], ["inspect", "-h"], ["doctor", "--help"], ["demo", "--help"]):
         done = command(*words)
         assert done.status == 0 and "Usage:" in done.out
-    assert "metalcore run PROGRAM.py" in command("run", "--help").out
+    assert "PROGRAM.py" in command("run", "--help").out
     assert "0.1" in command("--version").out
