@@ -116,7 +116,7 @@ class _Emulation:
             self.patches.on_restore(lambda: sys.meta_path.remove(finder))
             self.patches.set(threading.Thread, "start", _starter(self, threading.Thread.start))
             for name in _Finder.WATCHED:
-                if name in sys.modules:
+                if sys.modules.get(name) is not None:
                     self.patch(name)
         except BaseException:
             self.depth = 0

@@ -275,3 +275,22 @@ def test_the_engine_itself_takes_tensors_on_mps() -> None:
         x = torch.arange(4.0, device="mps")
         twice.function("twice")(x, threads=4)
         assert x.is_mps and x.tolist() == [0, 2, 4, 6]
+
+
+def test_without_torch_and_mlx() -> None:
+    program = """
+import sys
+sys.modules["torch"] = sys.modules["mlx"] = sys.modules["mlx.core"] = None
+import numpy as np, metalcore
+with metalcore.emulate():
+    x = np.ones(4, np.float32)
+    metalcore.compile_shader("kernel void f(device float* x, uint i [[thread_position_in_grid]]) { x[i] += i; }").f(x)
+    assert x.tolist() == [1, 2, 3, 4]
+    kernel = metalcore.metal_kernel("k", ["x"], ["y"], "y[thread_position_in_grid.x] = x[thread_position_in_grid.x];")
+    (y,) = kernel(
+        inputs=[x], output_shapes=[(4,)], output_dtypes=["float32"], grid=(4, 1, 1), threadgroup=(4, 1, 1)
+    )
+    assert y.tolist() == [1, 2, 3, 4]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

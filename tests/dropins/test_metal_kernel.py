@@ -45,6 +45,27 @@ def test_frameworks(scale: Any, dtype: str) -> None:
     assert isinstance(y, np.ndarray) and y.dtype == kind and y.astype(float).tolist() == expected
 
 
+@pytest.mark.feature("API", "metal_kernel: every dtype that Metal has")
+@pytest.mark.parametrize(
+    "dtype",
+    ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int64", "float16", "bfloat16", "complex64"],
+)
+def test_dtypes(dtype: str) -> None:
+    kernel = make(ID + " y[i] = x[i];")
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    x = np.array([0, 1, 2, 100] * 5).astype(kind) * (1 - 2j if dtype == "complex64" else 1)
+    x = x.astype(kind)
+    bits = x.view(np.uint16) if dtype == "bfloat16" else x
+    (y,) = launch(kernel, 20, [x], [(20,)], [kind])
+    assert y.dtype == kind and (y == x).all()
+    tensor = torch.from_numpy(bits.copy()).view(getattr(torch, dtype))
+    (y,) = launch(kernel, 20, [tensor], [(4, 5)], [tensor.dtype])
+    assert y.dtype == tensor.dtype and torch.equal(y.view(-1), tensor)
+    array = mx.array(bits).view(getattr(mx, "bool_" if dtype == "bool" else dtype))
+    (y,) = launch(kernel, 20, [array], [(20,)], [array.dtype])
+    assert y.dtype == array.dtype and mx.array_equal(y, array).item()
+
+
 def test_output_dtypes_decide_where_no_array_does() -> None:
     kernel = make("y[thread_position_in_grid.x] = thread_position_in_grid.x;", inputs="")
     assert isinstance(launch(kernel, 4, [], [(4,)], [mx.float32])[0], mx.array)
