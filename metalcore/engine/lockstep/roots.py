@@ -158,12 +158,10 @@ def expand_block_copies(blocks: list[Block]) -> None:
                 counter += 1
                 where = {"align": unit}
                 if name.startswith("llvm.memset"):
-                    loads.append(_memset_value(instr, ty))
+                    loads.append(_memset_value(out, instr, ty, f"%mc.set{counter}"))
                 else:
                     source = _at(out, instr, instr.args[1], at, f"%mc.src{counter}")
                     loads.append(_push(out, instr, Instr("load", ty, [source], f"%mc.cpy{counter}", dict(where))))
-                if not name.startswith("llvm.memmove") and not name.startswith("llvm.memcpy"):
-                    pass
             for i, at in enumerate(range(0, length, unit)):
                 counter += 1
                 target = _at(out, instr, instr.args[0], at, f"%mc.dst{counter}")
@@ -218,13 +216,15 @@ def _copy_unit(instr: Instr, length: int) -> int:
     return next(u for u in (4, 2, 1) if length % u == 0)
 
 
-def _memset_value(instr: Instr, ty: Type) -> Value:
-    byte = instr.args[1].value if isinstance(instr.args[1], Const) else None
-    if byte is None:
-        from metalcore.errors import UnsupportedFeature
-
-        raise UnsupportedFeature("a memset with a value that is not a constant")
-    return Const(ty, str(int.from_bytes(bytes([byte & 255]) * (ty.bits // 8), "little", signed=True)))
+def _memset_value(out: list[Instr], instr: Instr, ty: Type, name: str) -> Value:
+    byte = instr.args[1]
+    if isinstance(byte, Const) and byte.value is not None:
+        return Const(ty, str(int.from_bytes(bytes([byte.value & 255]) * (ty.bits // 8), "little", signed=True)))
+    if ty.bits == 8:
+        return byte
+    wide = _push(out, instr, Instr("zext", ty, [byte], name))
+    ones = Const(ty, str(int.from_bytes(b"\x01" * (ty.bits // 8), "little")))
+    return _push(out, instr, Instr("mul", ty, [wide, ones], name + ".all"))
 
 
 def _push(out: list[Instr], near: Instr, instr: Instr) -> Instr:

@@ -192,8 +192,9 @@ class Binder:
 
     def check_alignment(self, argument: Argument, address: int) -> None:
         """Metal wants a buffer's address to fit its type, and compiled kernels rely on it."""
-        if address % max(argument.element_align, 1):
-            what = f"its address must be a multiple of {argument.element_align} bytes, as {argument.type} needs"
+        align = needed_alignment(argument)
+        if address % align:
+            what = f"its address must be a multiple of {align} bytes, as {argument.type} needs"
             raise self._error(argument, None, f"{what}, and {address:#x} is not: pass a copy")
 
     def _scalar_bytes(self, argument: Argument, value: np.generic) -> bytes:
@@ -265,6 +266,11 @@ class _FastRule:
         return self.torch_dtype
 
 
+def needed_alignment(argument: Argument) -> int:
+    """Allocators give 16 bytes, which is all that the machine code counts on (ulong4 would be 32)."""
+    return min(16, max(argument.element_align, 1))
+
+
 def _fast_rule(argument: Argument | None) -> _FastRule:
     rule = _FastRule()
     if argument is None or not argument.enabled or argument.scalar not in SIZES:
@@ -274,7 +280,7 @@ def _fast_rule(argument: Argument | None) -> _FastRule:
             rule.number = CONVERT[argument.scalar]
         return rule
     rule.scalar = argument.scalar
-    rule.misaligned = max(argument.element_align, 1) - 1
+    rule.misaligned = needed_alignment(argument) - 1
     if argument.scalar != "bfloat16":
         rule.dtype = np.dtype(argument.scalar)
     return rule

@@ -1,0 +1,87 @@
+"""What the emitted code looks like: no gather where a load would do, no mask where control flow is uniform."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from metalcore.engine.codegen import llvm
+from metalcore.engine.frontend import lower, make_unit
+from metalcore.engine.lockstep import vectorise
+
+HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+
+
+def scalar_ir(source: str, name: str = "k", math_mode: str = "safe") -> str:
+    unit = make_unit(HEAD + source, path=None, include_dirs=[], defines={}, math_mode=math_mode)
+    return llvm.optimise_scalar(lower(unit, name, None).ir)
+
+
+def assembly(source: str, *, checked: bool = False, layout: str = "line") -> str:
+    module = vectorise(
+        scalar_ir(source), layout=layout, single=False, checked=checked, width=llvm.vector_width(), tail=False
+    )
+    kept: dict[str, str] = {}
+    llvm.emit_object(module.ir, kept.__setitem__)
+    return kept["kernel.s"]
+
+
+needs_avx2 = pytest.mark.skipif(llvm.vector_width() != 8, reason="looks for AVX2 instructions")
+
+
+@needs_avx2
+def test_a_line_is_read_and_written_with_plain_vectors() -> None:
+    text = assembly(
+        "kernel void k(device const float* x, device float* y, uint i [[thread_position_in_grid]]) { y[i] = x[i] * 3; }"
+    )
+    assert not re.search(r"gather|vmaskmov|insertps|vpinsr|blendv", text)
+    assert len(re.findall(r"vmulps.*ymm", text)) == 4
+
+
+@needs_avx2
+def test_a_loop_over_a_row_has_no_mask() -> None:
+    text = assembly("""kernel void k(device const float* x, device float* y, constant uint& n,
+        uint i [[thread_index_in_simdgroup]]) {
+      float s = 0;
+      for (uint j = i; j < n; j += 32) s += x[j];
+      y[i] = s;
+    }""")
+    loops = re.findall(r"\n(\.LBB\d+_\d+):\n((?:\t.*\n)+?)\tj\w+\t\1\n", text)
+    plain = [body for _, body in loops if len(re.findall(r"vaddps.*ymm", body)) >= 4]
+    assert [body for body in plain if not re.search(r"mask|blendv|vpcmp|gather", body)], "a tight loop without masks"
+
+
+@needs_avx2
+def test_records_are_read_whole() -> None:
+    text = assembly(
+        "kernel void k(device const float4* x, device float4* y, uint i [[thread_position_in_grid]]) {\n"
+        "  y[i] = x[i].wzyx; }"
+    )
+    assert not re.search(r"gather|vmovss|vinsertps|vextractps", text)
+
+
+@needs_avx2
+@pytest.mark.parametrize("function", ["exp", "log", "tanh", "sin", "rsqrt"])
+def test_math_is_not_a_call(function: str) -> None:
+    text = assembly(
+        f"kernel void k(device float* x, uint i [[thread_position_in_grid]]) {{ x[i] = {function}(x[i]); }}"
+    )
+    calls = re.findall(r"\tcall\w*\t(\S+)", text)
+    assert not [c for c in calls if "@" in c or re.match(r"[a-z_]+f?$", c)]
+
+
+@needs_avx2
+def test_checks_cost_one_scalar_test_per_simdgroup() -> None:
+    source = (
+        "kernel void k(device const float* x, device float* y, uint i [[thread_position_in_grid]]) { y[i] = x[i] * 3; }"
+    )
+    text = assembly(source, checked=True)
+    assert not re.search(r"vpcmp|vmaskmov", text)
+
+
+def test_optimised_scalar_code_has_no_vectors() -> None:
+    text = scalar_ir("""kernel void k(device const float4* x, device float4* y, uint i [[thread_position_in_grid]]) {
+      float4 v = x[i]; y[i] = v * v + v.yzwx; }""")
+    body = text[text.index("define") : text.index("\n}")]
+    assert not re.search(r"<\d+ x ", body)
