@@ -166,7 +166,7 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
-    except (MetalcoreError, OSError) as error:
+    except (MetalcoreError, OSError, MemoryError) as error:
         if script:  # an error of the user's own program is shown as Python shows it
             raise
         click.echo(f"metalcore: {error}", err=True)

@@ -67,18 +67,35 @@ def _make(word: str, kind: str, fields: list[str]) -> Any:
     if wanted is None or len(fields) not in wanted:
         raise click.UsageError(f"'{word}' is not a kernel argument; arrays are made by {MAKERS}")
     dtype, shape = dtype_of(fields[0], word), _shape(fields[1], word)
+    try:
+        return _filled(word, kind, dtype, shape, fields)
+    except (ValueError, OverflowError, MemoryError) as error:
+        raise click.UsageError(f"'{word}' cannot be made: {error}") from None
+
+
+def _filled(word: str, kind: str, dtype: np.dtype[Any], shape: tuple[int, ...], fields: list[str]) -> Any:
     if kind == "zeros":
         return np.zeros(shape, dtype)
     if kind == "ones":
         return np.ones(shape, dtype)
     if kind == "arange":
+        _check_range(word, dtype, math.prod(shape) - 1)
         return np.arange(math.prod(shape)).astype(dtype).reshape(shape)
+    filling = _number(fields[2], word) if len(fields) == 3 else 0
     if kind == "full":
-        return np.full(shape, _number(fields[2], word)).astype(dtype)
-    seed = _number(fields[2], word) if len(fields) == 3 else 0
-    if not isinstance(seed, int) or seed < 0:
+        _check_range(word, dtype, filling)
+        return np.full(shape, filling).astype(dtype)
+    if not isinstance(filling, int) or filling < 0:
         raise click.UsageError(f"'{word}': a seed is a number that is not negative")
-    return _random(shape, dtype, seed)
+    return _random(shape, dtype, filling)
+
+
+def _check_range(word: str, dtype: np.dtype[Any], value: float) -> None:
+    """Integers would wrap around without a word."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if value != int(value) or not limits.min <= value <= limits.max:
+            raise click.UsageError(f"'{word}': {value} is not a value of {dtype.name}")
 
 
 def _random(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Any:

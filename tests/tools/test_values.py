@@ -36,7 +36,20 @@ def test_numbers() -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["", "text", "zeros:float32", "zeros:float64:3", "zeros:float32:-3", "full:int8:3", "random:int8:3:x", "1,x"],
+    [
+        "",
+        "text",
+        "zeros:float32",
+        "zeros:float64:3",
+        "zeros:float32:-3",
+        "full:int8:3",
+        "random:int8:3:x",
+        "1,x",
+        "full:uint8:3:300",
+        "full:int32:3:1.5",
+        "arange:int8:1000",
+        "zeros:float32:999999999999999x999999",
+    ],
 )
 def test_mistakes(word: str) -> None:
     with pytest.raises(click.UsageError):
