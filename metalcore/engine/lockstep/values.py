@@ -115,6 +115,14 @@ class Values:
                     reader = block if instr.op == "phi" and self._behind(user, block) else user
                     if self.shapes.leaves_divergent_loop(arg, reader):
                         self.leaving.add(arg)
+        # pattern_chunk extends such a number lane by lane where it is read, so its source is read there too.
+        todo = list(self.crossing)
+        while todo:
+            instr = todo.pop()
+            source = instr.args[0] if instr.op in ("zext", "sext") else None
+            if isinstance(source, Instr) and source not in self.crossing:
+                self.crossing.add(source)
+                todo.append(source)
 
     def _behind(self, source: Block, block: Block) -> bool:
         loop = self.graph.loop_of.get(source)
