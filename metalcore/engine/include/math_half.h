@@ -119,6 +119,16 @@ __MC_MATH T fma_short(T x, T y, T z) {
   struct IMPL##_op {   \
     __MC_CALL T call(T x) { return static_cast<T>(IMPL(static_cast<float>(x))); } \
   };
+// The same with a cheaper function for half, whose range and precision it covers.
+#define __MC_OP1_HALF(IMPL, FOR_HALF) \
+  struct IMPL##_op {                  \
+    __MC_CALL T call(T x) {           \
+      if constexpr (same<T, half>)    \
+        return static_cast<T>(FOR_HALF(static_cast<float>(x))); \
+      else                            \
+        return static_cast<T>(IMPL(static_cast<float>(x)));     \
+    }                                 \
+  };
 #define __MC_OP2(IMPL) \
   struct IMPL##_op {   \
     __MC_CALL T call(T x, T y) { return static_cast<T>(IMPL(static_cast<float>(x), static_cast<float>(y))); } \

@@ -17,12 +17,17 @@
 namespace __mc_math {
 
 __MC_OP1(ceil_p) __MC_OP1(floor_p) __MC_OP1(trunc_p) __MC_OP1(rint_p) __MC_OP1(round_p) __MC_OP1(fabs_p)
-__MC_OP1(sqrt_p) __MC_OP1(rsqrt_p) __MC_OP1(exp_p) __MC_OP1(exp2_p) __MC_OP1(exp10_p) __MC_OP1(log_p)
-__MC_OP1(log2_p) __MC_OP1(log10_p) __MC_OP1(sin_p) __MC_OP1(cos_p) __MC_OP1(tan_p) __MC_OP1(sinpi_p)
+__MC_OP1(sqrt_p) __MC_OP1(rsqrt_p) __MC_OP1(sinpi_p)
 __MC_OP1(cospi_p) __MC_OP1(tanpi_p) __MC_OP1(asin_p) __MC_OP1(acos_p) __MC_OP1(atan_p) __MC_OP1(sinh_p)
-__MC_OP1(cosh_p) __MC_OP1(tanh_p) __MC_OP1(asinh_p) __MC_OP1(acosh_p) __MC_OP1(atanh_p)
+__MC_OP1(cosh_p) __MC_OP1(asinh_p) __MC_OP1(acosh_p) __MC_OP1(atanh_p)
 __MC_OP1(exp_f) __MC_OP1(exp2_f) __MC_OP1(exp10_f) __MC_OP1(log_f) __MC_OP1(log2_f) __MC_OP1(log10_f)
 __MC_OP1(sin_f) __MC_OP1(cos_f) __MC_OP1(tan_f) __MC_OP1(tanh_f)
+// Every half is a normal float below 1e5, and its results are far from float's limits.
+__MC_MATH float sin_half(float x) { return choose(x == 0.0f, x, sin_f(x)); }
+__MC_MATH float tan_half(float x) { return choose(x == 0.0f, x, tan_f(x)); }
+__MC_OP1_HALF(exp_p, exp_f) __MC_OP1_HALF(exp2_p, exp2_f) __MC_OP1_HALF(exp10_p, exp10_f)
+__MC_OP1_HALF(log_p, log_f) __MC_OP1_HALF(log2_p, log2_f) __MC_OP1_HALF(log10_p, log10_f)
+__MC_OP1_HALF(sin_p, sin_half) __MC_OP1_HALF(cos_p, cos_f) __MC_OP1_HALF(tan_p, tan_half) __MC_OP1_HALF(tanh_p, tanh_f)
 __MC_OP2(atan2_p) __MC_OP2(copysign_p) __MC_OP2(divide_p) __MC_OP2(fdim_p) __MC_OP2(fmod_p) __MC_OP2(fmax_p)
 __MC_OP2(fmin_p) __MC_OP2(pow_p) __MC_OP2(powr_p) __MC_OP2(pow_f) __MC_OP2(powr_f)
 __MC_OP3(fmax3_p) __MC_OP3(fmin3_p) __MC_OP3(fmedian3_p)

@@ -92,5 +92,8 @@ def test_contraction() -> None:
     assert np.array_equal(fused, exact) and np.array_equal(one, exact)
     assert np.array_equal(two, rounded) and np.array_equal(without, rounded)
     assert not np.array_equal(exact, rounded)
+    # Of two products the right one is rounded, the left one fused.
+    (both,) = run(["x * y + z * x"], [x, y, z])
+    assert np.array_equal(both, (x.astype(np.longdouble) * y + z * x).astype(np.float32))
     for mode in ("relaxed", "fast"):
         assert np.array_equal(run([apart], [x, y, z], math_mode=mode)[0], exact), mode
