@@ -15,7 +15,7 @@ from tests.stress.types import INTS, Array, Pointer, Scalar, Struct, Type, Vecto
 
 T = TypeVar("T")
 SLOTS = 8  # elements of each output buffer that one thread owns
-INPUT_SIZE = 64
+INPUT_SIZE = 512  # more than any launch has threads: a thread may read at its own position
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class Context:
         self.shared: dict[str, tuple[Array, bool]] = {}
         self.counter = 0
         self.barriers = 0
+        self.highest: dict[str, int] = {}  # the largest value of `lane`, `tid` and `me`
         self.in_helper = False  # buffers are parameters of the kernel alone
         self.simd_here = False
         self.budget = 0  # expression nodes left for the statement at hand

@@ -37,6 +37,8 @@ class Generator(Statements):
         self.inputs()
         self.globals_()
         group = group_size[0] * group_size[1]
+        total = threads[0] * threads[1]
+        self.highest = {"lane": min(31, group - 1), "tid": group - 1, "me": total - 1}
         self.scopes = [[]]
         for _ in range(self.pick([0, 0, 0, 1, 1, 2])):
             self.helper()
@@ -55,7 +57,6 @@ class Generator(Statements):
             opening.append(self.keep(type_, self.loaded(type_, 1) or self.leaf(type_)))
         body = (*opening, *self.statements(Place(), self.random.randint(2, self.length)))
         body = (*body, *self.finish())
-        total = threads[0] * threads[1]
         buffers = tuple(replace(b, size=total * SLOTS) if b.role == "output" else b for b in self.buffers.values())
         shared = tuple((name, array, atomic) for name, (array, atomic) in self.shared.items())
         return t.Kernel(
@@ -106,6 +107,10 @@ class Generator(Statements):
             for _ in range(self.pick([1, 2])):
                 name = self.name(f"in_{type_.name}")
                 self.buffers[name] = t.Buffer(name, type_, "input", INPUT_SIZE)
+        for vector in self.vectors:
+            if self.chance(0.4):
+                name = self.name(f"in_{vector.name}_")
+                self.buffers[name] = t.Buffer(name, vector, "input", INPUT_SIZE)
         for type_ in (UINT, INT)[: self.random.randint(0, 2)]:
             name = self.name("n_")
             self.buffers[name] = t.Buffer(name, type_, "uniform", 1)
@@ -130,7 +135,7 @@ class Generator(Statements):
         result = self.pick(results)
         name = self.name("fn")
         parameters = tuple((f"{name}_{c}", self.any_type()) for c in "abc"[: self.random.randint(1, 3)])
-        pointees = [b.type for b in self.buffers.values() if b.role == "input"]
+        pointees = [b.type for b in self.buffers.values() if b.role == "input" and isinstance(b.type, Scalar)]
         if self.chance(0.25):
             parameters += ((f"{name}_p", Pointer(self.pick(pointees))),)
         self.scopes = [[Variable(n, pt) for n, pt in parameters]]

@@ -134,12 +134,32 @@ class ScalarExpressions(Context):
 
     def index(self, size: int, depth: int) -> t.Expr:
         """An integer expression in 0 .. size-1."""
+        line = self.line(size) if self.chance(0.4) else None
+        if line is not None:
+            return line
         if self.chance(0.2):
             return self.literal_index(size)
         e = self.scalar(self.pick([i for i in self.ints if i.kind == "uint"]), depth)
         if size & (size - 1) == 0 and self.chance(0.6):
             return t.binary("&", e, t.Lit(UINT, size - 1))
         return t.binary("%", e, t.Lit(UINT, size))
+
+    def line(self, size: int) -> t.Expr | None:
+        """An index that grows or falls by the same step from thread to thread, where one fits."""
+        if self.in_helper or not self.highest:
+            return None
+        name = self.pick(list(self.highest))
+        step, start = self.pick([1, 1, 1, 2, 3, 4, 8]), self.random.randint(0, 9)
+        span = self.highest[name] * step
+        if span + start >= size:
+            return None
+        e: t.Expr = t.Var(UINT, name)
+        kind = self.pick([UINT, UINT, UINT, INT, ULONG])
+        e = t.Cast(kind, e) if kind != UINT else e
+        e = t.binary("*", e, t.Lit(kind, step)) if step > 1 else e
+        if self.chance(0.3):
+            return t.binary("-", t.Lit(kind, span + start), e)
+        return t.binary("+", e, t.Lit(kind, start)) if start else e
 
     def literal_index(self, size: int) -> t.Expr:
         return self.small_uint(size - 1)

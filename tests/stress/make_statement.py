@@ -204,6 +204,8 @@ class Statements(Meetings):
             name = self.name("i")
             type_ = self.pick([INT, UINT, *self.ints])
             bound: t.Expr = self.index(self.random.randint(2, 7), 2)
+            if self.chance(0.25):  # a bound that falls or grows with the lane, as a triangle has
+                bound = self.line(36 if self.chance(0.7) else 12) or bound
             self.scopes.append([Variable(name, type_, writable=False)])
             body = self.body(inner, count)
             self.scopes.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.stress import tree as t
+from tests.stress.context import INPUT_SIZE
 from tests.stress.make_scalar import LETTERS, ScalarExpressions
 from tests.stress.types import BOOL, COMPARISONS, FLOAT, HALF, Array, Pointer, Scalar, Struct, Type, Vector, unsigned
 
@@ -64,7 +65,12 @@ class VectorExpressions(ScalarExpressions):
         if depth <= 0 or self.budget < 0:
             return self.vector_leaf(type_)
         weights = {"leaf": 1, "binary": 5, "ternary": 1, "construct": 2, "swizzle": 1.5, "cast": 1}
-        kind = self.weighted({**weights, "library": 1.5, "unary": 0.7})
+        kind = self.weighted({**weights, "library": 1.5, "unary": 0.7, "load": 1.5})
+        if kind == "load":
+            found = [b for b in self.visible_inputs() if b.type == type_]
+            if found:
+                b = self.pick(found)
+                return t.Index(type_, t.Var(Pointer(type_), b.name), self.index(INPUT_SIZE, depth - 1))
         if kind == "binary":
             return self.vector_binary(type_, depth - 1)
         if kind == "ternary":
