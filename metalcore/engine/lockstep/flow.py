@@ -22,7 +22,7 @@ class Linear:
     def __init__(self, name: str, blocks: set[Block], level: Loop | None, stop: Block | None, stop_label: str) -> None:
         self.name, self.blocks, self.level, self.stop, self.stop_label = name, blocks, level, stop, stop_label
         self.waiting: dict[object, set[object]] = {}  # (level, node) -> nodes that may be waiting
-        self.reached: set[object] = set()
+        self.reached: set[tuple[Loop | None, object]] = set()
 
 
 class Flow(Body):
@@ -473,7 +473,8 @@ class Flow(Body):
                 self.place(inside)
             self.set_mask(linear, header, False, mask)
             self.jump(quoted(f"{linear.name}.again.{header.name}"))
-        live = any((loop, b) in linear.reached for b in loop.blocks) or (loop, END) in linear.reached
+        # Lanes may come in the middle, in a loop inside this one too.
+        live = any(level is not None and level.header in loop.blocks for level, _ in linear.reached)
         if not entered and not live:
             return
         self.place(quoted(f"{linear.name}.again.{header.name}"))
