@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from metalcore.engine.frontend import toolchain
 from metalcore.engine.frontend.diagnostics import Sources, compile_error
 from metalcore.engine.frontend.tokens import unescape
-from metalcore.errors import ArgumentError
+from metalcore.errors import ArgumentError, CompileError
 
 NO_PATH = "<metal>"  # how a source without a file is called in messages
 _MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"', re.MULTILINE)
@@ -41,6 +41,10 @@ def preprocess(
     """
     if not isinstance(source, str):
         raise ArgumentError(f"the Metal source must be text, not {type(source).__name__}")
+    try:
+        source.encode()
+    except UnicodeEncodeError as error:
+        raise CompileError(f"the Metal source is not text: {error}") from None
     name = path or NO_PATH
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     sources = Sources(name, source)

@@ -27,7 +27,7 @@ LANGUAGE = (
     # Kernels reinterpret pointers; an endless loop must stay one.
     *("-relaxed-aliasing", "-fno-finite-loops", "-nostdsysteminc", "-nobuiltininc"),
 )
-# What each math mode lets the compiler do; docs/design/math_modes.md says what that means for results.
+# What each math mode lets the compiler do; docs/design/math.md says what that means for results.
 MATH_FLAGS = {
     "safe": ("-ffp-contract=on", "-D__MC_MATH_MODE__=0"),
     "relaxed": (
@@ -66,7 +66,7 @@ def clang(arguments: Sequence[str], text: str) -> Result:
 
     process = subprocess.run(
         [zig(), "clang", "-cc1", *arguments, "-"],
-        input=text.encode("utf-8", "surrogateescape"),
+        input=text.encode(),
         capture_output=True,
         check=False,
     )

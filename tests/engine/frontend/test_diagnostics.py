@@ -77,6 +77,10 @@ def test_wrong_options() -> None:
         make_unit("", defines={"a b": 1})
 
 
+def test_a_source_that_is_no_text() -> None:
+    assert "not text" in str(error("kernel void f() { \ud800 }"))
+
+
 def test_defines_reach_the_preprocessor() -> None:
     source = "#if ON\nkernel void NAME(device float* x) { x[0] = VALUE; }\n#endif"
     unit = make_unit(source, defines={"ON": True, "NAME": "f", "VALUE": 2.5})

@@ -44,7 +44,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.feature("rejected", n)) for n in REFUSED])
 def test_refused(name: str) -> None:
     source, line, message = REFUSED[name]
     with pytest.raises(CompileError, match=message) as caught:
@@ -65,7 +65,10 @@ UNSUPPORTED = {
 }
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.feature("rejected", f"named as not supported yet: {n}")) for n in UNSUPPORTED],
+)
 def test_unsupported(name: str) -> None:
     feature = "textures" if name == "texture types" else name
     with pytest.raises(UnsupportedFeature, match=rf"<metal>:2: {feature}"):
