@@ -203,14 +203,15 @@ class Body(Interleave):
         if not segment:
             return
         accesses = {i: where for i in segment if (where := self._access(i)) is not None}
-        groups = self.find_groups(segment, accesses) if self.mask is None or self.plan.checked else {}
-        if self.mask is not None:
-            groups = {leader: group for leader, group in groups.items() if not group.store}
+        groups = self.find_groups(segment, accesses) if self.mask is None else {}
         tests: list[str] = []
         if self.plan.checked:
             tests = self._bounds_tests(accesses, groups)
         if not tests:
             self._segment_fast(segment, accesses, groups, masked=not self.plan.checked)
+            return
+        if self.mask is not None:
+            self._segment_compact(segment, accesses)
             return
         ok = tests[0]
         for test in tests[1:]:
@@ -236,6 +237,33 @@ class Body(Interleave):
         self.jump(done)
         self.restore(saved)
         self.place(done)
+
+    def _segment_compact(self, segment: list[Instr], accesses: dict[Instr, Address]) -> None:
+        """Under masks, which is seldom the hot path: each access has its own test, nothing else is written twice."""
+        for instr in segment:
+            where = accesses.get(instr)
+            if where is None:
+                for c in range(self.count):
+                    self._vector(instr, c)
+                continue
+            test = self.inside(where)
+            if test is None:
+                self._segment_fast([instr], accesses, {}, masked=False)
+                continue
+            if instr.name:
+                self.crossing.add(instr)
+            fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
+            self.emit(f"br i1 {test}, label %{fast}, label %{slow}, !prof !1")
+            saved = self.snapshot()
+            self.place(fast)
+            self._segment_fast([instr], accesses, {}, masked=False)
+            self.jump(done)
+            self.restore(saved)
+            self.place(slow)
+            self._slow(instr, where)
+            self.jump(done)
+            self.restore(saved)
+            self.place(done)
 
     def _bounds_tests(self, accesses: dict[Instr, Address], groups: dict[Instr, Group]) -> list[str]:
         """Scalar tests that no access of the segment leaves its memory; fields of a record are tested together."""

@@ -115,6 +115,13 @@ class Values:
                     reader = block if instr.op == "phi" and self._behind(user, block) else user
                     if self.shapes.leaves_divergent_loop(arg, reader):
                         self.leaving.add(arg)
+        work = [v for v in self.crossing if v.op in ("zext", "sext")]
+        while work:  # their lanes are computed again where they are used, from the operand
+            operand = work.pop().args[0]
+            if isinstance(operand, Instr) and operand not in self.crossing:
+                self.crossing.add(operand)
+                if operand.op in ("zext", "sext"):
+                    work.append(operand)
         # pattern_chunk extends such a number lane by lane where it is read, so its source is read there too.
         todo = list(self.crossing)
         while todo:
