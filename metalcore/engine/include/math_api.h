@@ -93,16 +93,16 @@
   __MC_MATH float frexp(float x, int& e) { return __mc_math::frexp_both(x, e); }                                  \
   __MC_MATH half frexp(half x, int& e) { return __mc_math::frexp_both(x, e); }                                    \
   template <typename T>                                                                                           \
-  __MC_MATH typename __mc_math::only_if<__mc_math::same<T, bfloat>, T>::type ldexp(T x, int k) {                  \
-    return __mc_math::ldexp_op::call(x, k);                                                                       \
+  __MC_MATH __mc_math::other_scalar_t<T> ldexp(T x, int k) {                                                       \
+    return __mc_math::ldexp_op::call(static_cast<__mc_math::other_scalar_t<T>>(x), k);                            \
   }                                                                                                               \
   template <typename T>                                                                                           \
-  __MC_MATH typename __mc_math::only_if<__mc_math::same<T, bfloat>, int>::type ilogb(T x) {                       \
+  __MC_MATH typename __mc_math::only_if<sizeof(__mc_math::other_scalar_t<T>) != 0, int>::type ilogb(T x) {        \
     return __mc_math::ilogb_op::call(x);                                                                          \
   }                                                                                                               \
   template <typename T>                                                                                           \
-  __MC_MATH typename __mc_math::only_if<__mc_math::same<T, bfloat>, T>::type frexp(T x, int& e) {                 \
-    return __mc_math::frexp_both(x, e);                                                                           \
+  __MC_MATH __mc_math::other_scalar_t<T> frexp(T x, int& e) {                                                      \
+    return __mc_math::frexp_both(static_cast<__mc_math::other_scalar_t<T>>(x), e);                                \
   }                                                                                                               \
   template <typename T, int N>                                                                                    \
   __MC_MATH typename __mc_math::only_if<__mc_math::is_real<T>, vec<T, N>>::type ldexp(vec<T, N> x, vec<int, N> k) { \

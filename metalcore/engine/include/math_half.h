@@ -76,6 +76,10 @@ struct result<true, A...> {
 };
 template <typename... A>
 using result_t = typename result<(is_scalar_argument<A> && ...), A...>::type;
+// What a scalar other than float and half is worked in: bfloat as itself, integers as float.
+template <typename A>
+using other_scalar_t = typename only_if<same<A, bfloat> || is_whole<A>, scalar_t<A>>::type;
+
 template <typename T, typename A>
 __MC_MATH T convert(A a) {
   if constexpr (is_scalar_argument<A>)

@@ -28,6 +28,9 @@ static_assert(is_same_v<decltype(pow(float3(1), 2.0f)), float3>, "vector with sc
 static_assert(is_same_v<decltype(fmin(float2(1), 2)), float2>, "vector with integer");
 static_assert(is_same_v<decltype(fast::exp(float4(1))), float4>, "fast");
 static_assert(is_same_v<decltype(ilogb(float4(1))), int4>, "integer results");
+static_assert(is_same_v<decltype(ldexp(3, 2)), float>, "integers");
+static_assert(is_same_v<decltype(ldexp(bfloat(3), 2)), bfloat>, "bfloat");
+static_assert(is_same_v<decltype(ilogb(8u)), int>, "integers");
 static_assert(is_same_v<decltype(fmax3(1.0h, 2.0h, 3.0h)), half>, "three arguments");
 """
 
