@@ -208,7 +208,7 @@ __MC_BUILTIN(simd_prefix_inclusive_sum)
 inline float __metal_simd_xor(float v) { return __builtin_bit_cast(float, __mc_simd_xor_u32(__builtin_bit_cast(uint, v))); }
 template <typename T>
 inline T __metal_get_simdgroup_size(T) {
-  return T(__mc_threads_per_simdgroup(0));
+  return T(32);  // a constant, so that a shuffle by it is a fixed permutation
 }
 template <typename T>
 inline T __metal_get_thread_index_in_simdgroup(T) {
