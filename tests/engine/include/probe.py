@@ -69,15 +69,15 @@ def probe(
     parameters.append(f"device {out}* out [[buffer({len(inputs)})]]")
     parameters.append("uint i [[thread_position_in_grid]]")
     width = len(expressions)
-    stores = "\n  ".join(f"out[i * {width} + {k}] = {out}({e});" for k, e in enumerate(expressions))
+    stores = "\n  ".join(f"out[i + {k * count}] = {out}({e});" for k, e in enumerate(expressions))
     source = (
         f"#include <metal_stdlib>\nusing namespace metal;\n{header}\n"
         f"kernel void probe({', '.join(parameters)}) {{\n  {' '.join(locals_)}\n  {setup}\n  {stores}\n}}\n"
     )
-    result = np.zeros((count, width), DTYPES[out])
+    result = np.zeros((width, count), DTYPES[out])
     arrays = [np.ascontiguousarray(a) for a in inputs.values()]
     launch(source, "probe", [*arrays, result], count, group or min(count, 256))
-    return result
+    return result.T
 
 
 def parts(expression: str, lanes: int) -> list[str]:

@@ -53,18 +53,17 @@ def test_braces_and_empty_braces() -> None:
 
 @pytest.mark.feature("types", "vector swizzles")
 @pytest.mark.parametrize("letters", ["xyzw", "rgba"])
-def test_every_swizzle_of_two_and_three(letters: str) -> None:
-    names = ["".join(p) for n in (2, 3) for p in itertools.product(letters, repeat=n)]
-    values = row([f"v.{name}.{c}" for name in names for c in "xyzw"[: len(name)]], v=FOUR)
-    assert values == [letters.index(c) + 1 for name in names for c in name]
-
-
-@pytest.mark.parametrize("letters", ["xyzw", "rgba"])
-def test_every_swizzle_of_four(letters: str) -> None:
-    names = ["".join(p) for p in itertools.product(letters, repeat=4)]
-    # One number per swizzle, whose digits are the components.
-    values = row([f"dot(v.{name}, float4(1000, 100, 10, 1))" for name in names], v=FOUR)
-    assert values == [int("".join(str(letters.index(c) + 1) for c in name)) for name in names]
+@pytest.mark.parametrize("lanes", [2, 3, 4])
+def test_every_swizzle(letters: str, lanes: int) -> None:
+    # Each swizzle becomes one number whose digits are its components; the kernel counts those that differ.
+    weights = f"float{lanes}({', '.join(str(10**k) for k in reversed(range(lanes)))})"
+    checks = []
+    for name in map("".join, itertools.product(letters, repeat=lanes)):
+        digits = "".join(str(letters.index(c) + 1) for c in name)
+        checks.append(f"wrong += dot(v.{name}, {weights}) != {digits};")
+    assert row(["wrong", *parts(f"v.{letters[:lanes][::-1]}", lanes)], setup="int wrong = 0;" + "".join(checks), v=FOUR) == [
+        *(0, *range(lanes, 0, -1)),
+    ]
 
 
 @pytest.mark.feature("types", "swizzles as lvalues")
