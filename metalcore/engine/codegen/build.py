@@ -34,7 +34,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     scalar = llvm.optimise_scalar(kernel.ir)
     if dump:
         dump("scalar.ll", scalar)
-    values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value"}
+    values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value" and a.space == "constant"}
     module = vectorise(
         scalar,
         layout=variant.layout,

@@ -16,6 +16,7 @@ _OPTIONS = (
     "-disable-loop-idiom-all",
     "-unroll-threshold=300",
     "-phi-node-folding-threshold=2",
+    "-disable-lsr",
 )
 
 

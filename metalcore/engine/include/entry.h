@@ -123,6 +123,20 @@ __MC_PARAMETER(__mc_constant, space_constant, kind_value, kind_buffer, __mc_arg)
 __MC_PARAMETER(__mc_threadgroup, space_threadgroup, kind_threadgroup, kind_threadgroup, __mc_threadgroup_arg)
 #undef __MC_PARAMETER
 
+// A number in constant memory is read once, when the kernel starts: nothing may write it, and what the kernel writes elsewhere
+// need not make the compiler read it again.
+template <typename T>
+struct held {
+  T number;
+  operator const __mc_constant T&() const { return *(const __mc_constant T*)(const __mc_constant void*)&number; }
+};
+template <typename P> struct is_held { static constexpr bool value = false; };
+template <typename T> struct is_held<const __mc_constant T&> {
+  using type = held<T>;
+  static constexpr bool value = made_of<T>::lanes == 1 && made_of<T>::scalar != scalar_pointer && sizeof(T) <= 8;
+};
+template <typename T, unsigned long N> struct is_held<const __mc_constant T (&)[N]> { static constexpr bool value = false; };
+
 // A thread attribute of any integer type, scalar or vector.
 template <typename P, unsigned (*READ)(unsigned)>
 P builtin() {
@@ -136,6 +150,10 @@ P builtin() {
   else
     return P(static_cast<element>(READ(0)), static_cast<element>(READ(1)), static_cast<element>(READ(2)));
 }
+
+template <typename P, bool = is_held<P>::value> struct held_or_plain { using type = P; };
+template <typename P> struct held_or_plain<P, true> { using type = typename is_held<P>::type; };
+template <typename P> using conditional_held = typename held_or_plain<P>::type;
 
 // REQUEST::index holds the number that each parameter asks for, -1 where it leaves the choice.
 template <typename REQUEST, typename F>
@@ -180,9 +198,12 @@ struct kernel<REQUEST, void (*)(P...)> {
   static constexpr rows described = table();
 
   template <unsigned I>
-  static type<I> get() {
+  static auto get() -> conditional_held<type<I>> {
     constexpr unsigned slot = slots.value[I];
-    return parameter<type<I>>::get(slot);
+    if constexpr (is_held<type<I>>::value)
+      return {parameter<type<I>>::get(slot)};
+    else
+      return parameter<type<I>>::get(slot);
   }
 };
 

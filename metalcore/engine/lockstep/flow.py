@@ -35,11 +35,19 @@ class Flow(Body):
     def mask_key(self, linear: Linear, node: Block, entry: bool, c: int) -> object:
         return (linear.name, node, "entry" if entry else "mask", c)
 
+    def wide_mask(self, mask: str) -> str:
+        """A mask as 32-bit lanes. The fence keeps LLVM from turning it back into bits, which are slow to keep."""
+        wide = self.temp(f"sext {self.vec('i1')} {mask} to {self.vec('i32')}")
+        floats = self.vec("float")
+        name = f"llvm.arithmetic.fence.v{self.width}f32"
+        self.need(f"declare {floats} @{name}({floats})")
+        held = self.temp(f"bitcast {self.vec('i32')} {wide} to {floats}")
+        held = self.temp(f"call {floats} @{name}({floats} {held})")
+        return self.temp(f"bitcast {floats} {held} to {self.vec('i32')}")
+
     def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | str) -> None:
         for c in range(self.count):
-            value = (
-                mask if isinstance(mask, str) else self.temp(f"sext {self.vec('i1')} {mask[c]} to {self.vec('i32')}")
-            )
+            value = mask if isinstance(mask, str) else self.wide_mask(mask[c])
             self.store_slot(self.mask_key(linear, node, entry, c), self.vec("i32"), value)
 
     def get_mask(self, linear: Linear, node: Block, entry: bool) -> list[str]:
@@ -51,13 +59,15 @@ class Flow(Body):
 
     def add_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | None) -> None:
         for c in range(self.count):
-            key = self.mask_key(linear, node, entry, c)
-            if mask is None:
-                self.store_slot(key, self.vec("i32"), "splat (i32 -1)")
-                continue
-            old = self.load_slot(key, self.vec("i32"))
-            wide = self.temp(f"sext {self.vec('i1')} {mask[c]} to {self.vec('i32')}")
-            self.store_slot(key, self.vec("i32"), self.temp(f"or {self.vec('i32')} {old}, {wide}"))
+            self.add_lanes(self.mask_key(linear, node, entry, c), mask[c] if mask is not None else None)
+
+    def add_lanes(self, key: object, mask: str | None) -> None:
+        if mask is None:
+            self.store_slot(key, self.vec("i32"), "splat (i32 -1)")
+            return
+        old = self.load_slot(key, self.vec("i32"))
+        wide = self.wide_mask(mask)
+        self.store_slot(key, self.vec("i32"), self.temp(f"or {self.vec('i32')} {old}, {wide}"))
 
     def narrow_mask(self, cond: list[str] | str, negate: bool) -> list[str]:
         """The current mask and a condition (a name: uniform)."""
@@ -205,21 +215,29 @@ class Flow(Body):
             return None
         base = self.scalar(value)
         mask = (1 << bits) - 1
-        least = self.temp(f"add {ty} {base}, {low & mask}")
-        most = self.temp(f"add {ty} {base}, {high & mask}")
-        signed = pred[0]
-        straight = self.temp(f"icmp {signed}le {ty} {least}, {most}")  # no wrap-around between the ends
-        other = self.scalar(bound)
+        least = self.temp(f"add {ty} {base}, {low & mask}") if low else base
+        signed, other = pred[0], self.scalar(bound)
+        below = pred[1:] == ("lt" if value is test.args[0] else "gt")
 
         def holds(x: str) -> str:
             a, b = (x, other) if value is test.args[0] else (other, x)
             return self.temp(f"icmp {pred} {ty} {a}, {b}")
 
+        if below:
+            # least + span < bound without wrap-around is least < bound - span, and that bound does not change in a loop.
+            name = f"llvm.{signed}sub.sat.{ty}"
+            self.need(f"declare {ty} @{name}({ty}, {ty})")
+            limit = self.temp(f"call {ty} @{name}({ty} {other}, {ty} {high - low})")
+            all_true = self.temp(f"icmp {signed}lt {ty} {least}, {limit}")
+        most = self.temp(f"add {ty} {base}, {high & mask}")
+        straight = self.temp(f"icmp {signed}le {ty} {least}, {most}")  # no wrap-around between the ends
         first, second = holds(least), holds(most)
-        both = self.temp(f"and i1 {first}, {second}")
+        if not below:
+            both = self.temp(f"and i1 {first}, {second}")
+            all_true = self.temp(f"and i1 {both}, {straight}")
         either = self.temp(f"or i1 {first}, {second}")
         neither = self.temp(f"xor i1 {either}, true")
-        return self.temp(f"and i1 {both}, {straight}"), self.temp(f"and i1 {neither}, {straight}")
+        return all_true, self.temp(f"and i1 {neither}, {straight}")
 
     # -- regions -----------------------------------------------------------------------------------
     def is_inline(self, hammock: set[Block] | None) -> bool:
@@ -350,13 +368,7 @@ class Flow(Body):
         if loop is not None and loop.header is target:
             if source in loop.blocks:  # back edge
                 for c in range(self.count):
-                    key = (linear.name, target, "back", c)
-                    if mask is None:
-                        self.store_slot(key, self.vec("i32"), "splat (i32 -1)")
-                    else:
-                        old = self.load_slot(key, self.vec("i32"))
-                        wide = self.temp(f"sext {self.vec('i1')} {mask[c]} to {self.vec('i32')}")
-                        self.store_slot(key, self.vec("i32"), self.temp(f"or {self.vec('i32')} {old}, {wide}"))
+                    self.add_lanes((linear.name, target, "back", c), mask[c] if mask is not None else None)
                 return
             self.add_mask(linear, target, True, mask)
             return

@@ -10,7 +10,7 @@ from metalcore.engine.codegen.variant import Site, ThreadgroupVariable
 from .cfg import Graph, canonicalise
 from .flow import Linear, quoted
 from .ids import Ids, id_shapes
-from .ir import Block, Const, Global, Instr, Module
+from .ir import Block, Const, Global, Instr, Module, Value
 from .memory import (
     LAUNCH_GROW,
     LAUNCH_SLOW,
@@ -211,11 +211,23 @@ def needs_poll(loop: object, shapes: Shapes) -> bool:
     steps = 0
     for side in test.args:
         if isinstance(side, Instr) and side.block in loop.blocks:
-            base = side.args[0] if side.op == "add" and isinstance(side.args[1], Const) else side
+            base = side.args[0] if side.op == "add" and _surely_positive(side.args[1]) else side
             if not (isinstance(base, Instr) and base.op == "phi" and base.block is loop.header):
                 return True
             steps += 1
     return steps != 1
+
+
+def _surely_positive(step: Value) -> bool:
+    """A step that is not zero: a constant, or the size of a group or a grid."""
+    if isinstance(step, Const):
+        return step.value not in (None, 0)
+    if isinstance(step, Instr) and step.op in ("zext", "sext"):
+        return _surely_positive(step.args[0])
+    if isinstance(step, Instr) and step.op in ("mul", "shl") and isinstance(step.args[1], Const):
+        return _surely_positive(step.args[0]) and step.args[1].value not in (None, 0)
+    return isinstance(step, Instr) and step.callee in ("__mc_threads_per_threadgroup", "__mc_threads_per_grid",
+                                                       "__mc_dispatch_threads_per_threadgroup")
 
 
 def _coroutine_head() -> list[str]:

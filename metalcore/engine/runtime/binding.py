@@ -151,7 +151,8 @@ class Binder:
                 )
             return 0, 0
         if value is None or not argument.enabled:
-            return 0, 0
+            # A number in constant memory is read when the kernel starts, even where its use is skipped: it must be there.
+            return bytes(argument.element_size) if argument.kind == "value" and argument.space == "constant" else (0, 0)
         view = view_of(value)
         if view is not None:
             self._check_view(argument, value, view, slot in written)
