@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -47,9 +48,12 @@ def interleaved(contestants: Mapping[str, Contestant], *, budget: float, pause: 
         costs += took * (repeats[name] + 1) + pause
     rounds = max(5, min(400, int(budget / costs)))
     best = dict.fromkeys(contestants, float("inf"))
+    names = list(contestants)
+    shuffle = random.Random(1).shuffle
     for _ in range(rounds):
-        for name, contestant in contestants.items():
+        shuffle(names)  # what one leaves in the caches must not always meet the same other
+        for name in names:
             if pause:
                 time.sleep(pause)
-            best[name] = min(best[name], contestant.sample(repeats[name]))
+            best[name] = min(best[name], contestants[name].sample(repeats[name]))
     return best

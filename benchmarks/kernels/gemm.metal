@@ -41,8 +41,9 @@ kernel void gemm_tiled(
 }
 
 // Threadgroup of 4 simdgroups: a 64 x 64 tile of c, 32 x 32 of it for each simdgroup as 4 x 4 matrices.
+// A simdgroup fetches whole rows of 32, so that its loads are contiguous.
 constant constexpr uint BLOCK = 64;
-constant constexpr uint DEPTH = 16;
+constant constexpr uint DEPTH = 32;
 
 kernel void gemm_simdgroup(
     device const float* a [[buffer(0)]],
@@ -51,7 +52,7 @@ kernel void gemm_simdgroup(
     constant uint& n [[buffer(3)]],
     constant uint& k [[buffer(4)]],
     uint2 tile [[threadgroup_position_in_grid]],
-    uint lid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]]) {
   threadgroup float a_tile[BLOCK * DEPTH];
   threadgroup float b_tile[DEPTH * BLOCK];
@@ -68,9 +69,12 @@ kernel void gemm_simdgroup(
     }
   }
   for (uint start = 0; start < k; start += DEPTH) {
-    for (uint i = lid; i < BLOCK * DEPTH; i += 128) {
-      a_tile[i] = a[(i / DEPTH) * k + start + i % DEPTH];
-      b_tile[i] = b[(start + i / BLOCK) * n + i % BLOCK];
+    for (uint r = simd_group_id; r < BLOCK; r += 4) {
+      a_tile[r * DEPTH + lane] = a[r * k + start + lane];
+    }
+    for (uint r = simd_group_id; r < DEPTH; r += 4) {
+      b_tile[r * BLOCK + lane] = b[(start + r) * n + lane];
+      b_tile[r * BLOCK + 32 + lane] = b[(start + r) * n + 32 + lane];
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (uint depth = 0; depth < DEPTH; depth += 8) {

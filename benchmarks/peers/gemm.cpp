@@ -1,8 +1,8 @@
-// c = a @ b by blocks: a strip of b (DEPTH x 16) is copied together so that it stays in the first cache, and each
-// 6 x 16 tile of c lives in registers while it is walked. No packing of a, no prefetch, no assembly.
+// c = a @ b by blocks: a block of a (BLOCK x DEPTH) stays in the second cache, a strip of b (DEPTH x 16) is copied
+// together so that it stays in the first, and each 6 x 16 tile of c lives in registers while it is walked.
 #include "vector.h"
 
-constexpr size DEPTH = 256, COLUMNS = 2 * W, HIGH = 6;
+constexpr size DEPTH = 256, COLUMNS = 2 * W, HIGH = 6, BLOCK = 16 * HIGH;
 
 template <int ROWS>
 INLINE void tile(const float* a, const float* strip, float* c, size n, size k, size depth, bool first) {
@@ -27,28 +27,32 @@ INLINE void tile(const float* a, const float* strip, float* c, size n, size k, s
   }
 }
 
-static void rows_of(const float* a, const float* b, float* c, size begin, size end, size n, size k) {
+static void rows_of(const float* a, const float* b, float* c, size begin, size end, size n, size k, size start) {
   alignas(64) float strip[DEPTH * COLUMNS];
-  for (size start = 0; start < k; start += DEPTH) {
-    const size depth = k - start < DEPTH ? k - start : DEPTH;
-    for (size column = 0; column < n; column += COLUMNS) {
-      for (size i = 0; i < depth; ++i) {
-        const float* from = b + (start + i) * n + column;
-        store(strip + i * COLUMNS, load(from));
-        store(strip + i * COLUMNS + W, load(from + W));
-      }
-      size row = begin;
-      for (; row + HIGH <= end; row += HIGH) {
-        tile<HIGH>(a + row * k + start, strip, c + row * n + column, n, k, depth, start == 0);
-      }
-      for (; row < end; ++row) {
-        tile<1>(a + row * k + start, strip, c + row * n + column, n, k, depth, start == 0);
-      }
+  const size depth = k - start < DEPTH ? k - start : DEPTH;
+  for (size column = 0; column < n; column += COLUMNS) {
+    for (size i = 0; i < depth; ++i) {
+      const float* from = b + (start + i) * n + column;
+      store(strip + i * COLUMNS, load(from));
+      store(strip + i * COLUMNS + W, load(from + W));
+    }
+    size row = begin;
+    for (; row + HIGH <= end; row += HIGH) {
+      tile<HIGH>(a + row * k + start, strip, c + row * n + column, n, k, depth, start == 0);
+    }
+    for (; row < end; ++row) {
+      tile<1>(a + row * k + start, strip, c + row * n + column, n, k, depth, start == 0);
     }
   }
 }
 
 // n must be a multiple of 16.
 extern "C" void gemm(int threads, const float* a, const float* b, float* c, size m, size n, size k) {
-  split(threads, m, HIGH, [=](size begin, size end) { rows_of(a, b, c, begin, end, n, k); });
+  split(threads, m, HIGH, [=](size begin, size end) {
+    for (size start = 0; start < k; start += DEPTH) {
+      for (size row = begin; row < end; row += BLOCK) {
+        rows_of(a, b, c, row, row + BLOCK < end ? row + BLOCK : end, n, k, start);
+      }
+    }
+  });
 }

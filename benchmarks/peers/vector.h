@@ -13,7 +13,7 @@ constexpr int W = 8;
 
 INLINE f8 load(const float* p) { return *reinterpret_cast<const f8u*>(p); }
 INLINE void store(float* p, f8 v) { *reinterpret_cast<f8u*>(p) = v; }
-INLINE f8 all(float v) { return f8{} + v; }
+INLINE f8 all(float v) { return f8{v, v, v, v, v, v, v, v}; }
 INLINE f8 fma(f8 a, f8 b, f8 c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE f8 larger(f8 a, f8 b) { return a > b ? a : b; }
 INLINE f8 smaller(f8 a, f8 b) { return a < b ? a : b; }
