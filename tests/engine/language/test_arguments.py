@@ -17,7 +17,10 @@ def numbering(source: str, name: str = "k") -> dict[str, int]:
 
 @pytest.mark.feature("language", "buffers without indices are numbered in order")
 def test_no_indices() -> None:
-    source = "kernel void k(device int* a, constant int& b, device int* c, uint i [[thread_position_in_grid]]) { c[i] = a[i] + b; }"
+    source = (
+        "kernel void k(device int* a, constant int& b, device int* c, uint i [[thread_position_in_grid]]) { "
+        "c[i] = a[i] + b; }"
+    )
     assert numbering(source) == {"a": 0, "b": 1, "c": 2}
     out = np.zeros(2, np.int32)
     launch(source, np.array([1, 2], np.int32), 40, out, threads=2)
@@ -26,7 +29,10 @@ def test_no_indices() -> None:
 
 @pytest.mark.feature("language", "buffers with and without indices mixed")
 def test_mixed_indices() -> None:
-    source = "kernel void k(device int* a, device int* b [[buffer(0)]], device int* c, device int* d [[buffer(5)]]) { a[0] = b[0] + c[0] + d[0]; }"
+    source = (
+        "kernel void k(device int* a, device int* b [[buffer(0)]], device int* c, "
+        "device int* d [[buffer(5)]]) { a[0] = b[0] + c[0] + d[0]; }"
+    )
     index = numbering(source)
     assert index["b"] == 0 and index["d"] == 5
     assert len(set(index.values())) == 4
@@ -35,7 +41,10 @@ def test_mixed_indices() -> None:
 
 @pytest.mark.feature("language", "indices as constant expressions")
 def test_index_expressions() -> None:
-    source = "#define SLOT 1\nconstant constexpr int two = 2;\nkernel void k(device int* a [[buffer(SLOT + 1)]], device int* b [[buffer(two - 2)]]) { a[0] = b[0]; }"
+    source = (
+        "#define SLOT 1\nconstant constexpr int two = 2;\nkernel void k(device int* a [[buffer(SLOT + 1)]], "
+        "device int* b [[buffer(two - 2)]]) { a[0] = b[0]; }"
+    )
     assert numbering(source) == {"a": 2, "b": 0}
 
 
@@ -124,7 +133,8 @@ def test_unused_arguments() -> None:
 def test_attributes_on_functions() -> None:
     source = """
     uint place(uint i [[thread_position_in_grid]], uint n [[threads_per_grid]]) { return n - 1 - i; }
-    kernel void k(device uint* o, uint i [[thread_position_in_grid]], uint n [[threads_per_grid]]) { o[i] = place(i, n); }
+    kernel void k(device uint* o, uint i [[thread_position_in_grid]], uint n [[threads_per_grid]]) {
+        o[i] = place(i, n); }
     """
     out = np.zeros(3, np.uint32)
     launch(source, out, threads=3)

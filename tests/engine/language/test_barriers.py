@@ -96,7 +96,8 @@ def test_barrier_in_a_uniform_branch() -> None:
 @pytest.mark.feature("lockstep", "early return before a barrier")
 def test_early_return() -> None:
     source = """
-    kernel void k(device int* o, constant uint& n, uint i [[thread_position_in_grid]], uint t [[thread_index_in_threadgroup]]) {
+    kernel void k(device int* o, constant uint& n, uint i [[thread_position_in_grid]],
+        uint t [[thread_index_in_threadgroup]]) {
         threadgroup int s[128];
         s[t] = 5;
         if (i >= n) return;
@@ -256,7 +257,8 @@ def test_simdgroup_barrier() -> None:
 def test_flags(barrier: str) -> None:
     out = line(40)
     launch(
-        f"kernel void k(device int* o, uint t [[thread_index_in_threadgroup]]) {{ {barrier}; o[t] = int(t); {barrier}; o[t] += 1; }}",
+        f"kernel void k(device int* o, uint t [[thread_index_in_threadgroup]]) {{ {barrier}; o[t] = int(t); "
+        f"{barrier}; o[t] += 1; }}",
         out,
         threads=40,
         group_size=40,
@@ -293,7 +295,8 @@ def test_too_much_memory() -> None:
         )
     with pytest.raises((LaunchError, SyntaxError), match="32"):
         launch(
-            "kernel void k(device int* o, uint t [[thread_index_in_threadgroup]]) { threadgroup int s[9000]; s[t] = 1; o[t] = s[8999 - t]; }",
+            "kernel void k(device int* o, uint t [[thread_index_in_threadgroup]]) { threadgroup int s[9000]; "
+            "s[t] = 1; o[t] = s[8999 - t]; }",
             line(1),
             threads=1,
         )

@@ -14,7 +14,8 @@ STRAIGHT = [
     feature(
         "lockstep",
         "nested divergence",
-        "int x = 0; if (tid > 0) { if (tid > 1) { if (tid > 2) x = 3; else x = 2; } else x = 1; x += 10; } out[gid] = x;",
+        "int x = 0; if (tid > 0) { if (tid > 1) { if (tid > 2) x = 3; else x = 2; } else x = 1; x += 10; } "
+        "out[gid] = x;",
         [0, 11, 12, 13],
     ),
     feature(
@@ -79,7 +80,8 @@ STRAIGHT = [
     feature(
         "lockstep",
         "switch in a loop with continue",
-        "int x = 0; for (int i = 0; i < 3; ++i) { switch ((tid + i) & 3) { case 0: continue; case 1: break; default: x += 5; }"
+        "int x = 0; for (int i = 0; i < 3; ++i) { switch ((tid + i) & 3) { case 0: continue; case 1: break; "
+        "default: x += 5; }"
         " x += 1; } out[gid] = x;",
         [7, 13, 12, 7],
     ),
@@ -161,7 +163,8 @@ SIMD = [
     feature(
         "lockstep",
         "simd functions in switch cases",
-        "int x = 0; switch (tid) { case 0: x = 100; case 1: x += simd_sum(1); break; default: x = simd_sum(10); } out[gid] = x;",
+        "int x = 0; switch (tid) { case 0: x = 100; case 1: x += simd_sum(1); break; "
+        "default: x = simd_sum(10); } out[gid] = x;",
         [102, 2, 20, 20],
     ),
     feature(

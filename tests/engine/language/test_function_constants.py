@@ -138,7 +138,8 @@ def test_parameters_turned_off() -> None:
 def test_numbering_with_a_disabled_parameter() -> None:
     source = """
     constant bool on [[function_constant(0)]];
-    kernel void k(device int* a, device int* b [[function_constant(on)]], device int* c) { a[0] = 1; c[0] = 3; if (on) b[0] = 2; }
+    kernel void k(device int* a, device int* b [[function_constant(on)]], device int* c) {
+        a[0] = 1; c[0] = 3; if (on) b[0] = 2; }
     """
     a, c = np.zeros(1, np.int32), np.zeros(1, np.int32)
     launch(source, a, None, c, threads=1, constants={0: False})

@@ -57,13 +57,15 @@ CASES = [
         "language",
         "bit-fields",
         "struct B { uint low : 4; uint high : 12; int s : 3; };",
-        "B b; b.low = tid + 14; b.high = 4095 + tid; b.s = 3 + int(tid); out[gid] = b.low + b.high * 16 + b.s * 100000;",
+        "B b; b.low = tid + 14; b.high = 4095 + tid; b.s = 3 + int(tid); "
+        "out[gid] = b.low + b.high * 16 + b.s * 100000;",
         [14 + 65520 + 300000, 15 - 400000, 16 - 300000, 1 + 32 - 200000],
     ),
     feature(
         "language",
         "methods, constructors and operators of structs",
-        "struct V { int x; V(int a) : x(a) {} int twice() const { return 2 * x; } V operator+(V o) const { return V(x + o.x); } };",
+        "struct V { int x; V(int a) : x(a) {} int twice() const { return 2 * x; } V operator+(V o) const { "
+        "return V(x + o.x); } };",
         "V v = V(int(tid)) + V(5); out[gid] = v.twice();",
         [10, 12, 14, 16],
     ),
@@ -84,7 +86,8 @@ CASES = [
     feature(
         "language",
         "constant tables of nested structs",
-        "struct I { short a; int b; }; struct O { I i[2]; char c; }; constant O os[2] = {{{{1, 2}, {3, 4}}, 5}, {{{6, 7}, {8, 9}}, 10}};",
+        "struct I { short a; int b; }; struct O { I i[2]; char c; }; constant O os[2] = {{{{1, 2}, {3, 4}}, "
+        "5}, {{{6, 7}, {8, 9}}, 10}};",
         "out[gid] = os[tid & 1].i[tid >> 1].b * 100 + os[tid >> 1].c;",
         [205, 705, 410, 910],
     ),
@@ -119,14 +122,16 @@ CASES = [
     feature(
         "language",
         "static constexpr members",
-        "struct K { static constexpr constant int size = 3; }; template <int N> struct T { static constant constexpr int n = N * 2; };",
+        "struct K { static constexpr constant int size = 3; }; template <int N> struct T { "
+        "static constant constexpr int n = N * 2; };",
         "out[gid] = K::size + T<4>::n + int(tid);",
         [11, 12, 13, 14],
     ),
     feature(
         "language",
         "namespaces and using",
-        "namespace a { namespace b { int f(int x) { return x + 1; } } } using namespace a; using Int = int; typedef Int Word;",
+        "namespace a { namespace b { int f(int x) { return x + 1; } } } using namespace a; using Int = int; "
+        "typedef Int Word;",
         "Word x = Word(tid); out[gid] = b::f(x);",
         [1, 2, 3, 4],
     ),
@@ -134,7 +139,8 @@ CASES = [
         "language",
         "integer promotion and wrap-around of narrow types",
         "",
-        "char c = char(127 + tid); uchar u = uchar(250 + tid * 3); ushort s = ushort(u * u); out[gid] = c * 100000 + u + s;",
+        "char c = char(127 + tid); uchar u = uchar(250 + tid * 3); ushort s = ushort(u * u); "
+        "out[gid] = c * 100000 + u + s;",
         [
             127 * 100000 + 250 + 62500,
             -128 * 100000 + 253 + 64009,

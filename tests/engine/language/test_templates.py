@@ -147,7 +147,8 @@ CASES = [
     feature(
         "language",
         "constexpr functions",
-        "constexpr int power(int b, int e) { return e == 0 ? 1 : b * power(b, e - 1); } template <int N> int value() { return N; }",
+        "constexpr int power(int b, int e) { return e == 0 ? 1 : b * power(b, e - 1); } "
+        "template <int N> int value() { return N; }",
         "value<power(3, 4)>() + int(tid)",
         [81, 82, 83, 84],
     ),

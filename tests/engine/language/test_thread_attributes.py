@@ -99,7 +99,8 @@ def test_other_spellings(type_: str) -> None:
 @pytest.mark.feature("language", "thread attributes of const type and in any order")
 def test_const_attributes() -> None:
     source = """
-    kernel void k(const uint i [[thread_position_in_grid]], device uint* o, const uint3 n [[threads_per_grid]]) { o[i] = n.x - i; }
+    kernel void k(const uint i [[thread_position_in_grid]], device uint* o, const uint3 n [[threads_per_grid]]) {
+        o[i] = n.x - i; }
     """
     out = np.zeros(3, np.uint32)
     launch(source, out, threads=3)
@@ -109,7 +110,10 @@ def test_const_attributes() -> None:
 @pytest.mark.feature("language", "threadgroups= gives whole groups")
 def test_threadgroups() -> None:
     out = np.zeros(6, np.uint32)
-    source = "kernel void k(device uint* o, uint i [[thread_position_in_grid]], uint g [[threadgroup_position_in_grid]]) { o[i] = g; }"
+    source = (
+        "kernel void k(device uint* o, uint i [[thread_position_in_grid]], "
+        "uint g [[threadgroup_position_in_grid]]) { o[i] = g; }"
+    )
     launch(source, out, threadgroups=(3, 1, 1), group_size=(2, 1, 1))
     assert out.tolist() == [0, 0, 1, 1, 2, 2]
 

@@ -1,0 +1,139 @@
+"""Makes docs/supported.md from the tests marked `feature`: `python -m tests.supported` runs them and writes the table.
+
+`--check` only collects the tests and tells whether the table names the same features; a test does that.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "supported.md"
+TITLES = {
+    "language": "The language",
+    "lockstep": "Lockstep: 32 threads at once",
+    "types": "Types",
+    "math": "Math",
+    "simdgroup": "Simdgroups, quadgroups and matrices",
+    "atomics": "Atomics",
+    "threadgroup memory": "Threadgroup memory and barriers",
+    "API": "The Python API",
+    "corpus": "Kernels that others wrote",
+    "rejected": "Refused, as Metal refuses it",
+    "not yet": "Not yet: refused with an error that names it",
+}
+Feature = tuple[str, str]
+
+
+@dataclass
+class Row:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    @property
+    def state(self) -> str:
+        if self.failed:
+            return "fails"
+        return "yes" if self.passed else "not tested here"
+
+
+@dataclass
+class Collector:
+    """A pytest plugin that notes which tests back which feature, and how they end."""
+
+    rows: dict[Feature, Row] = field(default_factory=dict)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            for marker in item.iter_markers("feature"):
+                self.rows.setdefault((marker.args[0], marker.args[1]), Row())
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        final = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
+        for name, value in report.user_properties:
+            if name == "feature" and final:
+                assert isinstance(value, (tuple, list))
+                row = self.rows.setdefault((value[0], value[1]), Row())
+                row.passed += report.outcome == "passed"
+                row.failed += report.outcome == "failed"
+                row.skipped += report.outcome == "skipped"
+
+
+def run(*options: str) -> dict[Feature, Row]:
+    collector = Collector()
+    code = pytest.main(["-m", "feature", "-q", "--no-header", *options, str(ROOT / "tests")], plugins=[collector])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise SystemExit(f"the tests did not run: pytest ended with {code}")
+    return collector.rows
+
+
+def page(rows: dict[Feature, Row]) -> str:
+    supported = [f for f in rows if f[0] != "not yet"]
+    failing = [f for f in supported if rows[f].state != "yes"]
+    lines = [
+        "# What the engine supports",
+        "",
+        "Made by `python -m tests.supported` from the tests; do not edit. Each row is backed by tests that run tiny",
+        "kernels and compare exact values, or compile what must be refused.",
+        "",
+        f"{len(supported)} features, {len(supported) - len(failing)} pass"
+        + (f", {len(failing)} do not." if failing else "."),
+    ]
+    for area, title in TITLES.items():
+        mine = sorted(name for a, name in rows if a == area)
+        if not mine:
+            continue
+        lines += ["", f"## {title}", "", "| feature | works | tests |", "|---|---|--:|"]
+        for name in mine:
+            row = rows[area, name]
+            state = "not yet" if area == "not yet" and row.state == "yes" else row.state
+            lines.append(f"| {escaped(name)} | {state} | {row.passed + row.failed} |")
+    return "\n".join(lines) + "\n"
+
+
+def escaped(name: str) -> str:
+    return name.replace("|", "\\|").replace("<", "&lt;")
+
+
+def listed(text: str) -> set[tuple[str, str]]:
+    """The features that a page names: title and row."""
+    found = set()
+    title = ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            title = line[3:]
+        elif line.startswith("| ") and not line.startswith("| feature |"):
+            found.add((title, line[2:].rsplit(" | ", 2)[0]))
+    return found
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Only tell whether the table names the features of the tests.")
+@click.option("-n", "processes", default="", help="Spread the tests over so many processes.")
+def main(check: bool, processes: str) -> None:
+    """Writes docs/supported.md."""
+    if check:
+        wanted = {(TITLES[area], escaped(name)) for area, name in run("--collect-only", "-qq")}
+        have = listed(PAGE.read_text()) if PAGE.exists() else set()
+        for title, name in sorted(wanted - have):
+            print(f"missing in {PAGE.name}: {title}: {name}")
+        for title, name in sorted(have - wanted):
+            print(f"no test any more: {title}: {name}")
+        if wanted != have:
+            raise SystemExit("docs/supported.md is old: run python -m tests.supported")
+        return
+    rows = run(*(["-n", processes] if processes else []))
+    PAGE.write_text(page(rows))
+    bad = [f"{area}: {name}" for (area, name), row in sorted(rows.items()) if row.state != "yes"]
+    print(f"{len(rows)} features" + (f", not passing: {bad}" if bad else ", all pass"))
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
