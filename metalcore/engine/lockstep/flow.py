@@ -35,16 +35,6 @@ class Flow(Body):
     def mask_key(self, linear: Linear, node: Block, entry: bool, c: int) -> object:
         return (linear.name, node, "entry" if entry else "mask", c)
 
-    def wide_mask(self, mask: str) -> str:
-        """A mask as 32-bit lanes. The fence keeps LLVM from turning it back into bits, which are slow to keep."""
-        wide = self.temp(f"sext {self.vec('i1')} {mask} to {self.vec('i32')}")
-        floats = self.vec("float")
-        name = f"llvm.arithmetic.fence.v{self.width}f32"
-        self.need(f"declare {floats} @{name}({floats})")
-        held = self.temp(f"bitcast {self.vec('i32')} {wide} to {floats}")
-        held = self.temp(f"call {floats} @{name}({floats} {held})")
-        return self.temp(f"bitcast {floats} {held} to {self.vec('i32')}")
-
     def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | str) -> None:
         for c in range(self.count):
             value = mask if isinstance(mask, str) else self.wide_mask(mask[c])
@@ -157,7 +147,7 @@ class Flow(Body):
         join = self.graph.ipdom.get(block)
         hammock = self.hammock(block, join)
         moves = [self.phi_moves(block, t) for t in branch.targets]
-        if self.is_inline(hammock):
+        if self.is_inline(block, hammock):
             assert hammock is not None
             self.private_region(block, self.condition(branch), moves, hammock, join)
             return
@@ -240,12 +230,27 @@ class Flow(Body):
         return all_true, self.temp(f"and i1 {neither}, {straight}")
 
     # -- regions -----------------------------------------------------------------------------------
-    def is_inline(self, hammock: set[Block] | None) -> bool:
+    def is_inline(self, block: Block, hammock: set[Block] | None) -> bool:
+        """Is a region laid out in F under masks without asking whether the lanes agree?"""
+        if hammock is None or self.has_loop(hammock) or any(level_has_barrier(b) for b in hammock):
+            return False
+        touches_memory = any(i.op in ("load", "store") for b in hammock for i in b.instrs)
+        if touches_memory and self.has_ends(block.terminator):
+            return False  # two scalar compares decide, and mostly for all lanes alike
+        return self.region_cost(hammock) <= INLINE_LIMIT
+
+    def has_ends(self, branch: Instr) -> bool:
+        test = branch.args[0]
+        if not isinstance(test, Instr) or test.op != "icmp" or test.block is not branch.block:
+            return False
+        assert branch.block is not None
+        left, right = (self.shapes.at(a, branch.block) for a in test.args)
         return (
-            hammock is not None
-            and self.region_cost(hammock) <= INLINE_LIMIT
-            and not self.has_loop(hammock)
-            and not any(level_has_barrier(b) for b in hammock)
+            str(test.extra["pred"])[1:] in ("lt", "le", "gt", "ge")
+            and test.args[0].type.kind == "int"
+            and left.offsets is not None
+            and right.offsets is not None
+            and left.uniform != right.uniform
         )
 
     def full_blocks(self) -> list[Block]:
@@ -256,7 +261,7 @@ class Flow(Body):
             outs = block.succs
             if block in self.shapes.divergent_branches:
                 join = self.graph.ipdom.get(block)
-                if self.is_inline(self.hammock(block, join)):
+                if self.is_inline(block, self.hammock(block, join)):
                     assert join is not None
                     outs = [join]
             for out in outs:
@@ -433,7 +438,19 @@ class Flow(Body):
             return
         loop = self.graph.loop_of.get(target)
         back = loop is not None and loop.header is target and source in loop.blocks
-        self.phi_stores(moves, None if back else mask)
+        self.phi_stores(moves, None if back or self.is_first_edge(linear, source, target) else mask)
+
+    def is_first_edge(self, linear: Linear, source: Block, target: Block) -> bool:
+        """No lane can be waiting at the target yet, so there is nothing to keep."""
+        level = self.graph.loop_of.get(target)
+        if level is not None and level.header is target:
+            level = level.parent
+        if self.graph.loop_of[source] is not level:
+            return False
+        position = self.graph.position
+        return all(
+            p is source or position[p] > position[source] or self.graph.dominates(target, p) for p in target.preds
+        )
 
     def next_after(self, linear: Linear, level: Loop | None, waiting: set[object], target: Block) -> str:
         """Where to go when all current lanes take one edge."""

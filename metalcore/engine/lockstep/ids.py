@@ -127,11 +127,7 @@ class Ids(Flow):
         if layout.startswith("tile:"):
             width = int(layout[5:])
             return self.at_entry(f"mul i32 %sg, {32 // width}") if dim == 1 else "0"
-        row = self.at_entry("udiv i32 %first_thread, %w")
-        if dim == 0:
-            start = self.at_entry(f"mul i32 {row}, %w")
-            return self.at_entry(f"sub i32 %first_thread, {start}")
-        return self.at_entry(f"{'urem' if dim == 1 else 'udiv'} i32 {row}, %h")
+        return ("%lx", "%ly", "%lz")[dim]
 
     def _entry_splat(self, ty: str, name: str) -> str:
         one = self.at_entry(f"insertelement {self.vec(ty)} poison, {ty} {name}, i64 0")

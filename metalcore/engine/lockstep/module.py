@@ -11,6 +11,7 @@ from .cfg import Graph, canonicalise
 from .flow import Linear, quoted
 from .ids import Ids, id_shapes
 from .ir import Block, Const, Global, Instr, Module, Value
+from .live import Liveness
 from .memory import (
     LAUNCH_GROW,
     LAUNCH_SLOW,
@@ -26,8 +27,12 @@ from .ranges import Ranges
 from .roots import Roots, expand_block_copies, split_pairs
 from .shapes import Shape, Shapes
 from .support import SUPPORT, mma_function
+from .values import scalar_type
 
-_PARAMS = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %sg, i32 %bits"
+_PARAMS = (
+    "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %sg, i32 %bits, i1 %alone, "
+    "i32 %lx, i32 %ly, i32 %lz"
+)
 
 
 @dataclass
@@ -54,6 +59,7 @@ class Plan:
     users: dict[Instr, list[Instr]]
     shared_offsets: dict[str, int]
     module: Module
+    live: Liveness
     coroutine: bool = False
     uses_slow: bool = False
     uses_mma: bool = False
@@ -109,6 +115,8 @@ class Simdgroup(Ids):
     def barrier(self, instr: Instr, kind: str) -> None:
         if kind == "threadgroup_barrier" and self.plan.coroutine:
             # One simdgroup alone has nobody to wait for. The second way in also keeps LLVM from moving work behind the barrier.
+            self.flush()
+            self._settle(instr)
             resume, wait = self.new_label("resume"), self.new_label("wait")
             self.emit(f"br i1 %alone, label %{resume}, label %{wait}")
             self.place(wait)
@@ -117,6 +125,21 @@ class Simdgroup(Ids):
             self.place(resume)
         elif kind != "fence":
             self.emit('fence syncscope("singlethread") seq_cst')
+
+    def _settle(self, barrier: Instr) -> None:
+        """Finish what lives across a barrier in front of it: LLVM saves a value where it is made, be it in a loop."""
+        for value in self.plan.live.across(barrier):
+            if not self.shapes.get(value).varying or value.type.is_aggregate or value not in self.crossing:
+                continue
+            ty = scalar_type(value.type)
+            bits = 32 if ty == "i1" else value.type.bits
+            if ty == "ptr" or self.width * bits % 32:
+                continue
+            for c in range(self.count):
+                slot_type = "i32" if ty == "i1" else ty
+                old = self.load_slot((value, c), self.vec(slot_type))
+                self.store_slot((value, c), self.vec(slot_type), self.fenced(slot_type, bits, old))
+                self.vectors.pop((value, c), None)
 
     def poll(self, block: Block) -> None:
         """Ctrl-C must stop a loop that does not end by itself."""
@@ -169,9 +192,6 @@ class Simdgroup(Ids):
             f"  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}",
             "  %stop = load ptr, ptr %stop_at, !invariant.load !0",
             "  %first_thread = mul i32 %sg, 32",
-            "  %area = mul i32 %w, %h",
-            "  %threads = mul i32 %area, %d",
-            "  %alone = icmp ult i32 %threads, 33",
         ]
         tail = ["exit:"]
         if coroutine:
@@ -226,8 +246,11 @@ def _surely_positive(step: Value) -> bool:
         return _surely_positive(step.args[0])
     if isinstance(step, Instr) and step.op in ("mul", "shl") and isinstance(step.args[1], Const):
         return _surely_positive(step.args[0]) and step.args[1].value not in (None, 0)
-    return isinstance(step, Instr) and step.callee in ("__mc_threads_per_threadgroup", "__mc_threads_per_grid",
-                                                       "__mc_dispatch_threads_per_threadgroup")
+    return isinstance(step, Instr) and step.callee in (
+        "__mc_threads_per_threadgroup",
+        "__mc_threads_per_grid",
+        "__mc_dispatch_threads_per_threadgroup",
+    )
 
 
 def _coroutine_head() -> list[str]:
@@ -257,9 +280,24 @@ def _coroutine_head() -> list[str]:
     ]
 
 
-def _driver(coroutine: bool, tail: bool) -> str:
+def _first_position(layout: str) -> str:
+    """Position in the group of a simdgroup's first thread, where rows are whole simdgroups."""
+    if layout != "rows":
+        return "\n".join(f"  %l{axis} = add i32 0, 0" for axis in "xyz")
+    return """  %first = shl i32 %sg, 5
+  %flat = udiv i32 %first, %w
+  %flat_w = mul i32 %flat, %w
+  %lx = sub i32 %first, %flat_w
+  %lz = udiv i32 %flat, %h
+  %lz_h = mul i32 %lz, %h
+  %ly = sub i32 %flat, %lz_h"""
+
+
+def _driver(coroutine: bool, tail: bool, layout: str) -> str:
     """mc_run: every threadgroup of a row, every simdgroup of a threadgroup."""
     args = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d"
+    last = "i1 %alone, i32 %lx, i32 %ly, i32 %lz"
+    position = _first_position(layout)
     if coroutine:
         frame = f"""
   %saved_cur = load ptr, ptr %cur_at
@@ -268,13 +306,14 @@ start:
   %sg = phi i32 [ 0, %group ], [ %sg.next, %start.done ]
   %is_full = icmp ult i32 %sg, %full
   %at = getelementptr ptr, ptr %handles, i32 %sg
+{position}
   br i1 %is_full, label %start.full, label %start.part
 start.full:
-  %hf = call ptr @simdgroup.full({args}, i32 %sg, i32 -1)
+  %hf = call ptr @simdgroup.full({args}, i32 %sg, i32 -1, {last})
   store ptr %hf, ptr %at
   br label %start.done
 start.part:
-  %hp = call ptr @simdgroup.part({args}, i32 %sg, i32 %tail_bits)
+  %hp = call ptr @simdgroup.part({args}, i32 %sg, i32 %tail_bits, {last})
   store ptr %hp, ptr %at
   br label %start.done
 start.done:
@@ -311,16 +350,17 @@ group.done:
 start:
   %sg = phi i32 [ 0, %group ], [ %sg.next, %start.full ]
   %is_full = icmp ult i32 %sg, %full
+{position}
   br i1 %is_full, label %start.full, label %tail
 start.full:
-  call void @simdgroup.full({args}, i32 %sg, i32 -1)
+  call void @simdgroup.full({args}, i32 %sg, i32 -1, {last})
   %sg.next = add i32 %sg, 1
   br label %start
 tail:
   %has_tail = icmp ne i32 %rest, 0
   br i1 %has_tail, label %start.part, label %group.done
 start.part:
-  call void @simdgroup.part({args}, i32 %full, i32 %tail_bits)
+  call void @simdgroup.part({args}, i32 %full, i32 %tail_bits, {last})
   br label %group.done
 group.done:
 """
@@ -336,6 +376,7 @@ entry:
   %rest = and i32 %threads, 31
   %more_threads = add i32 %threads, 31
   %all = lshr i32 %more_threads, 5
+  %alone = icmp ult i32 %all, 2
   %tail_top = shl i32 1, %rest
   %tail_bits = sub i32 %tail_top, 1
   %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}
@@ -406,6 +447,7 @@ def vectorise(
         users,
         shared_offsets,
         module,
+        Liveness(module.function),
         coroutine=has_barrier and not single,
     )
     functions = []
@@ -418,7 +460,7 @@ def vectorise(
         *_tables(used_globals, plan),
         SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)),
         *functions,
-        _driver(plan.coroutine, tail),
+        _driver(plan.coroutine, tail, layout),
         *sorted(plan.declarations | _COROUTINE_DECLARATIONS),
         "attributes #0 = { nounwind }",
         "attributes #1 = { nounwind }",

@@ -11,10 +11,49 @@ from .values import Values, scalar_type
 
 _KEEP_FAST = ("reassoc", "nsz", "arcp", "contract", "afn")  # nnan and ninf would make poison of idle lanes
 _FLOAT_INTRINSICS = frozenset(
-    ["fma", "fmuladd", "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "copysign", "minnum", "maxnum", "minimum", "maximum", "minimumnum", "maximumnum", "canonicalize"]
+    [
+        "fma",
+        "fmuladd",
+        "sqrt",
+        "fabs",
+        "floor",
+        "ceil",
+        "trunc",
+        "rint",
+        "nearbyint",
+        "round",
+        "roundeven",
+        "copysign",
+        "minnum",
+        "maxnum",
+        "minimum",
+        "maximum",
+        "minimumnum",
+        "maximumnum",
+        "canonicalize",
+    ]
 )
 _INT_INTRINSICS = frozenset(
-    ["umin", "umax", "smin", "smax", "abs", "ctlz", "cttz", "ctpop", "bitreverse", "bswap", "fshl", "fshr", "uadd.sat", "usub.sat", "sadd.sat", "ssub.sat", "ushl.sat", "sshl.sat"]
+    [
+        "umin",
+        "umax",
+        "smin",
+        "smax",
+        "abs",
+        "ctlz",
+        "cttz",
+        "ctpop",
+        "bitreverse",
+        "bswap",
+        "fshl",
+        "fshr",
+        "uadd.sat",
+        "usub.sat",
+        "sadd.sat",
+        "ssub.sat",
+        "ushl.sat",
+        "sshl.sat",
+    ]
 )
 _OVERFLOW = frozenset(["uadd", "usub", "umul", "sadd", "ssub", "smul"])
 IGNORED_CALLS = (
@@ -351,9 +390,6 @@ class Ops(Values):
         return quotient
 
     # -- intrinsics --------------------------------------------------------------------------------
-    def need(self, declaration: str) -> None:
-        raise NotImplementedError
-
     def _intrinsic(self, instr: Instr, c: int | None) -> str:
         match = re.match(r"llvm\.([a-z.]+?)(\.[vif]?\w*\d+.*|\.bf16)?$", instr.callee)
         base = match.group(1) if match else instr.callee

@@ -11,11 +11,43 @@ from .ir import FLOAT, PTR, VOID, Block, Const, Function, Global, Instr, Locatio
 
 _TOKEN = re.compile(r'c?"(?:[^"])*"|%"[^"]*"|@"[^"]*"|!\d+|[()\[\]{}<>,=*]|[^\s()\[\]{}<>,=*]+')
 _FLAGS = frozenset(
-    ["nsw", "nuw", "exact", "disjoint", "nneg", "samesign", "nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc", "fast", "inbounds", "nusw", "trunc"]
+    [
+        "nsw",
+        "nuw",
+        "exact",
+        "disjoint",
+        "nneg",
+        "samesign",
+        "nnan",
+        "ninf",
+        "nsz",
+        "arcp",
+        "contract",
+        "afn",
+        "reassoc",
+        "fast",
+        "inbounds",
+        "nusw",
+        "trunc",
+    ]
 )
 _FAST = frozenset(["nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc", "fast"])
 _PARAM_ATTRS = frozenset(
-    ["noundef", "nonnull", "signext", "zeroext", "noalias", "readonly", "readnone", "writeonly", "nocapture", "returned", "immarg", "inreg", "nofree"]
+    [
+        "noundef",
+        "nonnull",
+        "signext",
+        "zeroext",
+        "noalias",
+        "readonly",
+        "readnone",
+        "writeonly",
+        "nocapture",
+        "returned",
+        "immarg",
+        "inreg",
+        "nofree",
+    ]
 )
 _SCALARS = {
     "float": FLOAT,
@@ -25,12 +57,67 @@ _SCALARS = {
     "ptr": PTR,
     "void": VOID,
 }
-_BINARY = frozenset(["add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor", "fadd", "fsub", "fmul", "fdiv", "frem"])
+_BINARY = frozenset(
+    [
+        "add",
+        "sub",
+        "mul",
+        "udiv",
+        "sdiv",
+        "urem",
+        "srem",
+        "shl",
+        "lshr",
+        "ashr",
+        "and",
+        "or",
+        "xor",
+        "fadd",
+        "fsub",
+        "fmul",
+        "fdiv",
+        "frem",
+    ]
+)
 _CASTS = frozenset(
-    ["trunc", "zext", "sext", "fptrunc", "fpext", "fptoui", "fptosi", "uitofp", "sitofp", "ptrtoint", "inttoptr", "bitcast", "addrspacecast"]
+    [
+        "trunc",
+        "zext",
+        "sext",
+        "fptrunc",
+        "fpext",
+        "fptoui",
+        "fptosi",
+        "uitofp",
+        "sitofp",
+        "ptrtoint",
+        "inttoptr",
+        "bitcast",
+        "addrspacecast",
+    ]
 )
 _ORDERINGS = frozenset(["unordered", "monotonic", "acquire", "release", "acq_rel", "seq_cst"])
-_RMW = frozenset(["xchg", "add", "sub", "and", "nand", "or", "xor", "max", "min", "umax", "umin", "fadd", "fsub", "fmax", "fmin", "uinc_wrap", "udec_wrap"])
+_RMW = frozenset(
+    [
+        "xchg",
+        "add",
+        "sub",
+        "and",
+        "nand",
+        "or",
+        "xor",
+        "max",
+        "min",
+        "umax",
+        "umin",
+        "fadd",
+        "fsub",
+        "fmax",
+        "fmin",
+        "uinc_wrap",
+        "udec_wrap",
+    ]
+)
 
 
 class _Line:

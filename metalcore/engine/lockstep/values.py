@@ -192,10 +192,25 @@ class Values:
     def store_vector(self, key: object, ty: Type, name: str) -> None:
         """Booleans cross blocks as 32-bit lanes: i1 vectors are slow in memory."""
         if ty.kind == "int" and ty.bits == 1:
-            wide = self.temp(f"sext {self.vec('i1')} {name} to {self.vec('i32')}")
-            self.store_slot(key, self.vec("i32"), wide)
+            self.store_slot(key, self.vec("i32"), self.wide_mask(name))
         else:
             self.store_slot(key, self.vec(scalar_type(ty)), name)
+
+    def need(self, declaration: str) -> None:
+        raise NotImplementedError
+
+    def fenced(self, ty: str, bits: int, name: str) -> str:
+        """The same vector, hidden from LLVM's optimiser: it is computed here and nowhere else."""
+        floats = f"<{self.width * bits // 32} x float>"
+        short = f"llvm.arithmetic.fence.v{self.width * bits // 32}f32"
+        self.need(f"declare {floats} @{short}({floats})")
+        held = self.temp(f"bitcast {self.vec(ty)} {name} to {floats}") if self.vec(ty) != floats else name
+        held = self.temp(f"call {floats} @{short}({floats} {held})")
+        return self.temp(f"bitcast {floats} {held} to {self.vec(ty)}") if self.vec(ty) != floats else held
+
+    def wide_mask(self, mask: str) -> str:
+        """A mask as 32-bit lanes. The fence keeps LLVM from turning it back into bits, which are slow to keep."""
+        return self.fenced("i32", 32, self.temp(f"sext {self.vec('i1')} {mask} to {self.vec('i32')}"))
 
     def load_vector(self, key: object, ty: Type) -> str:
         if ty.kind == "int" and ty.bits == 1:

@@ -1,0 +1,48 @@
+"""Which values of the scalar program are still needed behind an instruction."""
+
+from __future__ import annotations
+
+from .ir import Block, Function, Instr
+
+
+class Liveness:
+    def __init__(self, function: Function) -> None:
+        self.out: dict[Block, set[Instr]] = {b: set() for b in function.blocks}
+        entry: dict[Block, set[Instr]] = {b: set() for b in function.blocks}
+        changed = True
+        while changed:
+            changed = False
+            for block in reversed(function.blocks):
+                out: set[Instr] = set()
+                for succ in block.succs:
+                    phis = set(succ.phis())
+                    out |= entry[succ] - phis
+                    for phi in phis:
+                        out |= {
+                            a
+                            for a, source in zip(phi.args, phi.targets, strict=True)
+                            if source is block and isinstance(a, Instr)
+                        }
+                    out |= phis  # written on the edge, read behind it
+                live = set(out)
+                for instr in reversed(block.instrs):
+                    live.discard(instr)
+                    if instr.op != "phi":
+                        live |= {a for a in instr.args if isinstance(a, Instr)}
+                live |= set(block.phis())
+                if out != self.out[block] or live != entry[block]:
+                    self.out[block], entry[block] = out, live
+                    changed = True
+
+    def across(self, instr: Instr) -> list[Instr]:
+        """Values made before an instruction and needed after it, in program order of their names."""
+        block = instr.block
+        assert block is not None
+        live = set(self.out[block])
+        for later in reversed(block.instrs):
+            if later is instr:
+                break
+            live.discard(later)
+            if later.op != "phi":
+                live |= {a for a in later.args if isinstance(a, Instr)}
+        return sorted(live, key=lambda v: v.name)
