@@ -25,6 +25,8 @@ class Definition:
     parameters: list[Parameter]
     template: bool
     header: list[list[str]]  # words of each template parameter
+    expression: tuple[int, int]  # tokens of its name
+    types: tuple[int, int]  # tokens of its parameters
     body: int
     head: int
     end: int
@@ -65,12 +67,12 @@ class Kernels:
                 tokens.insert(definition.head, note)
         for place in self.places:
             kernel = place.kernel
-            if place.start < 0:
-                tokens.text[place.stop] += f" /*mc:k{kernel.marker}*/"
-                continue
             kernel.expression = tokens.source(*place.expression)
             if place.types[0] >= 0:
                 kernel.types = tokens.source(*place.types) or "void"
+            if place.start < 0:
+                tokens.text[place.stop] += f" /*mc:k{kernel.marker}*/"
+                continue
             tokens.blank(place.start, place.stop + 1)
             tokens.text[place.stop] = f"/*mc:k{kernel.marker}*/"
 
@@ -97,14 +99,15 @@ def collect_kernels(tokens: Tokens, structure: Structure, attributes: Attributes
     known = {d.name for d in kernels.definitions}
     wanted = {d.name for d, _ in instantiations} - known
     for declaration in structure.functions:
-        if declaration.name in wanted and declaration.body >= 0 and declaration.owner is None:
+        if declaration.name in wanted and declaration.body >= 0 and declaration.template >= 0:
             kernels.definitions.append(_definition(tokens, declaration, [], attributes, sources))
     for definition in kernels.definitions:
         if not definition.template:
             name = definition.host_name or "::".join((*definition.scope, definition.name))
             end = tokens.where(definition.end)[1]
-            kernel = Kernel(name, definition.name, definition.parameters, 0, definition.file, definition.line, end)
-            kernels.places.append(Place(kernel, definition.end))
+            kernel = Kernel(name, "", definition.parameters, 0, definition.file, definition.line, end)
+            # The types tell the kernel from other functions of its name.
+            kernels.places.append(Place(kernel, definition.end, -1, definition.expression, definition.types))
     for declaration, own in instantiations:
         kernels.places.append(_instantiation(tokens, declaration, own, kernels.definitions, sources))
     _number(kernels, sources)
@@ -132,6 +135,9 @@ def _definition(
     for start, stop in tokens.split(declaration.open + 1, declaration.close):
         if tokens.words(start, stop) != ["void"]:
             parameters.append(_parameter(tokens, start, stop, attributes))
+    header = _template_parameters(tokens, declaration)
+    if {"void", "auto"}.isdisjoint(tokens.words(declaration.head, declaration.name_start)):
+        raise at(file, line, f"a kernel returns void, and '{declaration.name}' does not", sources)
     by_name = {a.name: a for a in own}
     host = by_name.get("host_name")
     limit = by_name.get("max_total_threads_per_threadgroup")
@@ -139,8 +145,10 @@ def _definition(
         name=declaration.name,
         scope=declaration.scope,
         parameters=parameters,
-        template=declaration.template >= 0,
-        header=_template_parameters(tokens, declaration),
+        template=bool(header),  # `template <>` is a function like any other
+        header=header,
+        expression=(declaration.name_start, declaration.open),
+        types=(declaration.open + 1, declaration.close),
         body=declaration.body,
         head=declaration.head,
         end=declaration.end,

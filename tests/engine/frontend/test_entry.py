@@ -121,3 +121,26 @@ def test_debug_lines_are_the_users() -> None:
     ir = compiled("\n\nkernel void f(device float* a) {\n  a[0] = a[1];\n}\n").ir
     assert 'filename: "<metal>"' in ir
     assert "!DILocation(line: 4," in ir
+
+
+def test_a_helper_may_have_the_kernels_name() -> None:
+    source = """float f(float x) { return x + 1; }
+    kernel void f(device float* x [[buffer(2)]]) { x[0] = f(x[1]); }
+    float f(int x, int y) { return x; }"""
+    assert compiled(source).arguments[0].index == 2
+
+
+def test_explicit_specialisations_are_kernels_of_their_own() -> None:
+    source = """template <typename T> [[kernel]] void f(device T* x) { x[0] = 1; }
+    template <> [[host_name("f_int")]] [[kernel]] void f<int>(device int* x [[buffer(0)]]) { x[0] = 2; }
+    template [[host_name("f_float")]] [[kernel]] decltype(f<float>) f<float>;"""
+    unit = make_unit(source)
+    assert unit.functions == ("f_int", "f_float")
+    assert "store i32 2" in lower(unit, "f_int", None).ir
+    assert "store float 1" in lower(unit, "f_float", None).ir
+
+
+def test_a_template_may_be_a_kernel_by_its_instantiation_alone() -> None:
+    source = """template <typename T> void f(device T* x [[buffer(4)]]) { threadgroup T s[2]; s[0] = x[0]; x[1] = s[1]; }
+    template [[host_name("f_half")]] kernel void f<half>(device half* x [[buffer(4)]]);"""
+    assert compiled(source, "f_half").arguments[0].index == 4
