@@ -224,9 +224,9 @@ class ScalarExpressions(Context):
 
     # ---- integers ----
     def integer(self, type_: Scalar, depth: int) -> t.Expr:
-        kind = self.weighted(
-            {"arith": 5, "bits": 3, "shift": 2, "divide": 2, "unary": 1, "library": 2.5, "cast": 2, "as_type": 0.8}
-        )
+        weights = {"arith": 5, "bits": 3, "shift": 2, "unary": 1, "library": 2.5, "cast": 2, "as_type": 0.8}
+        # CPUs have no vector division of 64-bit integers: a few of them show what many would
+        kind = self.weighted({**weights, "divide": 2 if type_.bits < 64 else 0.3})
         return getattr(self, f"int_{kind}")(type_, depth - 1)  # type: ignore[no-any-return]
 
     def int_arith(self, type_: Scalar, depth: int) -> t.Expr:
