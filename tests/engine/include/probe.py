@@ -1,4 +1,4 @@
-"""Runs small MSL expressions, one value per thread and expression, so that a test states an input and what comes out."""
+"""Runs small MSL expressions, one value per thread and expression: a test states an input and what comes out."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def probe(
     result = np.zeros((width, count), DTYPES[out])
     arrays = [np.ascontiguousarray(a) for a in inputs.values()]
     launch(source, "probe", [*arrays, result], count, group or min(count, 256))
-    return result.T
+    table: Array = result.T
+    return table
 
 
 def parts(expression: str, lanes: int) -> list[str]:

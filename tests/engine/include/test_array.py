@@ -21,7 +21,22 @@ def test_array_members() -> None:
   pairs[0] = float2(1, 2);
   pairs[1].xy = pairs[0].yx;
 """
-    got = row(["a.size()", "a[2]", "a.front()", "b[0]", "b.back()", "total", "*(a.data() + 1)", "pairs[1].x", "a == b", "a.at(3)"], "int", setup=setup)
+    got = row(
+        [
+            "a.size()",
+            "a[2]",
+            "a.front()",
+            "b[0]",
+            "b.back()",
+            "total",
+            "*(a.data() + 1)",
+            "pairs[1].x",
+            "a == b",
+            "a.at(3)",
+        ],
+        "int",
+        setup=setup,
+    )
     assert got == [4, 3, 1, 5, 8, 10, 2, 2, 0, 4]
 
 
@@ -32,7 +47,12 @@ struct Row { array<int, 3> v; int n; };
 int sum(constant array<float, 3>& w) { return int(4 * (w[0] + w[1] + w[2])); }
 """
     setup = "Row r; r.v = array<int, 3>{7, 8, 9}; r.n = 2; Row s = r; s.v[0] = 1;"
-    assert row(["weights[i + 1] * 8", "sum(weights)", "r.v[r.n]", "s.v[0] + r.v[0]", "sizeof(Row)"], "int", header=header, setup=setup) == [4, 4, 9, 8, 16]
+    assert row(
+        ["weights[i + 1] * 8", "sum(weights)", "r.v[r.n]", "s.v[0] + r.v[0]", "sizeof(Row)"],
+        "int",
+        header=header,
+        setup=setup,
+    ) == [4, 4, 9, 8, 16]
 
 
 @pytest.mark.feature("types", "uniform")

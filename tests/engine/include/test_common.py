@@ -43,7 +43,11 @@ def test_saturate_sign_step() -> None:
 
 def test_mix_and_smoothstep() -> None:
     assert row(["mix(2.0f, 6.0f, 0.25f)", "mix(2.0h, 6.0h, 0.5h)", "mix(1, 3.0f, 0.5f)"]) == [3, 4, 2]
-    assert row(["smoothstep(0.0f, 4.0f, 2.0f)", "smoothstep(0.0f, 4.0f, 1.0f)", "smoothstep(0.0f, 4.0f, 9.0f)"]) == [0.5, 0.15625, 1]
+    assert row(["smoothstep(0.0f, 4.0f, 2.0f)", "smoothstep(0.0f, 4.0f, 1.0f)", "smoothstep(0.0f, 4.0f, 9.0f)"]) == [
+        0.5,
+        0.15625,
+        1,
+    ]
 
 
 def test_vectors_with_scalars_spread() -> None:
@@ -70,4 +74,9 @@ static_assert(is_same_v<decltype(max(half(1), 2.0f)), float>);
 static_assert(is_same_v<decltype(max(short(1), 2)), int>);
 static_assert(is_same_v<decltype(min(bfloat(1), bfloat(2))), bfloat>);
 """
-    assert row(["max(half(1), 2.5f)", "min(3, 2u)", "clamp(5.5f, 0, 3)", "max(true, false)"], header=header) == [2.5, 2, 3, 1]
+    assert row(["max(half(1), 2.5f)", "min(3, 2u)", "clamp(5.5f, 0, 3)", "max(true, false)"], header=header) == [
+        2.5,
+        2,
+        3,
+        1,
+    ]

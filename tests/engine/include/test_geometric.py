@@ -16,7 +16,10 @@ def test_lengths_and_products(name: str) -> None:
     got = row(
         [
             *("dot(a, b)", "dot(a.xyz, b.xyz)", "dot(a.xy, b.xy)", "length(a)", "length(a.xy)", "length_squared(b)"),
-            *("distance(a.xy, float2(0).xy)" if name == "float" else "distance(a.xy, half2(0))", "distance_squared(a, b)"),
+            *(
+                "distance(a.xy, float2(0).xy)" if name == "float" else "distance(a.xy, half2(0))",
+                "distance_squared(a, b)",
+            ),
             *parts("cross(a.xyz, b.xyz)", 3),
         ],
         name,

@@ -32,7 +32,10 @@ def test_floats(name: str) -> None:
     want = [info.smallest_normal, info.max, info.min, info.eps, np.inf, info.smallest_subnormal, 0.5]
     assert got == [float(w) for w in want]
     assert np.isnan(row([f"numeric_limits<{name}>::quiet_NaN()"], name)[0])
-    assert row([f"numeric_limits<{name}>::digits", f"numeric_limits<{name}>::max_exponent"], "int") == [info.nmant + 1, info.maxexp]
+    assert row([f"numeric_limits<{name}>::digits", f"numeric_limits<{name}>::max_exponent"], "int") == [
+        info.nmant + 1,
+        info.maxexp,
+    ]
 
 
 def test_limits_are_constant_expressions() -> None:
@@ -41,4 +44,7 @@ constant constexpr half top = numeric_limits<half>::max();
 static_assert(numeric_limits<const uint8_t>::max() == 255 && numeric_limits<int8_t>::min() == -128);
 static_assert(!numeric_limits<float4>::is_specialized && _numeric_limits_impl<float>::is_iec559);
 """
-    assert row(["float(top)", "INT_MAX == numeric_limits<int>::max()", "FLT_MAX == numeric_limits<float>::max()"], header=header) == [65504, 1, 1]
+    assert row(
+        ["float(top)", "INT_MAX == numeric_limits<int>::max()", "FLT_MAX == numeric_limits<float>::max()"],
+        header=header,
+    ) == [65504, 1, 1]

@@ -48,10 +48,13 @@ def test_products(kind: str, columns: int, rows: int) -> None:
     b = rng.integers(-4, 5, (3, columns))
     v, w = rng.integers(-4, 5, columns), rng.integers(-4, 5, rows)
     setup = (
-        declare("a", kind, a) + declare("b", kind, b)
+        declare("a", kind, a)
+        + declare("b", kind, b)
         + f"{kind}{columns} v({', '.join(map(str, v))}); {kind}{rows} w({', '.join(map(str, w))});"
     )
-    expressions = entries("a * b", 3, rows) + [f"(a * v)[{r}]" for r in range(rows)] + [f"(w * a)[{c}]" for c in range(columns)]
+    expressions = (
+        entries("a * b", 3, rows) + [f"(a * v)[{r}]" for r in range(rows)] + [f"(w * a)[{c}]" for c in range(columns)]
+    )
     expressions += entries("transpose(a)", rows, columns) + entries("2 * a - a * 3", columns, rows)
     want = [*(b @ a).ravel(), *(v @ a), *(a @ w), *a.T.ravel(), *(-a).ravel()]
     assert row(expressions, kind, setup=setup) == want
@@ -73,4 +76,8 @@ def test_sums_and_comparison() -> None:
 def test_matrices_in_device_memory_and_structs() -> None:
     header = "struct Camera { float4x4 view; float3x3 normal; };"
     setup = "Camera c; c.view = float4x4(3); c.normal = float3x3(1); c.view[3] = float4(1, 2, 3, 1);"
-    assert row(["sizeof(Camera)", "(c.view * float4(1, 1, 1, 1)).z", "c.normal[2][2]"], header=header, setup=setup) == [112, 6, 1]
+    assert row(["sizeof(Camera)", "(c.view * float4(1, 1, 1, 1)).z", "c.normal[2][2]"], header=header, setup=setup) == [
+        112,
+        6,
+        1,
+    ]

@@ -20,17 +20,24 @@ def test_unpack() -> None:
     got = probe(parts("unpack_unorm2x16_to_float(v)", 2) + parts("unpack_snorm2x16_to_float(v)", 2), v=v)
     words = ((v[:, None] >> np.array([0, 16], np.uint32)) & 65535).astype(np.uint16)
     np.testing.assert_array_equal(got[:, :2], words.astype(np.float32) / np.float32(65535))
-    np.testing.assert_array_equal(got[:, 2:], np.maximum(words.astype(np.int16).astype(np.float32) / np.float32(32767), -1))
+    np.testing.assert_array_equal(
+        got[:, 2:], np.maximum(words.astype(np.int16).astype(np.float32) / np.float32(32767), -1)
+    )
 
 
 def test_unpack_of_odd_widths() -> None:
     v = np.array([(3 << 30) | (1023 << 20) | (512 << 10) | 1], np.uint32)
     assert probe(parts("unpack_unorm10a2_to_float(v)", 4), v=v)[0].tolist() == [
-        np.float32(1) / np.float32(1023), np.float32(512) / np.float32(1023), 1.0, 1.0,
+        np.float32(1) / np.float32(1023),
+        np.float32(512) / np.float32(1023),
+        1.0,
+        1.0,
     ]
     w = np.array([(31 << 11) | (32 << 5) | 1], np.uint16)
     assert probe(parts("unpack_unorm565_to_float(w)", 3), w=w)[0].tolist() == [
-        1.0, np.float32(32) / np.float32(63), np.float32(1) / np.float32(31),
+        1.0,
+        np.float32(32) / np.float32(63),
+        np.float32(1) / np.float32(31),
     ]
 
 
@@ -39,13 +46,16 @@ def test_pack_clamps_and_rounds_to_even() -> None:
     c = np.array([[0, 1, 0.5, 2], [-1, 0.25, 1 / 255, np.nan]], np.float32)
     got = probe(["pack_float_to_unorm4x8(c)", "pack_float_to_snorm4x8(c)"], "uint", c=c)
     assert got.tolist() == [[0xFF80FF00, 0x7F407F00], [0x00014000, 0x00002081]]
-    got = probe(["pack_float_to_unorm2x16(c.xy)", "pack_float_to_snorm2x16(c.xy)", "pack_float_to_unorm10a2(c)"], "uint", c=c)
+    got = probe(
+        ["pack_float_to_unorm2x16(c.xy)", "pack_float_to_snorm2x16(c.xy)", "pack_float_to_unorm10a2(c)"], "uint", c=c
+    )
     assert got.tolist() == [
         [0xFFFF0000, 0x7FFF0000, (3 << 30) | (512 << 20) | (1023 << 10)],
         [0x40000000, 0x20008001, (4 << 20) | (256 << 10)],
     ]
     assert row(["pack_float_to_unorm565(float3(1, 0.5f, 0))", "pack_half_to_unorm4x8(half4(1, 0, 1, 0))"], "uint") == [
-        (31 << 11) | (32 << 5), 0x00FF00FF,
+        (31 << 11) | (32 << 5),
+        0x00FF00FF,
     ]
 
 
@@ -65,4 +75,6 @@ def test_every_byte_survives_a_round_trip() -> None:
 
 def test_srgb_curve() -> None:
     v = np.array([0x000080FF], np.uint32)
-    assert probe(parts("unpack_unorm4x8_srgb_to_float(v)", 3), v=v)[0].tolist() == pytest.approx([1, 0.2158605, 0], rel=1e-5)
+    assert probe(parts("unpack_unorm4x8_srgb_to_float(v)", 3), v=v)[0].tolist() == pytest.approx(
+        [1, 0.2158605, 0], rel=1e-5
+    )

@@ -21,14 +21,18 @@ def test_sizes_have_no_padding() -> None:
 
 @pytest.mark.feature("types", "packed vectors")
 def test_rows_of_three_floats_in_memory() -> None:
-    source = HEADER + """
-kernel void rows(device const packed_float3* a [[buffer(0)]], device packed_float3* b [[buffer(1)]], uint i [[thread_position_in_grid]]) {
+    source = (
+        HEADER
+        + """
+kernel void rows(device const packed_float3* a [[buffer(0)]], device packed_float3* b [[buffer(1)]],
+                 uint i [[thread_position_in_grid]]) {
   float3 v = a[i];
   b[i] = v.zyx + a[i];
   b[i].x += 100;
   b[i].yz *= 2;
   b[i][1] -= 1;
 }"""
+    )
     a = np.arange(30, dtype=np.float32).reshape(10, 3)
     b = np.zeros_like(a)
     launch(source, "rows", [a, b], 10, 10)

@@ -56,7 +56,11 @@ def test_reductions(name: str) -> None:
 @pytest.mark.feature("simdgroup", "partial quadgroups")
 def test_missing_lanes_do_not_contribute() -> None:
     v = np.arange(1, 7, dtype=np.int32)
-    got = probe(["quad_sum(v)", "quad_min(-v)", "quad_product(v)", "uint(quad_vote::vote_t(quad_active_threads_mask()))"], "int", v=v)
+    got = probe(
+        ["quad_sum(v)", "quad_min(-v)", "quad_product(v)", "uint(quad_vote::vote_t(quad_active_threads_mask()))"],
+        "int",
+        v=v,
+    )
     assert got.tolist() == [[10, -4, 24, 15]] * 4 + [[11, -6, 30, 3]] * 2
 
 
@@ -71,7 +75,14 @@ def test_divergent_lanes_do_not_contribute() -> None:
 
 def test_votes_and_bits() -> None:
     v = np.arange(32, dtype=np.int32)
-    expressions = ["uint(quad_vote::vote_t(quad_ballot(v % 2 == 1)))", "quad_all(v >= 4)", "quad_any(v == 5)", "quad_and(v)", "quad_or(v)", "quad_xor(v)"]
+    expressions = [
+        "uint(quad_vote::vote_t(quad_ballot(v % 2 == 1)))",
+        "quad_all(v >= 4)",
+        "quad_any(v == 5)",
+        "quad_and(v)",
+        "quad_or(v)",
+        "quad_xor(v)",
+    ]
     got = probe(expressions, "int", v=v)
     groups = v.reshape(8, 4)
     assert (got[:, 0] == 0b1010).all()

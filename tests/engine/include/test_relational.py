@@ -39,7 +39,9 @@ def test_all_any_and_vectors_of_tests() -> None:
     assert row([*parts("isnan(v)", 4), *parts("isinf(v)", 4), *parts("signbit(v)", 4)], "bool", v=v) == [
         *(False, True, False, False, False, False, True, False, False, False, False, True),
     ]
-    assert row(["all(v.xz > 0)", "all(v > 0)", "any(v == 1)", "any(isnan(v.xz))", "all(true)", "any(false)"], "bool", v=v) == [
+    assert row(
+        ["all(v.xz > 0)", "all(v > 0)", "any(v == 1)", "any(isnan(v.xz))", "all(true)", "any(false)"], "bool", v=v
+    ) == [
         *(True, False, True, False, True, False),
     ]
 

@@ -33,7 +33,9 @@ def test_moves(name: str) -> None:
         "simd_broadcast(v, 6)": np.full(32, v[6]),
         "simd_broadcast_first(v)": np.full(32, v[0]),
         "simd_shuffle_and_fill_up(v, w, 3)": np.where(LANES >= 3, v[LANES - 3], numbers(name)[::-1][(LANES - 3) % 32]),
-        "simd_shuffle_and_fill_down(v, w, 2, 8)": np.where(LANES % 8 < 6, v[np.minimum(LANES + 2, 31)], v[::-1][LANES // 8 * 8 + (LANES + 2) % 8]),
+        "simd_shuffle_and_fill_down(v, w, 2, 8)": np.where(
+            LANES % 8 < 6, v[np.minimum(LANES + 2, 31)], v[::-1][LANES // 8 * 8 + (LANES + 2) % 8]
+        ),
     }
     got = probe(list(wanted), name, v=v, w=np.ascontiguousarray(v[::-1]))
     for column, (expression, want) in enumerate(wanted.items()):
@@ -44,7 +46,12 @@ def test_moves(name: str) -> None:
 @pytest.mark.feature("simdgroup", "moves of vectors")
 def test_moves_of_vectors() -> None:
     v = np.arange(96, dtype=np.float32).reshape(32, 3)
-    got = probe(parts("simd_shuffle_xor(v, 1)", 3) + parts("simd_broadcast(v, 2)", 3) + parts("half3(simd_shuffle_down(half3(v), 1))", 3), v=v)
+    got = probe(
+        parts("simd_shuffle_xor(v, 1)", 3)
+        + parts("simd_broadcast(v, 2)", 3)
+        + parts("half3(simd_shuffle_down(half3(v), 1))", 3),
+        v=v,
+    )
     assert np.array_equal(got[:, :3], v[LANES ^ 1])
     assert np.array_equal(got[:, 3:6], np.tile(v[2], (32, 1)))
     assert np.array_equal(got[:31, 6:], v[1:])
@@ -126,9 +133,14 @@ def test_votes(count: int) -> None:
 @pytest.mark.feature("simdgroup", "functions in divergent code see the active lanes only")
 def test_divergence() -> None:
     v = np.arange(32, dtype=np.int32)
-    setup = "int r; if (v % 4 == 3) { r = simd_sum(v); } else { r = simd_is_first() ? 1000 : int(popcount(ulong(simd_vote::vote_t(simd_ballot(true))))); }"
+    setup = """
+  int r;
+  if (v % 4 == 3) r = simd_sum(v);
+  else if (simd_is_first()) r = 1000;
+  else r = popcount(ulong(simd_vote::vote_t(simd_ballot(true))));
+"""
     got = probe(["r"], "int", setup=setup, v=v)[:, 0]
-    # Lane 0 takes the other side of the conditional, so 23 lanes vote.
+    # Lane 0 has left by then, so 23 lanes vote.
     want = np.where(v % 4 == 3, v[v % 4 == 3].sum(), 23)
     want[0] = 1000
     assert got.tolist() == want.tolist()

@@ -29,7 +29,8 @@ is_same_v<enable_if_t<true, int>, int>
 is_same_v<conditional_t<true, int, float>, int> && is_same_v<conditional<false, int, float>::type, float>
 is_same_v<remove_const_t<const int>, int> && is_same_v<remove_cv_t<const volatile int>, int>
 is_same_v<remove_reference_t<thread int&>, int> && is_same_v<remove_pointer_t<thread int*>, int>
-is_same_v<make_unsigned_t<int>, uint> && is_same_v<make_signed_t<ulong>, long> && is_same_v<make_unsigned_t<int2>, uint2>
+is_same_v<make_unsigned_t<int>, uint> && is_same_v<make_signed_t<ulong>, long>
+is_same_v<make_unsigned_t<int2>, uint2>
 is_same_v<decay_t<const int>, int> && is_same_v<common_type_t<int, float>, float>
 is_same_v<remove_addrspace_t<device float>, float> && is_same_v<remove_addrspace_t<threadgroup int>, int>
 is_same_v<integral_constant<int, 4>::value_type, int> && integral_constant<int, 4>::value == 4

@@ -61,7 +61,9 @@ def test_every_swizzle(letters: str, lanes: int) -> None:
     for name in map("".join, itertools.product(letters, repeat=lanes)):
         digits = "".join(str(letters.index(c) + 1) for c in name)
         checks.append(f"wrong += dot(v.{name}, {weights}) != {digits};")
-    assert row(["wrong", *parts(f"v.{letters[:lanes][::-1]}", lanes)], setup="int wrong = 0;" + "".join(checks), v=FOUR) == [
+    assert row(
+        ["wrong", *parts(f"v.{letters[:lanes][::-1]}", lanes)], setup="int wrong = 0;" + "".join(checks), v=FOUR
+    ) == [
         *(0, *range(lanes, 0, -1)),
     ]
 
@@ -152,7 +154,18 @@ def test_float_operators_round_in_their_own_type(name: str) -> None:
 @pytest.mark.feature("types", "vector comparisons")
 def test_comparisons_give_bool_vectors() -> None:
     a, b = np.array([[1, 2, 3]], np.int32), np.array([[3, 2, 1]], np.int32)
-    expressions = ("a < b", "a <= b", "a > b", "a >= b", "a == b", "a != b", "a == 2", "!(a < b)", "(a < b) && (b > 2)", "(a < b) || (a > b)")
+    expressions = (
+        "a < b",
+        "a <= b",
+        "a > b",
+        "a >= b",
+        "a == b",
+        "a != b",
+        "a == 2",
+        "!(a < b)",
+        "(a < b) && (b > 2)",
+        "(a < b) || (a > b)",
+    )
     got = row([c for e in expressions for c in parts(e, 3)], "bool", a=a, b=b)
     want = [
         *(True, False, False, True, True, False, False, False, True, False, True, True, False, True, False),
@@ -176,7 +189,10 @@ def test_conversions_between_element_types() -> None:
 
 
 def test_scalars_spread_over_a_half_vector_without_widening_it() -> None:
-    header = "static_assert(is_same_v<decltype(half4(1) * 0.5f), half4>); static_assert(is_same_v<decltype(2 * float3(1)), float3>);"
+    header = """
+static_assert(is_same_v<decltype(half4(1) * 0.5f), half4>);
+static_assert(is_same_v<decltype(2 * float3(1)), float3>);
+"""
     assert row(["(half2(3) * 0.5f).x"], header=header) == [1.5]
 
 
@@ -184,9 +200,15 @@ def test_scalars_spread_over_a_half_vector_without_widening_it() -> None:
 def test_vectors_as_template_arguments() -> None:
     header = """
 template <typename T, int N> T total(vec<T, N> v) { T s = 0; for (int k = 0; k < N; ++k) s += v[k]; return s; }
-template <typename T> struct lanes; template <typename T, int N> struct lanes<vec<T, N>> { static constexpr constant int count = N; };
+template <typename T> struct lanes;
+template <typename T, int N> struct lanes<vec<T, N>> { static constexpr constant int count = N; };
 """
-    assert row(["total(v)", "total(v.xyz)", "total(int2(3, 4))", "lanes<float3>::count"], header=header, v=FOUR) == [10, 6, 7, 3]
+    assert row(["total(v)", "total(v.xyz)", "total(int2(3, 4))", "lanes<float3>::count"], header=header, v=FOUR) == [
+        10,
+        6,
+        7,
+        3,
+    ]
 
 
 def test_vectors_in_structs_arrays_and_unions() -> None:
@@ -195,7 +217,13 @@ struct Item { float3 p; int n; float2 q[2]; };
 union Bits { float2 f; uint2 u; };
 Item make(float3 p) { Item r; r.p = p; r.n = 5; r.q[0] = p.xy; r.q[1] = p.yz; return r; }
 """
-    setup = "Item a = make(v.xyz); Item b = a; b.q[1].x += 1; Bits w; w.f = float2(1, 2); float4 list[3] = {v, v * 2, v * 3};"
+    setup = """
+  Item a = make(v.xyz), b = a;
+  b.q[1].x += 1;
+  Bits w;
+  w.f = float2(1, 2);
+  float4 list[3] = {v, v * 2, v * 3};
+"""
     expressions = ["sizeof(Item)", "b.p.z", "b.q[1].x", "a.q[1].x", "b.n", "w.u.x == 0x3f800000u", "list[i + 2].w"]
     assert row(expressions, header=header, setup=setup, v=FOUR) == [48, 3, 3, 2, 5, 1, 12]
 
