@@ -24,19 +24,21 @@ _UNKNOWN = re.compile(
 def compile_text(text: str, sources: Sources, math_mode: str, *, emit: bool, optimised: bool = True) -> tuple[str, str]:
     """Compile *text*; answers the LLVM IR (empty where *emit* is false) and the text with its patches."""
     flags = toolchain.language_flags(math_mode, optimised)
-    patched = 0
+    failed: tuple[int, str, str] | None = None  # number of errors, messages and text of the run before
     while True:
         # Only code that has the type can convert to it by accident.
         result = run(flags, text, emit, _BFLOAT if "bfloat" in text else _QUIET)
         if result.code == 0:
             check_bfloat(result.errors, sources, text)
             return result.output, text
-        better = (
-            patches.patch(text, result.errors, lambda t: run(flags, t, False, _RANGES).errors) if patched < 4 else None
-        )
+        errors = result.errors.count("error: ")
+        if failed is not None and errors >= failed[0]:
+            raise translate(failed[1], sources, failed[2])  # the patch was no help: show the user's own words
+        better = patches.patch(text, result.errors, lambda t: run(flags, t, False, _RANGES).errors)
         if better is None:
             raise translate(result.errors, sources, text)
-        text, patched = better, patched + 1
+        failed = (errors, result.errors, text)
+        text = better
 
 
 def run(flags: list[str], text: str, emit: bool, more: tuple[str, ...]) -> toolchain.Result:

@@ -12,6 +12,9 @@ _WRAPPED = (
     # `c ? x[i] : y` with classes in two address spaces: both as plain values.
     (re.compile(r"incompatible operand types \(.*\)"), slice(0, 2), "::__mc::value"),
     (re.compile(r"conditional expression is ambiguous"), slice(0, 2), "::__mc::value"),
+    # In templates clang forgets that a swizzle (a property) has a class type: `v.xy * s`, `-v.xy`.
+    (re.compile(r"invalid operands to binary expression \(.*\bvec<"), slice(0, 2), "::__mc::value"),
+    (re.compile(r"invalid argument type '.*\bvec<.*' to unary expression"), slice(-1, None), "::__mc::value"),
 )
 _RANGED = re.compile(r"^[^\n]*?:\d+:\d+:((?:\{\d+:\d+-\d+:\d+\})+): (?:fatal )?error: ([^\n]*)$", re.MULTILINE)
 _RANGE = re.compile(r"\{(\d+):(\d+)-(\d+):(\d+)\}")

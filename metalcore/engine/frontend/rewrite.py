@@ -230,7 +230,9 @@ def _statement_start(tokens: Tokens, i: int) -> int:
         word = tokens.at(before)
         if word in _SPECIFIERS:
             first = before
-        elif word == ")" and tokens.at(tokens.back(tokens.match[before])) in ("alignas", "__attribute__"):
+        elif word == ")" and tokens.at(tokens.back(tokens.match[before])) == "alignas":
+            return first  # `static` goes behind it
+        elif word == ")" and tokens.at(tokens.back(tokens.match[before])) == "__attribute__":
             first = tokens.back(tokens.match[before])
         elif word in _STATEMENT_ENDS:
             return first

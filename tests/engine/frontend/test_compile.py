@@ -185,3 +185,15 @@ def test_torch_headers_are_found_without_importing_torch() -> None:
     unit = make_unit(source)
     assert any(path.endswith("c10/metal/special_math.h") for path, _ in unit.includes)
     lower(unit, "f", None)
+
+
+@pytest.mark.parametrize("expression", ["v.wzyx * T(2)", "T(2) * v.wzyx", "-v.xyzw", "v.xy.xyxy + v.x", "v.zwxy * v"])
+def test_swizzles_as_operands_in_templates(expression: str) -> None:
+    source = f"""template <typename T> [[kernel]] void f(device vec<T, 4>* x) {{ vec<T, 4> v = x[0]; x[1] = {expression}; }}
+    template [[host_name("f_half")]] [[kernel]] decltype(f<half>) f<half>;"""
+    compiled(source, "f_half")
+
+
+def test_aligned_threadgroup_variables() -> None:
+    ir = compiled("kernel void f(device float* x) { alignas(64) threadgroup float s[4]; s[0] = x[0]; x[1] = s[1]; }").ir
+    assert any("[4 x float]" in line and "align 64" in line for line in ir.splitlines() if line.startswith("@"))

@@ -86,3 +86,8 @@ def test_defines_reach_the_preprocessor() -> None:
     unit = make_unit(source, defines={"ON": True, "NAME": "f", "VALUE": 2.5})
     assert unit.functions == ("f",)
     assert "store float 2.5" in lower(unit, "f", None).ir
+
+
+def test_a_patch_that_does_not_help_leaves_the_message_alone() -> None:
+    found = error("struct S {}; kernel void f(device float4* x) { S s; x[0] = x[1] * s; }")
+    assert "invalid operands to binary expression ('" in str(found) and "bare<" not in str(found)
