@@ -57,12 +57,14 @@ def preprocess(
         folders.append(torch)
     flags = [*_FLAGS, *(f"-I{folder}" for folder in folders), "-include", str(toolchain.STUBS / "metal_stdlib")]
     if math_mode == "fast":
-        flags.append("-D__FAST_MATH__=1")
+        flags += ["-D__FAST_MATH__=1", "-D__METAL_MAYBE_FAST_MATH__=1"]
     flags += [_define(key, value) for key, value in defines.items()]
     result = toolchain.clang(flags, f'# 1 "{quoted}"\n{source}\n')
     if result.code != 0:
         raise compile_error(result.errors, sources)
-    return Preprocessed(result.output, _includes(result.output, name), sources)
+    # What stands before the source are our own macros.
+    text = result.output[max(result.output.find(f'\n# 1 "{quoted}"') + 1, 0) :]
+    return Preprocessed(text, _includes(text, name), sources)
 
 
 def _define(name: str, value: object) -> str:
