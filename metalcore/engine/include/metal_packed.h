@@ -27,7 +27,7 @@ namespace metal {
   constexpr packed_vec& operator>>=(const V& r) { return *this = V(*this) >> r; }              \
   constexpr packed_vec& operator++() { return *this = V(*this) + V(T(1)); }                    \
   constexpr packed_vec& operator--() { return *this = V(*this) - V(T(1)); }                    \
-  T& operator[](size_t i) { return reinterpret_cast<T*>(this)[i]; }                            \
+  T& operator[](size_t i) & { return reinterpret_cast<T*>(this)[i]; }                          \
   constexpr T operator[](size_t i) const { return __builtin_is_constant_evaluated() ? V(*this)[i] : reinterpret_cast<const T*>(this)[i]; }
 
 template <typename T, typename V>

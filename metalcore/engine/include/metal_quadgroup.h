@@ -46,27 +46,8 @@ __MC_MOVE(quad_shuffle_down)
 __MC_MOVE(quad_shuffle_rotate_up)
 __MC_MOVE(quad_shuffle_rotate_down)
 __MC_MOVE(quad_broadcast)
-#undef __MC_FILL_OF
-#define __MC_FILL_OF(name, T)                                                                                \
-  inline T name(T v, T fill, ushort n, ushort modulo = 4) {                                                  \
-    return __mc_unpack_word<T>(__mc_##name(__mc_pack_word(v), __mc_pack_word(fill), n, modulo));             \
-  }
-__MC_FILL_OF(quad_shuffle_and_fill_up, char)
-__MC_FILL_OF(quad_shuffle_and_fill_up, uchar)
-__MC_FILL_OF(quad_shuffle_and_fill_up, short)
-__MC_FILL_OF(quad_shuffle_and_fill_up, ushort)
-__MC_FILL_OF(quad_shuffle_and_fill_up, int)
-__MC_FILL_OF(quad_shuffle_and_fill_up, uint)
-__MC_FILL_OF(quad_shuffle_and_fill_up, half)
-__MC_FILL_OF(quad_shuffle_and_fill_up, float)
-__MC_FILL_OF(quad_shuffle_and_fill_down, char)
-__MC_FILL_OF(quad_shuffle_and_fill_down, uchar)
-__MC_FILL_OF(quad_shuffle_and_fill_down, short)
-__MC_FILL_OF(quad_shuffle_and_fill_down, ushort)
-__MC_FILL_OF(quad_shuffle_and_fill_down, int)
-__MC_FILL_OF(quad_shuffle_and_fill_down, uint)
-__MC_FILL_OF(quad_shuffle_and_fill_down, half)
-__MC_FILL_OF(quad_shuffle_and_fill_down, float)
+__MC_FILL(quad_shuffle_and_fill_up, 4)
+__MC_FILL(quad_shuffle_and_fill_down, 4)
 
 // The active lanes of this quadgroup as bits 0 to 3.
 inline uint __mc_quad_active() { return uint(__mc_simd_active_threads_mask() >> __mc_quad_base()) & 15; }

@@ -73,31 +73,31 @@ __MC_MOVE(simd_broadcast)
 inline uint __mc_simd_shuffle_and_fill_up(uint v, uint fill, uint delta, uint modulo) { return __mc_simd_fill_up(v, fill, delta, modulo); }
 inline uint __mc_simd_shuffle_and_fill_down(uint v, uint fill, uint delta, uint modulo) { return __mc_simd_fill_down(v, fill, delta, modulo); }
 
-#define __MC_FILL_OF(name, T)                                                                                \
-  inline T name(T v, T fill, ushort n, ushort modulo = 32) {                                                 \
+#define __MC_FILL_OF(name, width, T)                                                                         \
+  inline T name(T v, T fill, ushort n, ushort modulo = width) {                                              \
     return __mc_unpack_word<T>(__mc_##name(__mc_pack_word(v), __mc_pack_word(fill), n, modulo));             \
   }
-#define __MC_FILL(name)                                                                                      \
-  __MC_FILL_OF(name, char)                                                                                   \
-  __MC_FILL_OF(name, int8_t)                                                                                 \
-  __MC_FILL_OF(name, uchar)                                                                                  \
-  __MC_FILL_OF(name, short)                                                                                  \
-  __MC_FILL_OF(name, ushort)                                                                                 \
-  __MC_FILL_OF(name, int)                                                                                    \
-  __MC_FILL_OF(name, uint)                                                                                   \
-  __MC_FILL_OF(name, half)                                                                                   \
-  __MC_FILL_OF(name, float)                                                                                  \
+#define __MC_FILL(name, width)                                                                               \
+  __MC_FILL_OF(name, width, char)                                                                            \
+  __MC_FILL_OF(name, width, int8_t)                                                                          \
+  __MC_FILL_OF(name, width, uchar)                                                                           \
+  __MC_FILL_OF(name, width, short)                                                                           \
+  __MC_FILL_OF(name, width, ushort)                                                                          \
+  __MC_FILL_OF(name, width, int)                                                                             \
+  __MC_FILL_OF(name, width, uint)                                                                            \
+  __MC_FILL_OF(name, width, half)                                                                            \
+  __MC_FILL_OF(name, width, float)                                                                           \
   template <typename T, __mc_simd_bfloat<T> = true>                                                          \
-  inline T name(T v, T fill, ushort n, ushort modulo = 32) {                                                 \
+  inline T name(T v, T fill, ushort n, ushort modulo = width) {                                              \
     return __mc_unpack_word<T>(__mc_##name(__mc_pack_word(v), __mc_pack_word(fill), n, modulo));             \
   }                                                                                                          \
   template <typename T, int N, __mc_simd_vector<T> = true>                                                   \
-  inline vec<T, N> name(vec<T, N> v, vec<T, N> fill, ushort n, ushort modulo = 32) {                         \
+  inline vec<T, N> name(vec<T, N> v, vec<T, N> fill, ushort n, ushort modulo = width) {                      \
     return __mc_map<T>(                                                                                      \
         [=](T x, T f) { return __mc_unpack_word<T>(__mc_##name(__mc_pack_word(x), __mc_pack_word(f), n, modulo)); }, v, fill); \
   }
-__MC_FILL(simd_shuffle_and_fill_up)
-__MC_FILL(simd_shuffle_and_fill_down)
+__MC_FILL(simd_shuffle_and_fill_up, 32)
+__MC_FILL(simd_shuffle_and_fill_down, 32)
 
 // A value of the first active lane, in all.
 template <typename T, enable_if_t<__mc_simd_element<T> || __is_same(T, bool), bool> = true>

@@ -15,6 +15,7 @@
 #include "metal_pack.h"
 #include "metal_matrix.h"
 #include "metal_array.h"
+#include "metal_initializer_list.h"
 #include "metal_compute.h"
 #include "metal_atomic.h"
 #include "metal_simdgroup.h"

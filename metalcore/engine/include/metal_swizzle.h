@@ -3,6 +3,7 @@
 #pragma once
 
 // One swizzle in both spellings; a put function exists only where no component is repeated, so writing v.xx does not compile.
+// It takes lvalues only: writing v.xyz.yx, a swizzle of a temporary, does not compile either, where it would be lost.
 #define __MC_S2(a, A, b, B)                                                        \
   __declspec(property(get = __g_##a##b, put = __p_##a##b)) vec<T, 2> a##b;         \
   __declspec(property(get = __g_##a##b, put = __p_##a##b)) vec<T, 2> A##B;         \
@@ -19,22 +20,22 @@
 #define __MC_P1(a, A)                                              \
   __declspec(property(get = __g_##a, put = __p_##a)) T A;          \
   constexpr T __g_##a() const { return a; }                        \
-  constexpr void __p_##a(T v) { a = v; }
+  constexpr void __p_##a(T v) & { a = v; }
 #define __MC_P2(a, b)                                \
-  constexpr void __p_##a##b(const vec<T, 2>& v) {    \
+  constexpr void __p_##a##b(const vec<T, 2>& v) & {  \
     T p = v.x, q = v.y;                              \
     a = p;                                           \
     b = q;                                           \
   }
 #define __MC_P3(a, b, c)                             \
-  constexpr void __p_##a##b##c(const vec<T, 3>& v) { \
+  constexpr void __p_##a##b##c(const vec<T, 3>& v) & { \
     T p = v.x, q = v.y, r = v.z;                     \
     a = p;                                           \
     b = q;                                           \
     c = r;                                           \
   }
 #define __MC_P4(a, b, c, d)                             \
-  constexpr void __p_##a##b##c##d(const vec<T, 4>& v) { \
+  constexpr void __p_##a##b##c##d(const vec<T, 4>& v) & { \
     T p = v.x, q = v.y, r = v.z, s = v.w;               \
     a = p;                                              \
     b = q;                                              \

@@ -137,7 +137,7 @@ struct alignas(__mc_align<T, 2>) vec<T, 2> {
   explicit constexpr vec(const vec<U, 2>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)) {}
 
   constexpr T operator[](size_t i) const { return __builtin_is_constant_evaluated() ? (i == 0 ? x : y) : reinterpret_cast<const T*>(this)[i]; }
-  constexpr T& operator[](size_t i) { return __builtin_is_constant_evaluated() ? (i == 0 ? x : y) : reinterpret_cast<T*>(this)[i]; }
+  constexpr T& operator[](size_t i) & { return __builtin_is_constant_evaluated() ? (i == 0 ? x : y) : reinterpret_cast<T*>(this)[i]; }
   __MC_OPERATORS(2)
   __MC_SWIZZLES2
 };
@@ -162,7 +162,7 @@ struct alignas(__mc_align<T, 3>) vec<T, 3> {
   constexpr vec(A a, B b) : x(__mc_pick<T, 0>(a, b)), y(__mc_pick<T, 1>(a, b)), z(__mc_pick<T, 2>(a, b)) {}
 
   constexpr T operator[](size_t i) const { return __builtin_is_constant_evaluated() ? (i == 0 ? x : i == 1 ? y : z) : reinterpret_cast<const T*>(this)[i]; }
-  constexpr T& operator[](size_t i) { return __builtin_is_constant_evaluated() ? (i == 0 ? x : i == 1 ? y : z) : reinterpret_cast<T*>(this)[i]; }
+  constexpr T& operator[](size_t i) & { return __builtin_is_constant_evaluated() ? (i == 0 ? x : i == 1 ? y : z) : reinterpret_cast<T*>(this)[i]; }
   __MC_OPERATORS(3)
   __MC_SWIZZLES3
 };
@@ -190,7 +190,7 @@ struct alignas(__mc_align<T, 4>) vec<T, 4> {
       : x(__mc_pick<T, 0>(a, b, c)), y(__mc_pick<T, 1>(a, b, c)), z(__mc_pick<T, 2>(a, b, c)), w(__mc_pick<T, 3>(a, b, c)) {}
 
   constexpr T operator[](size_t i) const { return __builtin_is_constant_evaluated() ? (i == 0 ? x : i == 1 ? y : i == 2 ? z : w) : reinterpret_cast<const T*>(this)[i]; }
-  constexpr T& operator[](size_t i) { return __builtin_is_constant_evaluated() ? (i == 0 ? x : i == 1 ? y : i == 2 ? z : w) : reinterpret_cast<T*>(this)[i]; }
+  constexpr T& operator[](size_t i) & { return __builtin_is_constant_evaluated() ? (i == 0 ? x : i == 1 ? y : i == 2 ? z : w) : reinterpret_cast<T*>(this)[i]; }
   __MC_OPERATORS(4)
   __MC_SWIZZLES4
 };

@@ -96,6 +96,13 @@ def test_a_repeated_component_cannot_be_written() -> None:
         compiles("kernel void k(device float4* d [[buffer(0)]]) { d[0].xx = float2(1, 2); }")
 
 
+@pytest.mark.parametrize("statement", ["d[0].xyz.yx = float2(1, 2);", "d[0].xy[1] = 1;"])
+def test_a_write_to_a_temporary_is_refused(statement: str) -> None:
+    # Metal writes through; here it would be lost, so it must not compile.
+    with pytest.raises(SyntaxError):
+        compiles(f"kernel void k(device float4* d [[buffer(0)]]) {{ {statement} }}")
+
+
 def test_no_implicit_conversion_between_element_types() -> None:
     with pytest.raises(SyntaxError):
         compiles("kernel void k(device float4* d [[buffer(0)]], device int4* e [[buffer(1)]]) { d[0] = e[0]; }")
@@ -239,3 +246,23 @@ def test_select_by_the_conditional_operator() -> None:
 def test_constant_tables_of_vectors() -> None:
     header = "constant float3 table[2] = {float3(1, 2, 3), float3(4, 5, 6)}; constant float4 one = {1, 1, 1, 1};"
     assert row(["table[i + 1].y", "table[i].zyx.x", "(one + one).w"], header=header) == [5, 3, 2]
+
+
+def test_pointers_and_references_to_vectors() -> None:
+    header = """
+float3 sum(thread const float3& a, device const packed_float3* b) { return a + b[0]; }
+template <typename T, int N> void fill(thread vec<T, N> (&all)[2], T v) { for (int k = 0; k < 2; ++k) all[k] = v; }
+"""
+    setup = """
+  float4 a = v;
+  thread float4* p = &a;
+  p->x = 9;
+  (*p).yz = v.zy;
+  float4 all[2] = {0};
+  fill(all, 5.0f);
+  auto twice = [=](float4 q) { return q * 2 + a; };
+  int total = 0;
+  for (auto e : {1, 2, 4}) total += e;
+"""
+    expressions = ["a.x", "a.y", "all[1].w", "twice(v).x", "sum(v.xyz, (device const packed_float3*)v_).z", "total"]
+    assert row(expressions, header=header, setup=setup, v=FOUR) == [9, 3, 5, 11, 6, 7]
