@@ -54,8 +54,11 @@ __MC_MATH quarter_turns reduce(float x) {
   if (__builtin_expect(!(fabs_(x) < trig_limit), 0)) {
     unsigned long turns = half_turns(x);
     unsigned long fraction = turns << 2;
-    float y = static_cast<float>(static_cast<int>(static_cast<long>(fraction) >> 40)) * 0x1p-24f;
-    float y_low = static_cast<float>(static_cast<int>((fraction >> 9) & 0x7fffffffu)) * 0x1p-55f;
+    // Its leading 24 bits, rounded, and the signed rest, so that a small result keeps its precision.
+    int lead = static_cast<int>(static_cast<long>(fraction) >> 40) + static_cast<int>((fraction >> 39) & 1u);
+    unsigned long remains = fraction - (static_cast<unsigned long>(static_cast<long>(lead)) << 40);
+    float y = static_cast<float>(lead) * 0x1p-24f;
+    float y_low = static_cast<float>(static_cast<int>(static_cast<long>(remains) >> 8)) * 0x1p-56f;
     r = y * (0.5f * pi_hi);
     r = r + fma_(y_low, 0.5f * pi_hi, fma_(y, 0.5f * pi_mid, fma_(y, 0.5f * pi_hi, -r)));
     quarters = static_cast<unsigned>(turns >> 61) + 1u >> 1;

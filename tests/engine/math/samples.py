@@ -33,6 +33,8 @@ _TURNS = [
     2.0**24,
     2.0**30,
 ]
+# Large floats that lie closest to a multiple of pi/2.
+_TURNS += [4.386558e33, 1.5708047e10, 3.9486335e06, 16367173.0 * 2.0**72]
 _TURNS += [float(np.float32(k * np.pi / 2)) for k in (1, 2, 3, 4, 5, 10, 100, 12345, 100000)]
 
 
