@@ -44,8 +44,8 @@ class Case:
     kernel: str
     size: str
     make: Callable[[Peers], Setup]
-    cpp_target: float
-    torch_target: float | None  # None: shown only
+    cpp_target: float | None  # None: shown only
+    torch_target: float | None
     memory_light: bool = False  # two threads are expected to be nearly twice as fast
     quick: bool = True  # small enough for --quick
 

@@ -121,16 +121,16 @@ HEADERS = (
 def cells(row: Row) -> list[str]:
     """One line of the table. Ratios are speeds: 2.00 means twice as fast as the other."""
     case = row.case
-    shown = "shown" if case.torch_target is None else f"{case.torch_target:g}"
+    cpp_target, torch_target = ("shown" if t is None else f"{t:g}" for t in (case.cpp_target, case.torch_target))
     copy = row.ratio("copy")
     return [
         case.kernel,
         case.size,
         _time(row.seconds()),
         _cell(row.ratio("cpp"), case.cpp_target),
-        f"{case.cpp_target:g}",
+        cpp_target,
         _cell(row.ratio("torch"), case.torch_target),
-        shown,
+        torch_target,
         _cell(row.ratio("pocl")),
         "-" if copy is None else f"{copy:.0%}",
         _cell(row.ratio("fast", "checked")),

@@ -16,7 +16,9 @@ from harness.case import Call, Case, Setup, aligned, filled
 from harness.peers import Peers
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
-GROUP = 256
+GROUP = 1024  # threads of an elementwise threadgroup: the default of torch.mps.compile_shader
+ROW_GROUP = 32  # one simdgroup a row: what suits a CPU
+GPU_ROW_GROUP = 256  # what one would use on a GPU
 EPS = 1e-5
 
 
@@ -81,13 +83,13 @@ def _unary(name: str, count: int, peers: Peers) -> Setup:
 # Rows -------------------------------------------------------------------------------------------------------------
 
 
-def _norm(name: str, rows: int, n: int, peers: Peers) -> Setup:
+def _norm(name: str, rows: int, n: int, group: int, peers: Peers) -> Setup:
     import torch
 
     x, w, b, y = filled(rows * n, 4), filled(n, 5), filled(n, 6), aligned(rows * n)
     wide = x.astype(np.float64).reshape(rows, n)
     tx, tw, tb, ty = tensor(x, rows, n), tensor(w), tensor(b), tensor(y, rows, n)
-    grid: dict[str, Any] = {"threadgroups": rows, "group_size": GROUP}
+    grid: dict[str, Any] = {"threadgroups": rows, "group_size": group}
     functions = "norm.metal"
     arrays: tuple[Any, ...]
     scalars: tuple[float, ...] = (EPS,)
@@ -124,12 +126,12 @@ def _norm(name: str, rows: int, n: int, peers: Peers) -> Setup:
         torch=lambda: torch_call,
         torch_check=lambda: torch_check,
         opencl=lambda: opencl.bind(
-            "norm.cl", name, (rows * GROUP,), GROUP, *arrays, np.uint32(n), *map(np.float32, scalars)
+            "norm.cl", name, (rows * GPU_ROW_GROUP,), GPU_ROW_GROUP, *arrays, np.uint32(n), *map(np.float32, scalars)
         ),
     )
 
 
-def _row_reduce(name: str, rows: int, n: int, peers: Peers) -> Setup:
+def _row_reduce(name: str, rows: int, n: int, group: int, peers: Peers) -> Setup:
     import torch
 
     x = filled(rows * n, 7)
@@ -146,10 +148,12 @@ def _row_reduce(name: str, rows: int, n: int, peers: Peers) -> Setup:
         reference=reference,
         tolerance=2e-6,
         traffic=traffic,
-        ours=partial(kernel("reduce.metal", name), x, y, n, threadgroups=rows, group_size=GROUP),
+        ours=partial(kernel("reduce.metal", name), x, y, n, threadgroups=rows, group_size=group),
         cpp=lambda threads: peers.bind(name, threads, x, y, rows, n),
         torch=lambda: torch_call,
-        opencl=lambda: opencl.bind("reduce.cl", name, (rows * GROUP,), GROUP, x, y, np.uint32(n)),
+        opencl=lambda: opencl.bind(
+            "reduce.cl", name, (rows * GPU_ROW_GROUP,), GPU_ROW_GROUP, x, y, np.uint32(n)
+        ),
         scale=float(np.abs(wide).sum(1).max()) / 8,
     )
 
@@ -164,16 +168,15 @@ def _full_sum(count: int, peers: Peers) -> Setup:
     tx, tout = tensor(x), tensor(out).reshape(())
 
     def ours() -> None:
-        step(x, partials, count, chunk, threadgroups=chunks, group_size=GROUP)
-        step(partials, out, chunks, chunks, threadgroups=1, group_size=GROUP)
+        step(x, partials, count, chunk, threadgroups=chunks, group_size=ROW_GROUP)
+        step(partials, out, chunks, chunks, threadgroups=1, group_size=ROW_GROUP)
 
     def bind_opencl() -> Any:
-        first = opencl.bind(
-            "reduce.cl", "chunk_sum", (chunks * GROUP,), GROUP, x, partials, np.uint32(count), np.uint32(chunk)
-        )
-        second = opencl.bind(
-            "reduce.cl", "chunk_sum", (GROUP,), GROUP, partials, out, np.uint32(chunks), np.uint32(chunks)
-        )
+        group = GPU_ROW_GROUP
+        sizes = np.uint32(count), np.uint32(chunk)
+        first = opencl.bind("reduce.cl", "chunk_sum", (chunks * group,), group, x, partials, *sizes)
+        sizes = np.uint32(chunks), np.uint32(chunks)
+        second = opencl.bind("reduce.cl", "chunk_sum", (group,), group, partials, out, *sizes)
         return (lambda: (first(), second())) if first and second else None
 
     return Setup(
@@ -235,27 +238,32 @@ def _gemm(name: str, n: int, peers: Peers) -> Setup:
 
 
 def cases() -> list[Case]:
+    """Every row. Those without a target are shown beside the others."""
     table = []
-    for count, quick in ((1 << 20, True), (1 << 24, False), (1 << 26, False)):
-        size = f"{count >> 20} M"
-        table.append(Case("saxpy", size, partial(_saxpy, count), 0.9, 1.0, quick=quick))
-        for name in ("silu", "gelu"):
-            light = name == "gelu" and quick
-            table.append(Case(name, size, partial(_unary, name, count), 0.9, 1.0, memory_light=light, quick=quick))
-    table.sort(key=lambda case: ("saxpy", "silu", "gelu").index(case.kernel))
+    for name in ("saxpy", "silu", "gelu"):
+        for count in (1 << 20, 1 << 24, 1 << 26):
+            make = partial(_saxpy, count) if name == "saxpy" else partial(_unary, name, count)
+            small = count == 1 << 20
+            table.append(
+                Case(name, f"{count >> 20} M", make, 0.9, 1.0, memory_light=small and name == "gelu", quick=small)
+            )
     for name in ("rms_norm", "layer_norm", "softmax"):
         for rows, n in ((64, 4096), (1024, 1024), (4096, 4096), (1000, 1000)):
             target, small = 2.0 if name == "rms_norm" else 1.0, rows * n < 1 << 22
-            table.append(Case(name, f"{rows}x{n}", partial(_norm, name, rows, n), 0.8, target, quick=small))
-    for rows, n in ((1024, 1024), (4096, 4096)):
-        small = rows == 1024
-        table.append(Case("row_sum", f"{rows}x{n}", partial(_row_reduce, "row_sum", rows, n), 0.5, None, quick=small))
+            make = partial(_norm, name, rows, n, ROW_GROUP)
+            table.append(Case(name, f"{rows}x{n}", make, 0.8, target, quick=small))
+        make = partial(_norm, name, 1024, 1024, GPU_ROW_GROUP)
+        table.append(Case(name, f"1024x1024, {GPU_ROW_GROUP} threads", make, None, None))
+    for name, group in (("row_sum", ROW_GROUP), ("row_scan", GPU_ROW_GROUP)):
+        for rows, n in ((1024, 1024), (4096, 4096)):
+            make = partial(_row_reduce, name, rows, n, group)
+            table.append(Case(name, f"{rows}x{n}", make, 0.5, None, quick=rows == 1024))
+    make = partial(_row_reduce, "row_sum", 1024, 1024, GPU_ROW_GROUP)
+    table.append(Case("row_sum", f"1024x1024, {GPU_ROW_GROUP} threads", make, None, None))
     for count in (1 << 20, 1 << 24):
         table.append(Case("full_sum", f"{count >> 20} M", partial(_full_sum, count), 0.5, None, quick=count == 1 << 20))
-    for rows, n in ((1024, 1024), (4096, 4096)):
-        small = rows == 1024
-        table.append(Case("row_scan", f"{rows}x{n}", partial(_row_reduce, "row_scan", rows, n), 0.5, None, quick=small))
     table.append(Case("bitonic_sort", "1024x1024", partial(_sort, 1024), 0.5, None, memory_light=True))
     table.append(Case("gemm_tiled", "1024^3", partial(_gemm, "gemm_tiled", 1024), 0.5, None, memory_light=True))
     table.append(Case("gemm_simdgroup", "1024^3", partial(_gemm, "gemm_simdgroup", 1024), 0.5, 0.25, memory_light=True))
-    return table
+    order = ["saxpy", "silu", "gelu", "rms_norm", "layer_norm", "softmax", "row_sum", "full_sum", "row_scan"]
+    return sorted(table, key=lambda case: order.index(case.kernel) if case.kernel in order else len(order))

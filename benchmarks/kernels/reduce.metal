@@ -71,7 +71,7 @@ kernel void row_scan(
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const float total = simd_lane_id < simd_groups ? partial[simd_lane_id] : 0.0f;
-    const float before = simd_broadcast(simd_prefix_exclusive_sum(total), simd_group_id);
+    const float before = simd_sum(simd_lane_id < simd_group_id ? total : 0.0f);
     if (i < columns) {
       y[i] = carry + before + running;
     }
