@@ -24,14 +24,16 @@ class Engine:
         self.timeout = timeout
         self.process: subprocess.Popen[bytes] | None = None
 
-    def run(self, source: str, arguments: Sequence[Any], threads: Grid, group_size: Grid) -> tuple[str, Any]:
+    def run(
+        self, source: str, arguments: Sequence[Any], threads: Grid, group_size: Grid, mode: str = "checked"
+    ) -> tuple[str, Any]:
         """("ok", arguments after the launch), ("error", text), ("crash", text) or ("hang", text)."""
         if self.process is None or self.process.poll() is not None:
             command = [sys.executable, "-m", "tests.stress.worker"]
             self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdin and self.process.stdout
         try:
-            send(self.process.stdin, (source, list(arguments), threads, group_size))
+            send(self.process.stdin, (source, list(arguments), threads, group_size, mode))
             message = receive(self.process.stdout, time.monotonic() + self.timeout)
         except (EOFError, BrokenPipeError):
             code = self.process.wait()
@@ -82,12 +84,13 @@ def serve() -> None:
 
     while True:
         try:
-            source, arguments, threads, group_size = receive(sys.stdin.buffer, time.monotonic() + 1e9)
+            source, arguments, threads, group_size, mode = receive(sys.stdin.buffer, time.monotonic() + 1e9)
         except EOFError:
             return
         try:
             function = metalcore.Library(source).function("k")
-            function(*arguments, threads=threads, group_size=group_size)
+            with metalcore.mode(mode):
+                function(*arguments, threads=threads, group_size=group_size)
             send(answers, ("ok", arguments))
         except Exception as error:
             send(answers, ("error", f"{type(error).__name__}: {error}"))
