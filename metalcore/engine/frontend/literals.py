@@ -39,7 +39,7 @@ def pragma(line: str) -> str:
         return f"#pragma unroll({count[1]})" if count and int(count[1]) > 0 else "#pragma unroll"
     if family != "METAL":
         return line
-    if contract := re.match(r"fp\s+contract\s*\(\s*(\w+)\s*\)", rest):
+    if contract := re.match(r"fp[\s_]+contract\s*\(\s*(\w+)\s*\)", rest):
         return f"#pragma clang fp contract({contract[1]})"
     if mode := re.match(r"fp\s+math_mode\s*\(\s*(\w+)\s*\)", rest):
         return {

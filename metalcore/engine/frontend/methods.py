@@ -17,14 +17,21 @@ _TYPE_WORDS = frozenset(
 def strip_spaces(tokens: Tokens, structure: Structure) -> None:
     """Remove the address space behind every method, then all but one of each set of methods that became the same."""
     spaces: dict[int, str] = {}
+    explicit: set[int] = set()
     for function in structure.functions:
         if function.open >= 0:
+            const = "const" in tokens.words(function.close, max(function.body, function.close))
             found = _strip(tokens, function)
             if found:
                 spaces[function.start] = found
+                if _answers_in(tokens, function, found):
+                    _take_object(tokens, function, found, const)
+                    explicit.add(function.start)
     seen: dict[tuple[int, str], Declaration] = {}
     for function in sorted(structure.functions, key=lambda f: _preference(spaces.get(f.start, ""))):
         if function.open < 0 or not (function.owner is not None or function.start in spaces):
+            continue
+        if function.start in explicit:
             continue
         owner = function.owner.start if function.owner is not None else -1
         key = (owner, _signature(tokens, function))
@@ -35,6 +42,36 @@ def strip_spaces(tokens: Tokens, structure: Structure) -> None:
             if first.body < 0 <= function.body and first.owner is None:
                 continue  # a declaration and its definition outside the class
             _drop(tokens, function)
+
+
+def _answers_in(tokens: Tokens, function: Declaration, space: str) -> bool:
+    """Whether a method answers a pointer or reference into its own space, as `device T& at(int i) device` does."""
+    if function.owner is None or function.body < 0 or space == "thread":
+        return False
+    return space in tokens.words(function.head, function.name_start)
+
+
+def _take_object(tokens: Tokens, function: Declaration, space: str, const: bool) -> None:
+    """Give a method its object as a parameter (C++23), so that what it answers keeps the object's address space."""
+    owner = function.owner
+    assert owner is not None
+    parameters = tokens.words(function.open + 1, function.close)
+    first = tokens.forward(function.open)
+    object_ = f"this {'const ' if const else ''}__mc_{space} {owner.name}& __mc_self"
+    tokens.insert(first, object_ + (", " if parameters else ""))
+    for i in range(function.close, function.body):
+        if tokens.text[i] == "const":
+            tokens.blank(i, i + 1)
+    members = {m.name for m in owner.members} - set(parameters) - {owner.name}
+    for i in range(function.body + 1, function.end):
+        word = tokens.text[i]
+        before, after = tokens.back(i), tokens.forward(i)
+        if word == "this" and tokens.at(after) == "->":
+            tokens.text[i], tokens.text[after] = "__mc_self", "."
+        elif word == "this" and tokens.at(before) == "*":
+            tokens.text[i] = "&__mc_self"
+        elif word in members and tokens.at(before) not in (".", "->", "::"):
+            tokens.insert(i, "__mc_self.")
 
 
 def simplify_constructors(tokens: Tokens, structure: Structure) -> None:

@@ -197,3 +197,31 @@ def test_swizzles_as_operands_in_templates(expression: str) -> None:
 def test_aligned_threadgroup_variables() -> None:
     ir = compiled("kernel void f(device float* x) { alignas(64) threadgroup float s[4]; s[0] = x[0]; x[1] = s[1]; }").ir
     assert any("[4 x float]" in line and "align 64" in line for line in ir.splitlines() if line.startswith("@"))
+
+
+def test_methods_that_answer_a_reference_into_their_own_space() -> None:
+    source = """template <typename T, size_t N> struct Fixed {
+      const constant T& operator[](size_t i) const constant { return elements[i]; }
+      device T& operator[](size_t i) device { return elements[i]; }
+      const device T& operator[](size_t i) const device { return this->elements[i]; }
+      thread T& operator[](size_t i) thread { return elements[i]; }
+      const thread T& operator[](size_t i) const thread { return elements[i]; }
+      threadgroup T& operator[](size_t i) threadgroup { return elements[i]; }
+      threadgroup T* data() threadgroup { return &(*this)[0]; }
+      constexpr size_t size() const thread { return N; }
+      constexpr size_t size() const device { return N; }
+      T elements[N];
+    };
+    constant Fixed<float, 2> table = {{1, 2}};
+    kernel void f(device Fixed<float, 4>* x, const device Fixed<float, 4>* y) {
+      threadgroup Fixed<float, 4> t;
+      Fixed<float, 3> local;
+      device float* p = &(*x)[1];
+      const device float* q = &(*y)[2];
+      constant float* r = &table[1];
+      threadgroup float* s = t.data();
+      local[0] = *q + *r;
+      t[0] = local[0];
+      *p = *s + x->size() + local.size();
+    }"""
+    compiled(source)
