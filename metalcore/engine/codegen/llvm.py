@@ -17,6 +17,9 @@ _OPTIONS = (
     "-unroll-threshold=300",
     "-phi-node-folding-threshold=2",
     "-disable-lsr",
+    # The order that the lockstep pass writes keeps few registers live; schedulers undo it and take a third of the time.
+    "-enable-misched=false",
+    "-pre-RA-sched=source",
 )
 
 

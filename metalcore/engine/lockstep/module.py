@@ -185,6 +185,7 @@ class Simdgroup(Ids):
             f"define internal {'ptr' if coroutine else 'void'} @{name}({_PARAMS})"
             f"{' presplitcoroutine' if coroutine else ''} #0 {{",
             "entry:",
+            *self.alloca_lines,
         ]
         head += [
             f"  %memory_at = getelementptr i8, ptr %Wk, i64 {WORKER_MEMORY}",

@@ -43,6 +43,7 @@ class Values:
         self.count = LANES // width
         self.lines: list[str] = []
         self.entry_lines: list[str] = []  # run once at the top of the function
+        self.alloca_lines: list[str] = []  # in the entry block itself, or mem2reg passes them over
         self.slots: dict[object, tuple[str, str]] = {}
         self.temps = 0
         self.label = ""
@@ -92,7 +93,7 @@ class Values:
         if found is None:
             name = f"%s{len(self.slots)}"
             found = self.slots[key] = (name, ty)
-            self.entry_lines.insert(0, f"  {name} = alloca {ty}" + (f", align {align}" if align else ""))
+            self.alloca_lines.append(f"  {name} = alloca {ty}" + (f", align {align}" if align else ""))
         return found[0]
 
     def store_slot(self, key: object, ty: str, value: str) -> None:
