@@ -83,7 +83,7 @@ def test_one_operand(name: str) -> None:
 
 
 @pytest.mark.feature("types", "integer multiply-add")
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", ["char", "uint", "long", "ulong"])
 def test_three_operands(name: str) -> None:
     values = edges(name)[::2]
     grid = np.array([(a, b, c) for a in values for b in values for c in values], DTYPES[name])
@@ -103,7 +103,7 @@ def test_three_operands(name: str) -> None:
 
 
 @pytest.mark.feature("types", "extract_bits and insert_bits")
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", ["char", "ushort", "int", "ulong"])
 def test_bit_fields(name: str) -> None:
     bits = DTYPES[name].itemsize * 8
     mask = (1 << bits) - 1

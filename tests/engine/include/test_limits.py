@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.include.probe import DTYPES, row
 
-INTEGERS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")
+INTEGERS = ("char", "uchar", "short", "uint", "long", "ulong")
 FLOATS = ("half", "bfloat", "float")
 
 
