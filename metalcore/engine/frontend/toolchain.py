@@ -17,6 +17,7 @@ from metalcore.errors import MetalcoreError
 
 INCLUDE = Path(__file__).resolve().parent.parent / "include"
 STUBS = INCLUDE / "stubs"
+KEPT_HEADERS = 12  # each math mode has its own, and so has each version of the package
 MATH_MODES = ("safe", "relaxed", "fast")
 
 # The language of the rewritten text. The triple only shapes the scalar IR; aarch64 leaves neither vectors nor casts.
@@ -134,6 +135,15 @@ def _precompile(path: Path, flags: Sequence[str]) -> bool:
             os.unlink(scratch)
             return False
         os.replace(scratch, path)
+        _forget_old(path)
     except OSError:
         return False
     return True
+
+
+def _forget_old(newest: Path) -> None:
+    """Remove headers of earlier versions: 10 MB each, made again in under a second where one is still wanted."""
+    headers = sorted(newest.parent.glob("*.pch"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for header in headers[KEPT_HEADERS:]:
+        if header != newest:
+            header.unlink(missing_ok=True)

@@ -65,3 +65,15 @@ def test_importing_starts_no_process_and_no_framework() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_old_headers_are_removed(expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METALCORE_CACHE", str(tmp_path))
+    (tmp_path / "headers").mkdir()
+    for i in range(20):
+        old = tmp_path / "headers" / f"{i}.pch"
+        old.write_bytes(b"")
+        os.utime(old, (1000 + i, 1000 + i))
+    assert ir() == expected
+    kept = {file.stem for file in (tmp_path / "headers").glob("*.pch")}
+    assert len(kept) == toolchain.KEPT_HEADERS and "19" in kept and "0" not in kept
