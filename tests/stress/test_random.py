@@ -10,7 +10,13 @@ from tests.stress.check import check, report
 from tests.stress.generate import generate
 from tests.stress.worker import Engine
 
-SEEDS = range(1, 51)
+# Of the first hundred, those that compile in about a second; `python -m tests.stress.run` has no such limit.
+# fmt: off
+SEEDS = (
+    1, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 17, 19, 20, 21, 23, 26, 27, 28, 29, 31, 33, 35, 36, 37, 40, 42,
+    44, 46, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 60, 61, 62, 64, 65, 66, 67, 68, 70, 71,
+)
+# fmt: on
 
 
 @pytest.fixture(scope="module")
