@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import metalcore
 from tests.engine.include.probe import DTYPES, parts, probe, row
 
 FLOATS = ("float", "half", "bfloat")
@@ -56,3 +57,20 @@ def test_select_takes_the_second_where_true() -> None:
     }
     assert row([c for e in made for c in parts(e, 3)], a=a, b=b) == [x for want in made.values() for x in want]
     assert row(["select(1.0f, 2.0f, true)", "select(5, 6, false)", "select(half(1), half(3), true)"]) == [2, 5, 3]
+
+
+@pytest.mark.feature("types", "isnan and isinf in fast math")
+@pytest.mark.parametrize("math_mode", ["safe", "relaxed", "fast"])
+def test_classification_in_every_math_mode(math_mode: str) -> None:
+    source = """
+#include <metal_stdlib>
+using namespace metal;
+kernel void k(device const float* x [[buffer(0)]], device const half* h [[buffer(1)]], device uint* out [[buffer(2)]],
+              uint i [[thread_position_in_grid]]) {
+  out[i] = isnan(x[i]) | isinf(x[i]) << 1 | isfinite(x[i]) << 2 | isnan(h[i]) << 3 | isinf(h[i]) << 4;
+  out[i] |= isunordered(x[i], 1.0f) << 5;
+}"""
+    x = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
+    out = np.zeros(5, np.uint32)
+    metalcore.Library(source, math_mode=math_mode).function("k")(x, x.astype(np.float16), out, threads=5, group_size=5)
+    assert out.tolist() == [4, 41, 18, 18, 4]
