@@ -354,6 +354,8 @@ class Body(Interleave):
             aggregate = instr.args[0]
             path = instr.extra["path"]
             assert isinstance(path, list) and isinstance(aggregate, Instr)
+            if aggregate in self.plan.homes:
+                return  # it is in its slot
             if aggregate.op == "cmpxchg" or aggregate.callee.startswith("__mc_simdgroup"):
                 name = self.pair_element(aggregate, path[0], c)
             else:

@@ -180,7 +180,7 @@ class Flow(Body):
     def agreement(self, branch: Instr) -> tuple[str, str]:
         """Scalars: do all lanes say yes, do all say no? A compare of a line with a bound needs only its two ends."""
         test = branch.args[0]
-        if isinstance(test, Instr) and test.op == "icmp" and test.block is self.block:
+        if isinstance(test, Instr) and test.op == "icmp":
             ends = self.compare_ends(test)
             if ends is not None:
                 return ends
@@ -241,7 +241,7 @@ class Flow(Body):
 
     def has_ends(self, branch: Instr) -> bool:
         test = branch.args[0]
-        if not isinstance(test, Instr) or test.op != "icmp" or test.block is not branch.block:
+        if not isinstance(test, Instr) or test.op != "icmp":
             return False
         assert branch.block is not None
         left, right = (self.shapes.at(a, branch.block) for a in test.args)

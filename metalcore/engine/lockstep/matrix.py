@@ -68,13 +68,34 @@ class Matrix(Simd):
         """A function of its own keeps the eight sums in registers; inlined, the scheduler spills them at every step."""
         a, b = self._fragment(instr.args[0], instr.args[1]), self._fragment(instr.args[2], instr.args[3])
         self.plan.uses_mma = True
-        sums = ", ".join(f"<8 x float> {self.chunk(instr.args[4 + e], c)}" for c in range(4) for e in (0, 1))
-        eight = "{ " + ", ".join(["<8 x float>"] * 8) + " }"
-        result = self.temp(f"call fastcc {eight} @mc.mma({sums}, ptr {a}, ptr {b})")
-        for c in range(4):
-            first, second = (self.temp(f"extractvalue {eight} {result}, {2 * c + e}") for e in (0, 1))
-            self.pairs[instr, c] = (first, second)
-            self.define_pair(instr, c)
+        home = self.home_of(instr)
+        for e in (0, 1):
+            value = instr.args[4 + e]
+            if instr not in self.plan.homes or self.plan.homes.get(value) is not self.plan.homes[instr]:
+                for c in range(self.count):
+                    at = self.pointer_at(home, 32 * (2 * c + e))
+                    self.emit(f"store <8 x float> {self.chunk(value, c)}, ptr {at}, align 32")
+        self.emit(f"call fastcc void @mc.mma(ptr {home}, ptr {a}, ptr {b})")
+        if instr not in self.plan.homes:
+            for c in range(self.count):
+                first, second = (
+                    self.temp(f"load <8 x float>, ptr {self.pointer_at(home, 32 * (2 * c + e))}, align 32") for e in (0, 1)
+                )
+                self.pairs[instr, c] = (first, second)
+                self.define_pair(instr, c)
+
+    def home_of(self, instr: Instr) -> str:
+        """Memory in which sums stay from one multiplication to the next."""
+        return self.slot(("home", self.plan.homes.get(instr)), "[8 x <8 x float>]", align=64)
+
+    def place_homes(self) -> None:
+        """Values that share a home have their slots in it; to be done before any code is written."""
+        for home in dict.fromkeys(self.plan.homes.values()):
+            name = self.slot(("home", home), "[8 x <8 x float>]", align=64)
+            for value in home.values:
+                for c in range(self.count):
+                    at = self.at_entry(f"getelementptr i8, ptr {name}, i64 {32 * (2 * c + home.element[value])}")
+                    self.slots[value, c] = (at, "<8 x float>")
 
     def _mma_inline(self, instr: Instr) -> None:
         a, b = ((self.chunks(instr.args[i]), self.chunks(instr.args[i + 1])) for i in (0, 2))

@@ -9,6 +9,7 @@ from metalcore.engine.codegen.variant import Site, ThreadgroupVariable
 
 from .cfg import Graph, canonicalise
 from .flow import Linear, quoted
+from .homes import Home, find_homes
 from .ids import Ids, id_shapes
 from .ir import Block, Const, Global, Instr, Module, Value
 from .live import Liveness
@@ -60,6 +61,7 @@ class Plan:
     shared_offsets: dict[str, int]
     module: Module
     live: Liveness
+    homes: dict[Value, Home]
     coroutine: bool = False
     uses_slow: bool = False
     uses_mma: bool = False
@@ -131,6 +133,8 @@ class Simdgroup(Ids):
         for value in self.plan.live.across(barrier):
             if not self.shapes.get(value).varying or value.type.is_aggregate or value not in self.crossing:
                 continue
+            if value in self.plan.homes:
+                continue
             ty = scalar_type(value.type)
             bits = 32 if ty == "i1" else value.type.bits
             if ty == "ptr" or self.width * bits % 32:
@@ -155,6 +159,7 @@ class Simdgroup(Ids):
         self.jump("exit")
 
     def write(self, name: str, full: bool) -> str:
+        self.place_homes()
         if full:
             blocks = self.full_blocks()
             self.full = set(blocks)
@@ -449,6 +454,7 @@ def vectorise(
         shared_offsets,
         module,
         Liveness(module.function),
+        find_homes(graph, shapes, users) if width == 8 else {},
         coroutine=has_barrier and not single,
     )
     functions = []

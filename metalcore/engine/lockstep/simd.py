@@ -101,15 +101,27 @@ class Simd(Lanes):
         self.define_scalar(instr, self.temp(f"extractelement <1 x {ty}> {part}, i64 0"))
 
     def _scan(self, instr: Instr, exclusive: bool, op: str, ty: str, identity: str) -> None:
-        whole = self.join(self.active(self.chunks(instr.args[0]), ty, identity), ty)
+        """Within each chunk by doubling steps; then each chunk takes the total of those before it."""
+        vec, width = self.vec(ty), self.width
         fill = f"splat ({ty} {identity})"
-        for step in (1, 2, 4, 8, 16):
-            moved = self.permute(whole, ty, [lane - step if lane >= step else 32 + lane for lane in LANE], fill)
-            whole = self.combine(op, f"<32 x {ty}>", moved, whole)
-        if exclusive:
-            whole = self.permute(whole, ty, [lane - 1 if lane else 32 for lane in LANE], fill)
-        for c, name in enumerate(self.split(whole, ty)):
-            self.define_chunk(instr, c, name)
+        before = ""
+        last = ", ".join([f"i32 {width - 1}"] * width)
+        for c, part in enumerate(self.active(self.chunks(instr.args[0]), ty, identity)):
+            step = 1
+            while step < width:
+                moved = self._shift(part, fill, ty, step)
+                part = self.combine(op, vec, moved, part)
+                step *= 2
+            shifted = self._shift(part, fill, ty, 1) if exclusive else part
+            if before:
+                part, shifted = (self.combine(op, vec, before, x) for x in (part, shifted))
+            self.define_chunk(instr, c, shifted)
+            before = self.temp(f"shufflevector {vec} {part}, {vec} poison, {self.vec('i32')} <{last}>")
+
+    def _shift(self, part: str, fill: str, ty: str, step: int) -> str:
+        """Lane i of the result is lane i - step, and the identity where there is none."""
+        picks = ", ".join(f"i32 {i - step if i >= step else self.width + i}" for i in range(self.width))
+        return self.temp(f"shufflevector {self.vec(ty)} {part}, {self.vec(ty)} {fill}, {self.vec('i32')} <{picks}>")
 
     # -- shuffles ----------------------------------------------------------------------------------
     def _shuffle(self, instr: Instr, kind: str) -> None:

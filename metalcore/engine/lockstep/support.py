@@ -110,12 +110,7 @@ def mma_function() -> str:
     is spread by duplicating even or odd lanes, the right one by broadcasting 64 bits.
     """
     v = "<8 x float>"
-    names = [f"%c{c}{e}" for c in range(4) for e in (0, 1)]
-    eight = "{ " + ", ".join([v] * 8) + " }"
-    lines = [
-        f"define internal fastcc {eight} @mc.mma({', '.join(f'{v} {n}' for n in names)}, ptr %a, ptr %b) noinline nounwind {{"
-    ]
-    sums = list(names)
+    lines = ["define internal fastcc void @mc.mma(ptr %c, ptr %a, ptr %b) noinline nounwind {"]
     counter = 0
 
     def temp(text: str) -> str:
@@ -124,6 +119,10 @@ def mma_function() -> str:
         lines.append(f"  %m{counter} = {text}")
         return f"%m{counter}"
 
+    sums = []
+    for i in range(8):
+        at = temp(f"getelementptr i8, ptr %c, i64 {32 * i}")
+        sums.append(temp(f"load {v}, ptr {at}, align 32"))
     for k in range(8):
         rights = {}
         for w in (0, 1):
@@ -144,8 +143,8 @@ def mma_function() -> str:
                 for e in (0, 1):
                     i = 2 * (2 * h + w) + e
                     sums[i] = temp(f"call {v} @llvm.fma.v8f32({v} {left}, {v} {rights[w, e]}, {v} {sums[i]})")
-    result = "poison"
     for i in range(8):
-        result = temp(f"insertvalue {eight} {result}, {v} {sums[i]}, {i}")
-    lines += [f"  ret {eight} {result}", "}"]
+        at = temp(f"getelementptr i8, ptr %c, i64 {32 * i}")
+        lines.append(f"  store {v} {sums[i]}, ptr {at}, align 32")
+    lines += ["  ret void", "}"]
     return "\n".join(lines)

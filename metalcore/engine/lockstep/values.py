@@ -116,6 +116,9 @@ class Values:
                     reader = block if instr.op == "phi" and self._behind(user, block) else user
                     if self.shapes.leaves_divergent_loop(arg, reader):
                         self.leaving.add(arg)
+            test = block.terminator.args[0] if block.terminator.op == "br" and block.terminator.args else None
+            if isinstance(test, Instr) and test.op == "icmp" and test.block is not block:
+                self.crossing.update(a for a in test.args if isinstance(a, Instr))  # a branch may ask for its two ends
         work = [v for v in self.crossing if v.op in ("zext", "sext")]
         while work:  # their lanes are computed again where they are used, from the operand
             operand = work.pop().args[0]
