@@ -57,7 +57,7 @@ UNARY: dict[str, tuple[Reference, float]] = {
     "log10": (np.log10, 1.0),
     "sin": (np.sin, 2.0),
     "cos": (np.cos, 2.0),
-    "tan": (np.tan, 3.0),
+    "tan": (np.tan, 3.1),
     "sinpi": (_sinpi, 1.0),
     "cospi": (_cospi, 1.0),
     "tanpi": (_tanpi, 2.0),
