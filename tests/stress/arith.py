@@ -58,6 +58,8 @@ def convert(value: Value, src: Scalar, dst: Scalar) -> Value:
     if dst.is_float:
         if src.is_float:
             return FLOAT_TYPES[dst.bits](value)
+        if -2048 <= value <= 2048:  # exact in every float type
+            return FLOAT_TYPES[dst.bits](int(value))
         return round_fraction(dst, Fraction(int(value)))
     if not src.is_float:
         return wrap(dst, int(value))

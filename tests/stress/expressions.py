@@ -143,6 +143,8 @@ def binary_values(op: str, ta: Type, tb: Type, a: Values, b: Values, lanes: Lane
         left = promote(ta)
         return each(lanes, lambda i: arith.shift(op, left, arith.convert(a[i], ta, left), int(b[i])))
     both = common(ta, tb)
+    if ta is both and tb is both:
+        return each(lanes, lambda i: arith.binary(op, both, a[i], b[i]))
     return each(lanes, lambda i: arith.binary(op, both, arith.convert(a[i], ta, both), arith.convert(b[i], tb, both)))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.stress import arith
-from tests.stress.types import Scalar, Type, Vector
+from tests.stress.types import INT, Scalar, Type, Vector
 
 UNDEF = "undefined"  # what a shuffle reads from a lane that is not active; using it raises
 Values = list[Any]
@@ -39,7 +39,7 @@ def neutral(op: str, type_: Type) -> Any:
     if isinstance(type_, Vector):
         return (neutral(op, type_.element),) * type_.size
     assert isinstance(type_, Scalar)
-    return arith.convert(1 if op == "product" else 0, Scalar("int", "int", 32), type_)
+    return arith.convert(1 if op == "product" else 0, INT, type_)
 
 
 def reduction(op: str, type_: Type, lanes: list[int], values: Values) -> Values:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one object for each type, below: compared by identity, which is fast
 class Scalar:
     name: str
     kind: str  # "bool", "int", "uint", "float"
