@@ -11,6 +11,7 @@ from typing import Any
 
 Call = Callable[[], object]
 _SAMPLE = 0.0005  # seconds: short enough to fit between two interruptions, often
+_AT_LEAST, _AT_MOST = 5, 400  # samples; those who take very long (an interpreter, say) are asked twice only
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,19 @@ def interleaved(contestants: Mapping[str, Contestant], *, budget: float, pause: 
     `pause` lets the spinning threads of one contestant go to sleep before the next one starts.
     """
     repeats: dict[str, int] = {}
-    costs = 0.0
+    costs: dict[str, float] = {}
     for name, contestant in contestants.items():
         took = contestant.sample(1)
         repeats[name] = max(1, int(_SAMPLE / max(took, 1e-7)))
-        costs += took * (repeats[name] + 1) + pause
-    rounds = max(5, min(400, int(budget / costs)))
+        costs[name] = took * (repeats[name] + 1) + pause
+    share = budget / len(contestants)
+    samples = {
+        name: max(_AT_LEAST if cost < share else 2, min(_AT_MOST, int(share / cost))) for name, cost in costs.items()
+    }
     best = dict.fromkeys(contestants, float("inf"))
-    names = list(contestants)
     shuffle = random.Random(1).shuffle
-    for _ in range(rounds):
+    for number in range(max(samples.values())):
+        names = [name for name in contestants if number < samples[name]]
         shuffle(names)  # what one leaves in the caches must not always meet the same other
         for name in names:
             if pause:

@@ -65,17 +65,21 @@ kernel void row_scan(
   float carry = 0;
   for (uint start = 0; start < columns; start += group_size) {
     const uint i = start + lid;
-    const float running = simd_prefix_inclusive_sum(i < columns ? x[i] : 0.0f);
-    if (simd_lane_id == 31) {
-      partial[simd_group_id] = running;
+    float running = simd_prefix_inclusive_sum(i < columns ? x[i] : 0.0f);
+    float total = simd_broadcast(running, 31);
+    if (simd_groups > 1) {
+      if (simd_lane_id == 0) {
+        partial[simd_group_id] = total;
+      }
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+      const float sum = simd_lane_id < simd_groups ? partial[simd_lane_id] : 0.0f;
+      running += simd_sum(simd_lane_id < simd_group_id ? sum : 0.0f);
+      total = simd_sum(sum);
+      threadgroup_barrier(mem_flags::mem_threadgroup);
     }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    const float total = simd_lane_id < simd_groups ? partial[simd_lane_id] : 0.0f;
-    const float before = simd_sum(simd_lane_id < simd_group_id ? total : 0.0f);
     if (i < columns) {
-      y[i] = carry + before + running;
+      y[i] = carry + running;
     }
-    carry += simd_sum(total);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
+    carry += total;
   }
 }
