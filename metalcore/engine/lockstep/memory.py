@@ -47,6 +47,7 @@ class Address:
 
 class Memory(Chunked):
     plan: Plan
+    private_total = 0  # bytes of private arrays that lie behind a coroutine's frame
 
     # -- addresses ---------------------------------------------------------------------------------
     def root_base(self, root: Root) -> str:
@@ -101,7 +102,15 @@ class Memory(Chunked):
 
     def private_base(self, value: Instr) -> str:
         root = Root("private", name=value.name)
-        return self.slot((value, "private"), f"[{self.private_bytes(root)} x i8]", align=64)
+        size = self.private_bytes(root)
+        if not self.plan.coroutine:
+            return self.slot((value, "private"), f"[{size} x i8]", align=64)
+        # LLVM does not see that vectors of pointers keep an alloca in use across a suspension: lay it behind the frame.
+        key = (value, "private")
+        if key not in self.entry_values:
+            self.entry_values[key] = self.at_entry(f"getelementptr i8, ptr %private, i64 {self.private_total}")
+            self.private_total += (size + 127) // 128 * 128
+        return self.entry_values[key]
 
     def compute_gep(self, instr: Instr) -> str:
         """The scalar form of a pointer: base plus the bases of its indices."""
@@ -483,8 +492,8 @@ class Memory(Chunked):
 
     def scatter_lanes(self, addresses: str, value: str, ty: str, align: int, mask: str | None) -> None:
         if mask is not None:
-            # Idle lanes write to a place that nobody reads.
-            sink = self.splat("ptr", self.slot("sink", "i128", align=16))
+            # Idle lanes write to a place that nobody reads: a global one, so that its address need not be kept anywhere.
+            sink = "splat (ptr @mc.sink)"
             addresses = self.temp(
                 f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {sink}"
             )

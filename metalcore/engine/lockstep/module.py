@@ -201,7 +201,7 @@ class Simdgroup(Ids):
         ]
         tail = ["exit:"]
         if coroutine:
-            head += _coroutine_head()
+            head += _coroutine_head(self.private_total)
             tail += [
                 "  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
                 "  switch i8 %final, label %suspend [i8 0, label %trap i8 1, label %cleanup]",
@@ -217,7 +217,14 @@ class Simdgroup(Ids):
             ]
         else:
             tail += ["  ret void", "}"]
-        return "\n".join([*head, *self.entry_lines, f"  br label %{start}", *self.lines, *tail])
+        enter = [f"  br label %{start}"]
+        if coroutine:
+            # Wait before the first instruction: LLVM then keeps one copy of the body, in the function that resumes.
+            enter = [
+                "  %begun = call i8 @llvm.coro.suspend(token none, i1 false)",
+                f"  switch i8 %begun, label %suspend [i8 0, label %{start} i8 1, label %cleanup]",
+            ]
+        return "\n".join([*head, *self.entry_lines, *enter, *self.lines, *tail])
 
 
 def needs_poll(loop: object, shapes: Shapes) -> bool:
@@ -259,7 +266,7 @@ def _surely_positive(step: Value) -> bool:
     )
 
 
-def _coroutine_head() -> list[str]:
+def _coroutine_head(private: int) -> list[str]:
     return [
         "  %id = call token @llvm.coro.id(i32 128, ptr null, ptr null, ptr null)",
         "  %frame_size = call i64 @llvm.coro.size.i64()",
@@ -269,13 +276,14 @@ def _coroutine_head() -> list[str]:
         f"  %end_at = getelementptr i8, ptr %Wk, i64 {WORKER_FRAME_END}",
         "  %cur = load ptr, ptr %cur_at",
         "  %end = load ptr, ptr %end_at",
-        "  %next = getelementptr i8, ptr %cur, i64 %frame_bytes",
+        f"  %all_bytes = add i64 %frame_bytes, {private}",
+        "  %next = getelementptr i8, ptr %cur, i64 %all_bytes",
         "  %fits = icmp ule ptr %next, %end",
         "  br i1 %fits, label %have, label %grow, !prof !1",
         "grow:",
         f"  %grow_at = getelementptr i8, ptr %L, i64 {LAUNCH_GROW}",
         "  %grow_fn = load ptr, ptr %grow_at",
-        "  %grown = call ptr %grow_fn(ptr %Wk, i64 %frame_bytes)",
+        "  %grown = call ptr %grow_fn(ptr %Wk, i64 %all_bytes)",
         "  br label %begin",
         "have:",
         "  store ptr %next, ptr %cur_at",
@@ -283,6 +291,7 @@ def _coroutine_head() -> list[str]:
         "begin:",
         "  %block = phi ptr [ %cur, %have ], [ %grown, %grow ]",
         "  %frame = call noalias ptr @llvm.coro.begin(token %id, ptr %block)",
+        "  %private = getelementptr i8, ptr %block, i64 %frame_bytes",
     ]
 
 

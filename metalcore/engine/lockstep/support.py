@@ -2,6 +2,7 @@
 
 SUPPORT = """
 @mc.zero = internal constant [16 x i8] zeroinitializer, align 16
+@mc.sink = internal global [16 x i8] zeroinitializer, align 64
 
 define internal void @mc.spread(ptr %base, ptr %offsets, ptr %out) noinline cold nounwind {
 entry:
