@@ -1,8 +1,8 @@
 """Code of one block: scalars at once, vector work in segments that are written chunk by chunk.
 
-A segment is a run of lane-local instructions. Its chunks are written one after the other (all of lanes 0-7, then 8-15, ...), so that few
-registers are live at a time. In checked mode a segment has one scalar test for all its plain accesses, and a second, slow copy
-for when the test fails.
+A segment is a run of lane-local instructions. Where many values live at a time its chunks are written one after the
+other (all of lanes 0-7, then 8-15, ...), so that registers suffice. In checked mode a segment has one scalar test for
+all its plain accesses, and a second, slow copy for when the test fails.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Body(Interleave):
             self.segment.append(instr)
 
     def is_late_test(self, instr: Instr) -> bool:
-        """A compare that only its block's branch reads: mostly its two ends are enough, so its lanes are computed on demand."""
+        """A compare that only its block's branch reads: mostly its two ends are enough, its lanes come on demand."""
         block = instr.block
         return (
             instr.op == "icmp"

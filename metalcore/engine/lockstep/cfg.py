@@ -268,7 +268,7 @@ class Graph:
         return None
 
     def node(self, block: Block, within: Loop | None) -> Block:
-        """The block that stands for `block` in the acyclic graph of one loop level: itself, or its inner loop's header."""
+        """What stands for a block in the acyclic graph of one loop level: itself, or its inner loop's header."""
         child = self.child_at(block, within)
         return child.header if child else block
 

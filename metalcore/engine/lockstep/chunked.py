@@ -1,7 +1,7 @@
 """Addresses that are plain within each chunk of lanes.
 
-In a 16x16 group a row index times a runtime width is neither uniform nor a pattern, but over eight neighbouring lanes it
-is one number. Such an address becomes one scalar per chunk and constant offsets inside it, found by looking at the
+In a 16x16 group a row index times a runtime width is neither uniform nor a pattern, but over eight neighbouring lanes
+it is one number. Such an address becomes one scalar per chunk and constant offsets inside it, found by looking at the
 expression behind it.
 """
 
@@ -12,7 +12,7 @@ from .ops import Ops
 from .shapes import LANES, ZERO, gep_terms
 from .values import scalar_type
 
-_FLAT_OPS = frozenset("mul and or xor shl lshr ashr udiv urem sdiv srem".split())
+_FLAT_OPS = frozenset(["mul", "and", "or", "xor", "shl", "lshr", "ashr", "udiv", "urem", "sdiv", "srem"])
 _DEPTH = 12
 
 

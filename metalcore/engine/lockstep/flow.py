@@ -1,8 +1,9 @@
 """Control flow in lockstep.
 
 Two copies of the program. In F ("full") all 32 lanes are active: nothing is masked, every branch is a real one, and a
-branch whose lanes disagree jumps to P. In P ("partial") divergent regions are laid out one block after the other under masks; where all lanes
-are together again it jumps back to F. A small region between a branch and its join is laid out in F itself.
+branch whose lanes disagree jumps to P. In P ("partial") divergent regions are laid out one block after the other under
+masks; where all lanes are together again it jumps back to F. A small region between a branch and its join is laid out
+in F itself.
 """
 
 from __future__ import annotations
@@ -214,7 +215,7 @@ class Flow(Body):
             return self.temp(f"icmp {pred} {ty} {a}, {b}")
 
         if below:
-            # least + span < bound without wrap-around is least < bound - span, and that bound does not change in a loop.
+            # least + span < bound without wrap-around is least < bound - span, which does not change in a loop.
             name = f"llvm.{signed}sub.sat.{ty}"
             self.need(f"declare {ty} @{name}({ty}, {ty})")
             limit = self.temp(f"call {ty} @{name}({ty} {other}, {ty} {high - low})")

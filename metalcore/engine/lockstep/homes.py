@@ -76,7 +76,12 @@ def _carried(
         if not isinstance(phi, Instr) or phi.op != "phi" or phi.block is None:
             return False
         loop = graph.loop_of[phi.block]
-        if loop is None or loop.header is not phi.block or loop in shapes.divergent_loops or mma.block not in loop.blocks:
+        if (
+            loop is None
+            or loop.header is not phi.block
+            or loop in shapes.divergent_loops
+            or mma.block not in loop.blocks
+        ):
             return False
         if users.get(phi) != [mma] or not shapes.get(phi).varying:
             return False

@@ -79,7 +79,8 @@ class Matrix(Simd):
         if instr not in self.plan.homes:
             for c in range(self.count):
                 first, second = (
-                    self.temp(f"load <8 x float>, ptr {self.pointer_at(home, 32 * (2 * c + e))}, align 32") for e in (0, 1)
+                    self.temp(f"load <8 x float>, ptr {self.pointer_at(home, 32 * (2 * c + e))}, align 32")
+                    for e in (0, 1)
                 )
                 self.pairs[instr, c] = (first, second)
                 self.define_pair(instr, c)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .ir import Global, Instr, Type, Value
 from .chunked import Chunked
+from .ir import Global, Instr, Type, Value
 from .roots import Root
 from .shapes import LANE, LANES, ZERO, _private_stride, gep_terms
 from .values import scalar_type

@@ -68,7 +68,7 @@ UNARY: dict[str, tuple[Reference, float]] = {
     "cosh": (np.cosh, 2.0),
     "tanh": (np.tanh, 2.0),
     "asinh": (np.arcsinh, 2.0),
-    "acosh": (np.arccosh, 2.0),
+    "acosh": (np.arccosh, 2.1),
     "atanh": (np.arctanh, 2.5),
     "sqrt": (np.sqrt, 0.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5),
