@@ -1,7 +1,7 @@
 """Accumulators of 8x8 multiplications that may stay in one place in memory.
 
-`acc = a * b + acc` round a loop is a phi, a multiplication and the two elements of its result. Where nothing else needs the old
-value, all of them share one home: the multiplication works in place and nothing is copied.
+`acc = a * b + acc` round a loop is a phi, a multiplication and the two elements of its result. Where nothing else needs
+the old value, all of them share one home: the multiplication works in place and nothing is copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_mma(instr: Value) -> bool:
 
 
 def find_homes(graph: Graph, shapes: Shapes, users: dict[Instr, list[Instr]]) -> dict[Value, Home]:
-    """The home of each multiplication, of its results and of the phis that carry them; only for loops all lanes leave together."""
+    """The home of each multiplication, of its results and of the phis that carry them (uniform loops only)."""
     homes: dict[Value, Home] = {}
     for block in graph.order:
         for instr in block.instrs:

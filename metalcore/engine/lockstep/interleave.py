@@ -1,6 +1,4 @@
-"""Neighbouring fields of an array of records (float4, packed3, four elements a thread): wide loads and shuffles instead of
-lane-by-lane accesses.
-"""
+"""Fields of an array of records (float4, packed3, four elements a thread): wide loads and shuffles, not lane by lane."""
 
 from __future__ import annotations
 

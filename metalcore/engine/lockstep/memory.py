@@ -315,8 +315,8 @@ class Memory(Chunked):
             at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {2 * i + 1}")
             self.emit(f"store i64 {high}, ptr {at}")
         self.emit(
-            f"call void @mc.slow(ptr %L, ptr %Wk, i32 {site}, i32 {where.size}, i32 {kind}, i32 {bits}, i32 %first_thread, "
-            f"ptr {addresses}, i64 {len(known)}, ptr {bounds}, ptr {data})"
+            f"call void @mc.slow(ptr %L, ptr %Wk, i32 {site}, i32 {where.size}, i32 {kind}, i32 {bits}, "
+            f"i32 %first_thread, ptr {addresses}, i64 {len(known)}, ptr {bounds}, ptr {data})"
         )
         self.plan.uses_slow = True
 
@@ -492,7 +492,7 @@ class Memory(Chunked):
 
     def scatter_lanes(self, addresses: str, value: str, ty: str, align: int, mask: str | None) -> None:
         if mask is not None:
-            # Idle lanes write to a place that nobody reads: a global one, so that its address need not be kept anywhere.
+            # Idle lanes write to a place that nobody reads: a global one, whose address need not be kept anywhere.
             sink = "splat (ptr @mc.sink)"
             addresses = self.temp(
                 f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {sink}"

@@ -116,7 +116,8 @@ class Simdgroup(Ids):
 
     def barrier(self, instr: Instr, kind: str) -> None:
         if kind == "threadgroup_barrier" and self.plan.coroutine:
-            # One simdgroup alone has nobody to wait for. The second way in also keeps LLVM from moving work behind the barrier.
+            # One simdgroup alone has nobody to wait for. The second way in also keeps LLVM from moving work behind
+            # the barrier.
             self.flush()
             self._settle(instr)
             resume, wait = self.new_label("resume"), self.new_label("wait")

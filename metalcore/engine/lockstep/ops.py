@@ -262,9 +262,8 @@ class Ops(Values):
             f"call {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}"
             f"({self.ty('float', c)} {rounded})"
         )
-        self.need(
-            f"declare {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}({self.ty('float', c)})"
-        )
+        floats = self.ty("float", c)
+        self.need(f"declare {ity} @llvm.{back_op}.sat.{self._suffix(source, c)}.{self._suffix('float', c)}({floats})")
         inexact = self.temp(f"icmp ne {ity} {high}, {value}")
         compare = "ugt" if op == "uitofp" else "sgt"
         above = self.temp(f"icmp {compare} {ity} {high}, {value}")

@@ -9,7 +9,7 @@ from .ir import Block, Const, Global, Instr, Module, Type, Value, int_type
 
 @dataclass(frozen=True)
 class Root:
-    """One piece of memory. kind: buffer, tgarg (dynamic threadgroup), shared (static threadgroup), table, private, unknown."""
+    """One piece of memory: buffer, tgarg (dynamic threadgroup), shared (static), table, private or unknown."""
 
     kind: str
     slot: int = -1
@@ -32,9 +32,8 @@ class Roots:
             changed = False
             for block in blocks:
                 for instr in block.instrs:
-                    if instr.type.kind != "ptr" and instr.op not in ("ptrtoint",):
-                        if not (instr.type.kind == "int" and instr.type.bits == 64):
-                            continue
+                    if instr.type.kind != "ptr" and not (instr.type.kind == "int" and instr.type.bits == 64):
+                        continue
                     new = self._transfer(instr)
                     if new != self.of.get(instr, frozenset()):
                         self.of[instr] = new

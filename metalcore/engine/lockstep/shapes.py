@@ -1,8 +1,8 @@
 """Shape analysis: is a value the same in all 32 lanes, a known pattern over them, or anything?
 
-A shape is a tuple of 32 offsets: value[lane] = base + offsets[lane] with a scalar base. All zero is
-uniform; 0, 1, 2, ... is what thread ids look like. `None` stands for varying. Where the base itself is a known constant the
-pattern is exact and any integer operation on it folds.
+A shape is a tuple of 32 offsets: value[lane] = base + offsets[lane] with a scalar base. All zero is uniform; 0, 1, 2,
+... is what thread ids look like. `None` stands for varying. Where the base itself is a known constant the pattern is
+exact and any integer operation on it folds.
 """
 
 from __future__ import annotations
@@ -137,11 +137,12 @@ class Shapes:
                         changed = True
             for block in order:
                 branch = block.terminator
-                if block not in self.divergent_branches and branch.op == "br" and branch.args:
-                    if not self.at(branch.args[0], block).uniform:
-                        self.divergent_branches.add(block)
-                        self._propagate(block)
-                        changed = True
+                if block in self.divergent_branches or branch.op != "br" or not branch.args:
+                    continue
+                if not self.at(branch.args[0], block).uniform:
+                    self.divergent_branches.add(block)
+                    self._propagate(block)
+                    changed = True
             changed = changed or first
             first = False
 
@@ -405,7 +406,7 @@ class Shapes:
 
 
 def gep_terms(instr: Instr) -> list[tuple[int, Value | int]]:
-    """A getelementptr as byte offset terms: (1, constant) once, and (scale, index) for each index that is not constant."""
+    """A getelementptr as byte offset terms: (1, constant) once, then (scale, index) for each other index."""
     ty = instr.extra["source"]
     constant = 0
     terms: list[tuple[int, Value | int]] = []

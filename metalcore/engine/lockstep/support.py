@@ -22,7 +22,8 @@ done:
 }
 
 ; Fill an mc_access: for each lane the bounds of the piece of memory that holds it, or of the first one.
-define internal void @mc.slow(ptr %L, ptr %Wk, i32 %site, i32 %size, i32 %kind, i32 %mask, i32 %first, ptr %addresses, i64 %n, ptr %bounds, ptr %data) noinline cold nounwind {
+define internal void @mc.slow(ptr %L, ptr %Wk, i32 %site, i32 %size, i32 %kind, i32 %mask, i32 %first,
+                              ptr %addresses, i64 %n, ptr %bounds, ptr %data) noinline cold nounwind {
 entry:
   %a = alloca [808 x i8], align 16
   store i32 %site, ptr %a
@@ -107,8 +108,8 @@ call:
 def mma_function() -> str:
     """8x8x8 multiply-accumulate on matrices in lane layout, for registers of eight floats.
 
-    Chunk 2h+w holds rows 4h..4h+3, columns 4w..4w+3, with even columns in element 0 and odd ones in element 1. The left operand
-    is spread by duplicating even or odd lanes, the right one by broadcasting 64 bits.
+    Chunk 2h+w holds rows 4h..4h+3, columns 4w..4w+3, with even columns in element 0 and odd ones in element 1. The left
+    operand is spread by duplicating even or odd lanes, the right one by broadcasting 64 bits.
     """
     v = "<8 x float>"
     lines = ["define internal fastcc void @mc.mma(ptr %c, ptr %a, ptr %b) noinline nounwind {"]

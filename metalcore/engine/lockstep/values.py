@@ -1,8 +1,8 @@
 """Writing vector IR: names, slots, and the scalar and vector form of each scalar-IR value.
 
-A value of the scalar program has up to two forms here: a scalar (a uniform value, or the base of a pattern) and `chunks`, the
-32 lanes as vectors of the machine's width. What crosses a block lives in a stack slot; LLVM's mem2reg makes it SSA again, which frees this pass
-from placing phis when it takes the control flow apart.
+A value of the scalar program has up to two forms here: a scalar (a uniform value, or the base of a pattern) and
+`chunks`, the 32 lanes as vectors of the machine's width. What crosses a block lives in a stack slot; LLVM's mem2reg
+makes it SSA again, which frees this pass from placing phis when it takes the control flow apart.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Binder:
                 )
             return 0, 0
         if value is None or not argument.enabled:
-            # A number in constant memory is read when the kernel starts, even where its use is skipped: it must be there.
+            # A number in constant memory is read when the kernel starts, even where its use is skipped.
             return bytes(argument.element_size) if argument.kind == "value" and argument.space == "constant" else (0, 0)
         view = view_of(value)
         if view is not None:
