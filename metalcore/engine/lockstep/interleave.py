@@ -1,4 +1,4 @@
-"""Fields of an array of records (float4, packed3, four elements a thread): wide loads and shuffles, not lane by lane."""
+"""Fields of an array of records (float4, packed3, four elements a thread): wide loads and shuffles for all lanes."""
 
 from __future__ import annotations
 
