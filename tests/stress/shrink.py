@@ -37,11 +37,14 @@ class Shrinker:
         self.fails = fails
         self.tell = tell
         self.asked = 0
+        self.tried: set[int] = set()
 
     def attempt(self, candidate: t.Kernel) -> bool:
         """Takes the candidate if it still fails."""
-        if candidate == self.kernel:
+        key = hash(candidate)
+        if key in self.tried:
             return False
+        self.tried.add(key)
         try:
             validate(candidate)
         except Invalid:
@@ -60,6 +63,7 @@ class Shrinker:
             self.delete_statements()
             self.attempt(tidy(self.kernel))
             self.open_statements()
+            self.zero_expressions()
             self.simplify_expressions()
             self.attempt(tidy(self.kernel))
             self.drop_parameters()
@@ -100,6 +104,30 @@ class Shrinker:
                 if any(self.attempt(put(self.kernel, path, new)) for new in insides(node)):
                     changed = True
                     break
+
+    def zero_expressions(self) -> None:
+        """Whole expressions of many statements become 0 at once, then of fewer and fewer."""
+        roots = self.roots()
+        chunk = max(1, len(roots) // 2)
+        while chunk >= 1:
+            for start in range(0, len(roots), chunk):
+                candidate = self.kernel
+                for path in roots[start : start + chunk]:
+                    nothing = zero(get(candidate, path).type)
+                    candidate = put(candidate, path, nothing) if nothing is not None else candidate
+                self.attempt(candidate)
+            chunk //= 2
+
+    def roots(self) -> list[Path]:
+        """Expressions that stand right in a statement."""
+        found = []
+        for path, node in nodes(self.kernel):
+            if isinstance(node, STATEMENTS):
+                for name in ("init", "value", "cond", "start"):
+                    e = getattr(node, name, None)
+                    if isinstance(e, EXPRESSIONS) and not isinstance(e, t.Lit):
+                        found.append((*path, (name, None)))
+        return found
 
     def simplify_expressions(self) -> None:
         """The outermost expressions first, so that large parts go in one step."""
