@@ -86,7 +86,7 @@ def main(
             order = {
                 "keys": [case.key for case in chosen],
                 "library": str(library),
-                "budget": 0.5 if quick else 2.0,
+                "budget": 0.5 if quick else 1.5,
                 "threads": threads,
                 "opencl": not no_opencl,
             }

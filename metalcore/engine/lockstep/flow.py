@@ -28,6 +28,7 @@ class Linear:
 
 class Flow(Body):
     regions: int
+    copies_left: int  # instructions that may still be copied into masked regions
     uses_partial: bool
     partial: Linear
     full: set[Block]
@@ -165,10 +166,18 @@ class Flow(Body):
             self.jump(label)
         self.place(mixed)
         cond = self.condition(branch)
-        if hammock is not None and not any(level_has_barrier(b) for b in hammock) and self.region_cost(hammock) <= 400:
+        if hammock is not None and self.may_copy(hammock):
             self.private_region(block, cond, moves, hammock, join)
             return
         self.enter_partial(block, cond, moves)
+
+    def may_copy(self, hammock: set[Block]) -> bool:
+        """A masked copy of its own for a region, as long as all copies together are no larger than the kernel."""
+        cost = self.region_cost(hammock)
+        if any(level_has_barrier(b) for b in hammock) or cost > self.copies_left:
+            return False
+        self.copies_left -= cost
+        return True
 
     def condition(self, branch: Instr) -> list[str]:
         test = branch.args[0]

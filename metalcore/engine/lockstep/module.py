@@ -105,6 +105,7 @@ class Simdgroup(Ids):
         super().__init__(module, graph, shapes, roots, width)
         self.plan = plan
         self.regions = 0
+        self.copies_left = max(100, self.region_cost(set(graph.order)))
         self.uses_partial = False
         self.full: set[Block] = set()
         self.polled = {loop.header for loop in graph.loops if needs_poll(loop, shapes)}
