@@ -637,7 +637,7 @@ def cost(instr: Instr) -> int:
     if instr.op in ("phi", "br", "getelementptr", "zext", "sext", "bitcast") or is_ignored(instr):
         return 0
     if instr.op in ("udiv", "sdiv", "urem", "srem"):
-        return 12
+        return 12 if instr.type.bits <= 32 else 60
     if instr.op in ("load", "store"):
         return 2
     if instr.op in ("atomicrmw", "cmpxchg"):

@@ -23,6 +23,7 @@ from .memory import (
     WORKER_MEMORY,
     Address,
 )
+from .ops import division_function
 from .parse import parse
 from .ranges import Ranges
 from .roots import Roots, expand_block_copies, split_pairs
@@ -469,8 +470,12 @@ def vectorise(
         coroutine=has_barrier and not single,
     )
     functions = []
+    divisions: set[tuple[str, str, str]] = set()
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:
-        functions.append(Simdgroup(module, graph, shapes, roots, width, plan).write(name, full))
+        simdgroup = Simdgroup(module, graph, shapes, roots, width, plan)
+        functions.append(simdgroup.write(name, full))
+        divisions |= simdgroup.divisions
+    functions += [division_function(*each, width) for each in sorted(divisions)]
     if plan.uses_mma:
         plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
         functions.append(mma_function())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from metalcore.errors import UnsupportedFeature
 
@@ -320,29 +321,15 @@ class Ops(Values):
         return self._divide_by_double(instr, a, b, c)
 
     def _divide_scalar(self, instr: Instr, a: str, b: str) -> str:
-        ty, signed = instr.type.text, instr.op[0] == "s"
-        zero = self.temp(f"icmp eq {ty} {b}, 0")
-        safe = self.temp(f"select i1 {zero}, {ty} 1, {ty} {b}")
-        if signed:
-            minus = self.temp(f"icmp eq {ty} {b}, -1")
-            safe = self.temp(f"select i1 {minus}, {ty} 1, {ty} {safe}")
-        result = self.temp(f"{instr.op} {ty} {a}, {safe}")
-        if signed:
-            negated = self.temp(f"sub {ty} 0, {a}") if instr.op == "sdiv" else "0"
-            result = self.temp(f"select i1 {minus}, {ty} {negated}, {ty} {result}")
-        at_zero = "0" if instr.op.endswith("div") else a
-        return self.temp(f"select i1 {zero}, {ty} {at_zero}, {ty} {result}")
+        return divide_code(self.temp, instr.op, instr.type.text, a, b)
 
     def _divide_lanes(self, instr: Instr, a: str, b: str) -> str:
+        """64 bits: the machine divides one lane at a time, in a function of its own because that is much code."""
         ty = instr.type.text
-        result = "poison"
-        for i in range(self.width):
-            x = self.temp(f"extractelement {self.vec(ty)} {a}, i64 {i}")
-            y = self.temp(f"extractelement {self.vec(ty)} {b}, i64 {i}")
-            x, y = self.temp(f"freeze {ty} {x}"), self.temp(f"freeze {ty} {y}")
-            quotient = self._divide_scalar(instr, x, y)
-            result = self.temp(f"insertelement {self.vec(ty)} {result}, {ty} {quotient}, i64 {i}")
-        return result
+        name = f"mc.{instr.op}.v{self.width}{ty}"
+        self.divisions.add((name, instr.op, ty))
+        vec = self.vec(ty)
+        return self.temp(f"call {vec} @{name}({vec} {a}, {vec} {b})")
 
     def _divide_by_double(self, instr: Instr, a: str, b: str, c: int) -> str:
         """Up to 32 bits: the double quotient, truncated, is exact."""
@@ -462,3 +449,36 @@ class Ops(Values):
         self.need(f"declare {f32} @{name}({', '.join([f32] * len(names))})")
         result = self.temp(f"call {self.fast_flags(instr)}{f32} @{name}({', '.join(f'{f32} {n}' for n in names)})")
         return self.narrow(result, ty, c) if ty.kind != "float" else result
+
+
+def divide_code(temp: Callable[[str], str], op: str, ty: str, a: str, b: str) -> str:
+    """Scalar division that never traps."""
+    signed = op[0] == "s"
+    zero = temp(f"icmp eq {ty} {b}, 0")
+    safe = temp(f"select i1 {zero}, {ty} 1, {ty} {b}")
+    minus = ""
+    if signed:
+        minus = temp(f"icmp eq {ty} {b}, -1")
+        safe = temp(f"select i1 {minus}, {ty} 1, {ty} {safe}")
+    result = temp(f"{op} {ty} {a}, {safe}")
+    if signed:
+        negated = temp(f"sub {ty} 0, {a}") if op == "sdiv" else "0"
+        result = temp(f"select i1 {minus}, {ty} {negated}, {ty} {result}")
+    at_zero = "0" if op.endswith("div") else a
+    return temp(f"select i1 {zero}, {ty} {at_zero}, {ty} {result}")
+
+
+def division_function(name: str, op: str, ty: str, width: int) -> str:
+    """A vector division lane by lane."""
+    vec = f"<{width} x {ty}>"
+    lines = [f"define internal {vec} @{name}({vec} %a, {vec} %b) noinline nounwind {{"]
+
+    def temp(text: str) -> str:
+        lines.append(f"  %t{len(lines)} = {text}")
+        return f"%t{len(lines) - 1}"
+
+    result = "poison"
+    for i in range(width):
+        x, y = (temp(f"freeze {ty} {temp(f'extractelement {vec} {v}, i64 {i}')}") for v in ("%a", "%b"))
+        result = temp(f"insertelement {vec} {result}, {ty} {divide_code(temp, op, ty, x, y)}, i64 {i}")
+    return "\n".join([*lines, f"  ret {vec} {result}", "}"])

@@ -54,6 +54,7 @@ class Values:
         self.mask: list[str] | None = None  # <W x i1> per chunk; None: all lanes
         self.pairs: dict[tuple[Instr, int], tuple[str, str]] = {}
         self.entry_values: dict[object, str] = {}
+        self.divisions: set[tuple[str, str, str]] = set()  # helper functions that the code calls
         self._find_cross_block_values()
 
     # -- text --------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 // A Hadamard matrix of order 12 (Paley), row by row. MLX generates this function for its order at run time.
 METAL_FUNC void hadamard_radix_m(thread float* x) {
   // Signs of row 1, columns 1 to 11; each later row is the one before it, turned by one place.
-  constexpr int residues = 0b10111000101;
+  constexpr int residues = 0b10111000100;
   float y[12];
   y[0] = 0;
   for (int i = 0; i < 12; i++) {
