@@ -11,6 +11,7 @@ from typing import Any
 
 Call = Callable[[], object]
 _SAMPLE = 0.0005  # seconds: short enough to fit between two interruptions, often
+_LONG = 0.2  # seconds: what takes this long need not be warmed up
 _AT_LEAST, _AT_MOST = 5, 400  # samples; those who take very long (an interpreter, say) are asked twice only
 
 
@@ -25,11 +26,12 @@ class Contestant:
         with self.around():
             self.call()
 
-    def sample(self, repeats: int) -> float:
+    def sample(self, repeats: int, warm: bool = True) -> float:
         """Seconds per call, after one call that brings data and code back into the caches."""
         call, clock = self.call, time.perf_counter
         with self.around():
-            call()
+            if warm:
+                call()
             start = clock()
             for _ in range(repeats):
                 call()
@@ -59,5 +61,5 @@ def interleaved(contestants: Mapping[str, Contestant], *, budget: float, pause: 
         for name in names:
             if pause:
                 time.sleep(pause)
-            best[name] = min(best[name], contestants[name].sample(repeats[name]))
+            best[name] = min(best[name], contestants[name].sample(repeats[name], warm=costs[name] < _LONG))
     return best
