@@ -12,7 +12,8 @@ from typing import Any
 Call = Callable[[], object]
 _SAMPLE = 0.0005  # seconds: short enough to fit between two interruptions, often
 _LONG = 0.2  # seconds: what takes this long need not be warmed up
-_AT_LEAST, _AT_MOST = 5, 400  # samples; those who take very long (an interpreter, say) are asked twice only
+_AT_LEAST, _AT_MOST = 5, 400  # samples of each
+_FAR_BEHIND = 8  # who is so many times slower than the fastest, and long, gives two samples only
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,13 @@ def interleaved(contestants: Mapping[str, Contestant], *, budget: float, pause: 
         took = contestant.sample(1)
         repeats[name] = max(1, int(_SAMPLE / max(took, 1e-7)))
         costs[name] = took * (repeats[name] + 1) + pause
-    share = budget / len(contestants)
-    samples = {
-        name: max(_AT_LEAST if cost < share else 2, min(_AT_MOST, int(share / cost))) for name, cost in costs.items()
-    }
+    slow = {name for name, cost in costs.items() if cost > budget / 4 and cost > _FAR_BEHIND * min(costs.values())}
+    rounds = int(budget / sum(cost for name, cost in costs.items() if name not in slow))
+    rounds = max(_AT_LEAST, min(_AT_MOST, rounds))  # the same for all, or the one with most samples has the best luck
     best = dict.fromkeys(contestants, float("inf"))
     shuffle = random.Random(1).shuffle
-    for number in range(max(samples.values())):
-        names = [name for name in contestants if number < samples[name]]
+    for number in range(rounds):
+        names = [name for name in contestants if name not in slow or number < 2]
         shuffle(names)  # what one leaves in the caches must not always meet the same other
         for name in names:
             if pause:
