@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -143,8 +144,6 @@ def cells(row: Row) -> list[str]:
 
 def machine() -> list[tuple[str, str]]:
     """The processor and the versions, without anything that is private to this computer."""
-    import os
-
     model, flags = platform.processor() or platform.machine(), ""
     information = Path("/proc/cpuinfo")
     if information.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -47,8 +48,6 @@ print(sorted(samples)[len(samples) // 2])
 
 
 def _run(program: str, *arguments: str, cache: str) -> str:
-    import os
-
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         env={**os.environ, "METALCORE_CACHE": cache},
