@@ -24,7 +24,7 @@ _UNIFORM_NAMES = (
 )
 
 
-def id_shapes(layout: str) -> dict[tuple[str, int], Shape]:
+def id_shapes(layout: str, single: bool = False) -> dict[tuple[str, int], Shape]:
     """Shape of each thread attribute for a group layout (see codegen.variant)."""
     shapes = {(name, dim): UNIFORM for name in _UNIFORM_NAMES for dim in range(3)}
     shapes["threads_per_simdgroup", 0] = Shape(ZERO, 32, 32)
@@ -32,6 +32,9 @@ def id_shapes(layout: str) -> dict[tuple[str, int], Shape]:
     shapes["thread_index_in_threadgroup", 0] = pattern(LANE, None, 32)
     shapes["thread_index_in_quadgroup", 0] = pattern(tuple(lane % 4 for lane in LANE), 0, 1 << 30)
     shapes["quadgroup_index_in_threadgroup", 0] = pattern(tuple(lane // 4 for lane in LANE), None, 8)
+    if single:  # the group is one simdgroup
+        shapes["simdgroups_per_threadgroup", 0] = Shape(ZERO, 1)
+        shapes["simdgroup_index_in_threadgroup", 0] = Shape(ZERO, 0, 1 << 30)
     local: list[Shape]
     zero = Shape(ZERO, 0, 1 << 30)
     if layout == "line":
@@ -89,7 +92,9 @@ class Ids(Flow):
         if name == "dispatch_threads_per_threadgroup":
             return self._launch_u32(LAUNCH_GROUP + 4 * dim)
         if name == "simdgroup_index_in_threadgroup":
-            return "%sg"
+            return "0" if self.plan.single else "%sg"
+        if name == "simdgroups_per_threadgroup" and self.plan.single:
+            return "1"
         if name in ("simdgroups_per_threadgroup", "quadgroups_per_threadgroup"):
             wide = 32 if name[0] == "s" else 4
             area = self.at_entry("mul i32 %w, %h")

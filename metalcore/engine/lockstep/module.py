@@ -439,7 +439,7 @@ def vectorise(
     split_pairs(module.function.blocks)
     graph = Graph(module.function)
     roots = Roots(module)
-    ids = id_shapes(layout)
+    ids = id_shapes(layout, single)
     shapes = Shapes(module, graph, roots, ids)
     users: dict[Instr, list[Instr]] = {}
     used_globals: dict[str, Global] = {}
