@@ -202,6 +202,9 @@ class Lanes(Memory):
         self.place(slow)
         result = self.scratch("result", 8)
         self.emit(f"call void @llvm.memset.p0.i64(ptr {result}, i8 0, i64 {LANES * 8}, i1 false)")
+        if instr.op == "cmpxchg":  # a lane that may not exchange must not try for ever
+            flags = self.scratch("flags", 1)
+            self.emit(f"call void @llvm.memset.p0.i64(ptr {flags}, i8 1, i64 {LANES}, i1 false)")
         self.need("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)")
         self.call_slow(instr, where, ATOMIC, lanes, "null", bits)
         self.jump(done)
