@@ -13,7 +13,8 @@ EXCHANGE = """
 using namespace metal;
 kernel void k(device atomic_uint* a, uint i [[thread_position_in_grid]]) {
   uint old = atomic_load_explicit(&a[i], memory_order_relaxed);
-  while (!atomic_compare_exchange_weak_explicit(&a[i], &old, old + i + 1, memory_order_relaxed, memory_order_relaxed)) {}
+  while (!atomic_compare_exchange_weak_explicit(
+      &a[i], &old, old + i + 1, memory_order_relaxed, memory_order_relaxed)) {}
 }
 """
 
