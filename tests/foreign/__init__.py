@@ -1,1 +1,1 @@
-"""MSL that this project did not write: MLX's kernel templates and PyTorch's Metal headers, from the installed wheels."""
+"""MSL that this project did not write: MLX's kernel templates and PyTorch's Metal headers, from installed wheels."""

@@ -34,8 +34,16 @@ def test_sdpa_vector(name: str) -> None:
         k, v = (numbers(rng, (heads // 2, keys, 64), name) for _ in range(2))
         out = np.zeros_like(q)
         kernel(
-            q, k, v, out, np.int32(2), np.int32(keys), *map(np.uint64, (keys * 64, 64, keys * 64, 64)), np.float32(0.125),
-            threadgroups=(heads, queries, 1), group_size=(1024, 1, 1),
+            q,
+            k,
+            v,
+            out,
+            np.int32(2),
+            np.int32(keys),
+            *map(np.uint64, (keys * 64, 64, keys * 64, 64)),
+            np.float32(0.125),
+            threadgroups=(heads, queries, 1),
+            group_size=(1024, 1, 1),
         )
         want = attention(q, np.repeat(k, 2, 0), np.repeat(v, 2, 0), 0.125)
         close(out, want, name, 2, floor=1e-6 if name == "float32" else EPSILON[name] / 4)
@@ -77,8 +85,22 @@ def test_steel_attention(name: str) -> None:
         out = np.zeros_like(q)
         blocks = -(-queries // 32), -(-keys // 32)
         params = struct.pack(
-            "<6if7i12q", 1, heads, 64, queries, keys, 1, 0.125, *blocks, queries // 32, keys // 32, queries % 32, keys % 32, 0,
-            *(heads * queries * 64, queries * 64, 64), *(heads * keys * 64, keys * 64, 64) * 2,
+            "<6if7i12q",
+            1,
+            heads,
+            64,
+            queries,
+            keys,
+            1,
+            0.125,
+            *blocks,
+            queries // 32,
+            keys // 32,
+            queries % 32,
+            keys % 32,
+            0,
+            *(heads * queries * 64, queries * 64, 64),
+            *(heads * keys * 64, keys * 64, 64) * 2,
             *(heads * queries * 64, queries * 64, 64),
         )
         switches: dict[int | str, object] = dict.fromkeys(("has_mask", "do_causal", "has_sinks", "save_lse"), False)
@@ -144,8 +166,17 @@ def test_gated_delta_gradient(steps: int) -> None:
     weight_out, weight_state = numbers(rng, v.shape, "float32"), numbers(rng, state.shape, "float32")
     grads = {n: np.zeros(x.shape, np.float32) for n, x in zip("qkvsgb", inputs, strict=True)}
     lib.function("gated_delta_vjp_float32", {"save_state": True})(
-        q, k, v, g, beta, weight_out, weight_state, kept, np.int32(steps),
-        *(grads[n] for n in "qkvgbs"), **launch,
+        q,
+        k,
+        v,
+        g,
+        beta,
+        weight_out,
+        weight_state,
+        kept,
+        np.int32(steps),
+        *(grads[n] for n in "qkvgbs"),
+        **launch,
     )
 
     def loss(*values: Array) -> float:

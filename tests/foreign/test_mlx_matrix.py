@@ -52,7 +52,9 @@ def test_gemm(form_and_name: tuple[str, str]) -> None:
         params = gemm_params(m, n, k, m if form[0] == "t" else k, k if form[1] == "t" else n, (bm, bn, bk))
         constants = {"has_batch": False, "use_out_source": False, "do_axpby": False, **aligned(m, n, k, (bm, bn, bk))}
         kernel = library("mlx", "steel_gemm_fused").function(f"gemm_{form}_{name}", constants)
-        kernel(stored_a, stored_b, None, out, params, threadgroups=(-(-n // bn), -(-m // bm), 1), group_size=(32, wn, wm))
+        kernel(
+            stored_a, stored_b, None, out, params, threadgroups=(-(-n // bn), -(-m // bm), 1), group_size=(32, wn, wm)
+        )
         check(out, a, b, name)
 
 
@@ -67,9 +69,16 @@ def test_batched_gemm_with_a_source(shape: tuple[int, int, int, int]) -> None:
     constants = {"has_batch": True, "use_out_source": True, "do_axpby": True, **aligned(m, n, k, (32, 32, 16))}
     source = struct.pack("<2iq2f", n, 1, m * n, 2.0, -0.5)
     library("mlx", "steel_gemm_fused").function("gemm_nn_float32", constants)(
-        a, b, c, out, gemm_params(m, n, k, k, n, (32, 32, 16), 1), source,
-        np.array([count], np.int32), np.array([m * k, k * n, m * n], np.int64),
-        threadgroups=(-(-n // 32), -(-m // 32), count), group_size=(32, 2, 2),
+        a,
+        b,
+        c,
+        out,
+        gemm_params(m, n, k, k, n, (32, 32, 16), 1),
+        source,
+        np.array([count], np.int32),
+        np.array([m * k, k * n, m * n], np.int64),
+        threadgroups=(-(-n // 32), -(-m // 32), count),
+        group_size=(32, 2, 2),
     )
     for i in range(count):
         check(out[i], 2 * a[i], b[i], "float32", -0.5 * exact(c[i]))
@@ -88,9 +97,7 @@ def test_splitk(name: str) -> None:
         partial = np.zeros((parts, m, n), np.float32)
         tiles = -(-n // 16), -(-m // 16)
         params = struct.pack("<13i", m, n, k, k, n, n, *tiles, parts, m * n, k // parts, 0, k // parts // 16)
-        lib.function(f"splitk_nn_{name}")(
-            a, b, partial, params, threadgroups=(*tiles, parts), group_size=(32, 2, 2)
-        )
+        lib.function(f"splitk_nn_{name}")(a, b, partial, params, threadgroups=(*tiles, parts), group_size=(32, 2, 2))
         out = np.zeros((m, n), DTYPES[name])
         lib.function(f"splitk_accum_{name}")(
             partial, out, *map(np.int32, (parts, m * n, n)), threads=(n, m), group_size=(16, 16)
@@ -111,10 +118,23 @@ def test_gather_mm(shape: tuple[int, int, int]) -> None:
     constants = {"has_batch": False, **aligned(m, n, k, (32, 32, 16))}
     one = np.array([1], np.int64)
     library("mlx", "steel_gemm_gather").function("gather_mm_nn_float32", constants)(
-        a, b, left, right, out, gemm_params(m, n, k, k, n, (32, 32, 16), 1), np.array([4], np.int32), one, one,
-        np.int32(1), np.array([4], np.int32), np.array([m * k], np.int64),
-        np.int32(1), np.array([3], np.int32), np.array([k * n], np.int64),
-        threadgroups=(-(-n // 32), -(-m // 32), 4), group_size=(32, 2, 2),
+        a,
+        b,
+        left,
+        right,
+        out,
+        gemm_params(m, n, k, k, n, (32, 32, 16), 1),
+        np.array([4], np.int32),
+        one,
+        one,
+        np.int32(1),
+        np.array([4], np.int32),
+        np.array([m * k], np.int64),
+        np.int32(1),
+        np.array([3], np.int32),
+        np.array([k * n], np.int64),
+        threadgroups=(-(-n // 32), -(-m // 32), 4),
+        group_size=(32, 2, 2),
     )
     for i in range(4):
         check(out[i], a[left[i]], b[right[i]], "float32")
@@ -132,8 +152,13 @@ def test_segmented_mm(shape: tuple[int, int, int]) -> None:
     out = np.zeros((3, m, n), np.float32)
     constants = {"segments_contiguous": True, "align_M": m % 32 == 0, "align_N": n % 32 == 0}
     library("mlx", "steel_gemm_segmented").function("segmented_mm_nn_float32", constants)(
-        a, b, segments, out, gemm_params(m, n, k, k, n, (32, 32, 16)),
-        threadgroups=(-(-n // 32), -(-m // 32), 3), group_size=(32, 2, 2),
+        a,
+        b,
+        segments,
+        out,
+        gemm_params(m, n, k, k, n, (32, 32, 16)),
+        threadgroups=(-(-n // 32), -(-m // 32), 3),
+        group_size=(32, 2, 2),
     )
     for i, (start, stop) in enumerate(segments.tolist()):
         check(out[i], a[:, start:stop], b[start:stop], "float32")
@@ -152,8 +177,21 @@ def test_gemv(form: str, name: str) -> None:
         # gemv: 4 simdgroups of 4 rows; gemv_t: 2 simdgroups of 4 x 4 columns
         groups, group = (-(-size // 16), (32, 1, 4)) if form == "gemv" else (-(-size // 32), (32, 2, 1))
         kernel(
-            matrix, vector, None, out, *map(np.int32, (len(vector), size, columns)), np.float32(1), np.float32(0),
-            np.int32(1), NO_BATCH, ZERO, ZERO, None, None, threadgroups=(groups, 1, 1), group_size=group,
+            matrix,
+            vector,
+            None,
+            out,
+            *map(np.int32, (len(vector), size, columns)),
+            np.float32(1),
+            np.float32(0),
+            np.int32(1),
+            NO_BATCH,
+            ZERO,
+            ZERO,
+            None,
+            None,
+            threadgroups=(groups, 1, 1),
+            group_size=group,
         )
         check(out, matrix.T if form == "gemv_t" else matrix, vector, name)
 
@@ -167,9 +205,21 @@ def test_batched_gemv_with_a_bias(shape: tuple[int, int, int]) -> None:
     bias, out = numbers(rng, (count, rows), "float32"), np.zeros((count, rows), np.float32)
     step = np.array([rows * columns], np.int64), np.array([columns], np.int64), np.array([rows], np.int64)
     library("mlx", "gemv").function("gemv_axpby_float32")(
-        matrix, vector, bias, out, *map(np.int32, (columns, rows, columns)), np.float32(2), np.float32(-0.5),
-        np.int32(1), np.array([count], np.int32), step[1], step[0], step[2], np.int32(1),
-        threadgroups=(rows, 1, count), group_size=(32, 8, 1),
+        matrix,
+        vector,
+        bias,
+        out,
+        *map(np.int32, (columns, rows, columns)),
+        np.float32(2),
+        np.float32(-0.5),
+        np.int32(1),
+        np.array([count], np.int32),
+        step[1],
+        step[0],
+        step[2],
+        np.int32(1),
+        threadgroups=(rows, 1, count),
+        group_size=(32, 8, 1),
     )
     for i in range(count):
         check(out[i], 2 * matrix[i], vector[i], "float32", -0.5 * exact(bias[i]))
@@ -186,7 +236,18 @@ def test_wide_gemv(name: str) -> None:
         vectors, matrix = numbers(rng, (m, k), name), numbers(rng, (n, k), name)
         out = np.zeros((m, n), vectors.dtype)
         kernel(
-            matrix, vectors, None, out, *map(np.int32, (k, n, m, k, k)), None, None, np.int32(1), NO_BATCH, ZERO, ZERO,
-            threadgroups=(1, -(-n // 4), 1), group_size=(32, 1, 1),
+            matrix,
+            vectors,
+            None,
+            out,
+            *map(np.int32, (k, n, m, k, k)),
+            None,
+            None,
+            np.int32(1),
+            NO_BATCH,
+            ZERO,
+            ZERO,
+            threadgroups=(1, -(-n // 4), 1),
+            group_size=(32, 1, 1),
         )
         check(out, vectors, matrix.T, name)

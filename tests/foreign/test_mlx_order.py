@@ -63,7 +63,13 @@ def test_scan_of_columns(op: str, name: str) -> None:
         out = np.zeros_like(x)
         blocks = -(-stride // 32)
         kernel(
-            x, out, np.uint64(size), np.uint64(stride), np.uint64(blocks), threads=(256, blocks, 1), group_size=(256, 1, 1)
+            x,
+            out,
+            np.uint64(size),
+            np.uint64(stride),
+            np.uint64(blocks),
+            threads=(256, blocks, 1),
+            group_size=(256, 1, 1),
         )
         check_scan(np.ascontiguousarray(out.T), np.ascontiguousarray(x.T), op, name)
 
@@ -101,8 +107,14 @@ def test_sort_of_a_middle_axis(shape: tuple[int, int, int]) -> None:
     outer = np.array([shape[0], shape[2]], np.int32)
     step = np.array([shape[1] * shape[2], 1], np.int64)
     library("mlx", "sort").function("block_sort_nc_float32")(
-        x, out, *map(np.int32, (shape[1], shape[2], shape[2], 2)), outer, step, step,
-        threadgroups=(1, shape[0] * shape[2], 1), group_size=32,
+        x,
+        out,
+        *map(np.int32, (shape[1], shape[2], shape[2], 2)),
+        outer,
+        step,
+        step,
+        threadgroups=(1, shape[0] * shape[2], 1),
+        group_size=32,
     )
     np.testing.assert_array_equal(out, np.sort(x, 1))
 
@@ -124,12 +136,22 @@ def test_sort_in_many_blocks(name: str) -> None:
         tiles = 2
         while tiles // 2 < blocks:
             lib.function(f"mb_block_partition_{name}")(
-                parts, values[0], indices[0], *map(np.int32, (size, tiles, blocks)),
-                threadgroups=(1, rows, 1), group_size=blocks + 1,
+                parts,
+                values[0],
+                indices[0],
+                *map(np.int32, (size, tiles, blocks)),
+                threadgroups=(1, rows, 1),
+                group_size=blocks + 1,
             )
             lib.function(f"mb_block_merge_{name}")(
-                parts, values[0], indices[0], values[1], indices[1], *map(np.int32, (size, tiles, blocks)),
-                threadgroups=(blocks, rows, 1), group_size=32,
+                parts,
+                values[0],
+                indices[0],
+                values[1],
+                indices[1],
+                *map(np.int32, (size, tiles, blocks)),
+                threadgroups=(blocks, rows, 1),
+                group_size=32,
             )
             values.reverse()
             indices.reverse()
@@ -149,4 +171,6 @@ def test_searchsorted(side: str, name: str) -> None:
         values[::5] = order[:: max(1, size // len(values[::5]))][: len(values[::5])]
         out = np.zeros(count, np.uint32)
         kernel(order, values, out, np.uint32(size), np.int64(1), threads=(count, 1, 1), group_size=(64, 1, 1))
-        np.testing.assert_array_equal(out, np.searchsorted(exact(order), exact(values), "left" if side == "left" else "right"))
+        np.testing.assert_array_equal(
+            out, np.searchsorted(exact(order), exact(values), "left" if side == "left" else "right")
+        )

@@ -28,7 +28,9 @@ def test_all(op: str, name: str) -> None:
     kernel = library("mlx", "reduce").function(f"all_{op}_{name}")
     for size in (4096, 2999):
         scale = 0.02 if op == "Prod" else 1.0
-        x = numbers(generator(op, name, size), size, name, scale) + (DTYPES[name](1) if op == "Prod" else DTYPES[name](0))
+        x = numbers(generator(op, name, size), size, name, scale) + (
+            DTYPES[name](1) if op == "Prod" else DTYPES[name](0)
+        )
         x = x.astype(DTYPES[name])
         out = np.zeros(1, x.dtype)
         kernel(x, out, np.uint64(size), np.uint64(size), threadgroups=(1, 1, 1), group_size=256)
@@ -104,10 +106,18 @@ def test_rows_and_other_dimensions(shape: tuple[int, int, int, int]) -> None:
     out = np.zeros(shape[1], np.float32)
     step = [int(s) // 4 for s in x.strides]
     library("mlx", "reduce").function("row_looped_nd_Sum_float32")(
-        x, out, np.int64(shape[3]), np.int64(shape[0] * shape[2]),
-        np.array([shape[1]], np.int32), np.array([step[1]], np.int64), np.int32(1),
-        np.array([shape[0], shape[2]], np.int32), np.array([step[0], step[2]], np.int64), np.int32(2),
-        threadgroups=(1, shape[1], 1), group_size=32,
+        x,
+        out,
+        np.int64(shape[3]),
+        np.int64(shape[0] * shape[2]),
+        np.array([shape[1]], np.int32),
+        np.array([step[1]], np.int64),
+        np.int32(1),
+        np.array([shape[0], shape[2]], np.int32),
+        np.array([step[0], step[2]], np.int64),
+        np.int32(2),
+        threadgroups=(1, shape[1], 1),
+        group_size=32,
     )
     want, size = exact(x).sum((0, 2, 3)), np.abs(exact(x)).sum((0, 2, 3))
     close(out, want, "float32", 4, floor=4 * EPSILON["float32"] * float(size.max()))
@@ -115,23 +125,35 @@ def test_rows_and_other_dimensions(shape: tuple[int, int, int, int]) -> None:
 
 @pytest.mark.feature("corpus", "MLX: reduce columns")
 @pytest.mark.parametrize("name", FLOATS)
-@pytest.mark.parametrize("form", swept(("small", "longcolumn", "looped_32_32", "looped_8_128", "2pass"),
-                                       ("small", "looped_32_32")))
+@pytest.mark.parametrize(
+    "form", swept(("small", "longcolumn", "looped_32_32", "looped_8_128", "2pass"), ("small", "looped_32_32"))
+)
 def test_columns(form: str, name: str) -> None:
     kernel = library("mlx", "reduce").function(f"col_{form}_Sum_{name}")
     for rows, columns in ((96, 32), (77, 29)):
         x = numbers(generator(form, name, columns), (rows, columns), name)
         out = np.zeros(columns, x.dtype)
         # One output row: nothing to walk over; the reduced axis alone is strided.
-        common = (np.uint64(rows), np.int64(columns), np.ones(1, np.int32), np.zeros(1, np.int64), np.int32(1),
-                  np.array([rows], np.int32), np.array([columns], np.int64), np.int32(1), np.uint64(1))
+        common = (
+            np.uint64(rows),
+            np.int64(columns),
+            np.ones(1, np.int32),
+            np.zeros(1, np.int64),
+            np.int32(1),
+            np.array([rows], np.int32),
+            np.array([columns], np.int64),
+            np.int32(1),
+            np.uint64(1),
+        )
         if form == "small":
             kernel(x, out, *common, threadgroups=(-(-columns // 32), 1, 1), group_size=(8, 8, 1))
         elif form == "longcolumn":
             kernel(x, out, *common, np.uint64(columns), threadgroups=(1, 1, 1), group_size=(columns, 32, 1))
         elif form == "2pass":
             partial = np.zeros((32, columns), x.dtype)
-            kernel(x, partial, *common, np.int64(0), np.uint64(1), threadgroups=(-(-columns // 32), 32, 1), group_size=256)
+            kernel(
+                x, partial, *common, np.int64(0), np.uint64(1), threadgroups=(-(-columns // 32), 32, 1), group_size=256
+            )
             out[:] = exact(partial).sum(0)
         else:
             width = 32 if form.endswith("_32") else 128
