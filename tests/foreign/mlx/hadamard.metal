@@ -3,7 +3,7 @@
 
 // A Hadamard matrix of order 12 (Paley), row by row. MLX generates this function for its order at run time.
 METAL_FUNC void hadamard_radix_m(thread float* x) {
-  // Signs of row 1, columns 1 to 11; each later row is the one before it, turned by one place.
+  // Bit 11 - i is set where i is a square modulo 11; each row is the one before it, turned by one place.
   constexpr int residues = 0b10111000100;
   float y[12];
   y[0] = 0;
@@ -14,7 +14,7 @@ METAL_FUNC void hadamard_radix_m(thread float* x) {
     float sum = -x[0];
     for (int col = 0; col < 11; col++) {
       int shift = (col - row + 11) % 11;
-      sum += shift != 0 && (residues >> (11 - shift) & 1) ? x[col + 1] : -x[col + 1];
+      sum += shift == 0 || (residues >> (11 - shift) & 1) ? x[col + 1] : -x[col + 1];
     }
     y[row + 1] = sum;
   }
