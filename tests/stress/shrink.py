@@ -66,9 +66,17 @@ class Shrinker:
             self.zero_expressions()
             self.simplify_expressions()
             self.attempt(tidy(self.kernel))
+            self.drop_functions()
             self.drop_parameters()
             if self.kernel == before:
                 return self.kernel
+
+    def drop_functions(self) -> None:
+        """One at a time: the fault may be in a function that nothing calls any more."""
+        for i in reversed(range(len(self.kernel.functions))):
+            functions = self.kernel.functions
+            self.attempt(replace(self.kernel, functions=functions[:i] + functions[i + 1 :]))
+        self.attempt(tidy(self.kernel, keep_functions=True))
 
     def cut_launch(self) -> None:
         now = self.kernel
@@ -214,11 +222,11 @@ def simpler(e: t.Expr) -> Iterator[t.Expr]:
         yield e.b
 
 
-def tidy(kernel: t.Kernel) -> t.Kernel:
+def tidy(kernel: t.Kernel, keep_functions: bool = False) -> t.Kernel:
     """Without the functions, structs, tables, buffers and attributes that nothing uses."""
     while True:
         used = mentions(kernel)
-        functions = tuple(f for f in kernel.functions if f.name in used)
+        functions = tuple(f for f in kernel.functions if keep_functions or f.name in used)
         after = replace(
             kernel,
             functions=functions,

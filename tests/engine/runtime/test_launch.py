@@ -99,19 +99,36 @@ def test_31_buffers_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("group", "key", "edge"),
     [
-        ((1, 1, 1), "line-single-checked", "line-single-checked"),
+        ((1, 1, 1), "line-single-checked-tail", "line-single-checked-tail"),
         ((256, 1, 1), "line-many-checked", "line-many-checked"),
-        ((32, 4, 1), "rows-many-checked", "any-many-checked"),
-        ((16, 2, 1), "tile16-single-checked", "any-single-checked"),
-        ((8, 8, 1), "tile8-many-checked", "any-many-checked"),
+        ((32, 4, 1), "rows-many-checked", "any-many-checked-tail"),
+        ((16, 2, 1), "tile16-single-checked", "any-single-checked-tail"),
+        ((8, 8, 1), "tile8-many-checked", "any-many-checked-tail"),
         ((8, 8, 8), "any-many-checked", "any-many-checked"),
-        ((12, 3, 1), "any-many-checked", "any-many-checked"),
-        ((1, 32, 1), "tile1-single-checked", "any-single-checked"),
+        ((12, 3, 1), "any-many-checked-tail", "any-many-checked-tail"),
+        ((1, 32, 1), "tile1-single-checked", "any-single-checked-tail"),
     ],
 )
 def test_variants(group: tuple[int, int, int], key: str, edge: str) -> None:
     variant = Variant.choose(group, True)
     assert (variant.key, variant.edge().key) == (key, edge)
+
+
+@pytest.mark.parametrize(
+    ("group", "grid", "tail"),
+    [
+        ((64, 1, 1), (128, 1, 1), False),
+        ((64, 1, 1), (96, 1, 1), False),
+        ((64, 1, 1), (100, 1, 1), True),
+        ((32, 4, 1), (64, 5, 1), False),
+        ((16, 4, 1), (16, 5, 1), True),
+        ((16, 4, 1), (20, 8, 1), False),
+    ],
+)
+def test_code_for_partial_simdgroups_is_there_where_a_grid_has_them(
+    group: tuple[int, int, int], grid: tuple[int, int, int], tail: bool
+) -> None:
+    assert Variant.choose(group, True, grid).tail is tail
 
 
 def test_the_mode_chooses_the_machine_code(tmp_path: Path) -> None:
@@ -122,7 +139,7 @@ def test_the_mode_chooses_the_machine_code(tmp_path: Path) -> None:
         sizes(out, threads=4)
         with metalcore.mode("checked"):
             sizes(out, threads=8)
-    assert {v.key for v in sizes._loaded} == {"line-single-checked", "line-single-fast"}
+    assert {v.key for v in sizes._loaded} == {"line-single-checked-tail", "line-single-fast-tail"}
 
 
 def test_modes_are_named() -> None:
