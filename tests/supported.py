@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,11 +49,13 @@ class Collector:
     """A pytest plugin that notes which tests back which feature, and how they end."""
 
     rows: dict[Feature, Row] = field(default_factory=dict)
+    tests: dict[Feature, list[str]] = field(default_factory=dict)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
             for marker in item.iter_markers("feature"):
                 self.rows.setdefault((marker.args[0], marker.args[1]), Row())
+                self.tests.setdefault((marker.args[0], marker.args[1]), []).append(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         final = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
@@ -65,12 +68,13 @@ class Collector:
                 row.skipped += report.outcome == "skipped"
 
 
-def run(*options: str) -> dict[Feature, Row]:
+def run(*options: str, tests: Sequence[str] = ("tests",)) -> Collector:
     collector = Collector()
-    code = pytest.main(["-m", "feature", "-q", "--no-header", *options, str(ROOT / "tests")], plugins=[collector])
+    places = [str(ROOT / test) for test in tests]
+    code = pytest.main(["-m", "feature", "-q", "--no-header", *options, *places], plugins=[collector])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise SystemExit(f"the tests did not run: pytest ended with {code}")
-    return collector.rows
+    return collector
 
 
 def page(rows: dict[Feature, Row]) -> str:
@@ -101,38 +105,52 @@ def escaped(name: str) -> str:
     return name.replace("|", "\\|").replace("<", "&lt;")
 
 
-def listed(text: str) -> set[tuple[str, str]]:
-    """The features that a page names: title and row."""
-    found = set()
+def listed(text: str) -> dict[tuple[str, str], Row]:
+    """The features that a page names, by title and name."""
+    found = {}
     title = ""
     for line in text.splitlines():
         if line.startswith("## "):
             title = line[3:]
         elif line.startswith("| ") and not line.startswith("| feature |"):
-            found.add((title, line[2:].rsplit(" | ", 2)[0]))
+            name, state, count = line[2:].rstrip(" |").rsplit(" | ", 2)
+            good = state in ("yes", "not yet")
+            found[title, name] = Row(passed=int(count) if good else 0, failed=0 if good else int(count))
     return found
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Only tell whether the table names the features of the tests.")
+@click.option("--update", is_flag=True, help="Run only the tests of features that the table does not show as working.")
 @click.option("-n", "processes", default="", help="Spread the tests over so many processes.")
-def main(check: bool, processes: str) -> None:
+def main(check: bool, update: bool, processes: str) -> None:
     """Writes docs/supported.md."""
-    if check:
-        wanted = {(TITLES[area], escaped(name)) for area, name in run("--collect-only", "-qq")}
-        have = listed(PAGE.read_text()) if PAGE.exists() else set()
-        for title, name in sorted(wanted - have):
-            print(f"missing in {PAGE.name}: {title}: {name}")
-        for title, name in sorted(have - wanted):
-            print(f"no test any more: {title}: {name}")
-        if wanted != have:
-            raise SystemExit("docs/supported.md is old: run python -m tests.supported")
-        return
-    rows = run(*(["-n", processes] if processes else []))
+    options = ["-n", processes] if processes else []
+    have = listed(PAGE.read_text()) if PAGE.exists() else {}
+    if check or update:
+        known = run("--collect-only", "-qq").tests
+        if check:
+            return compare({(TITLES[area], escaped(name)) for area, name in known}, set(have))
+        rows = {f: have.get((TITLES[f[0]], escaped(f[1])), Row()) for f in known}
+        again = sorted({test for f, row in rows.items() if row.state != "yes" for test in known[f]})
+        if again:
+            done = run(*options, tests=again).rows
+            rows.update({f: row for f, row in done.items() if rows[f].state != "yes"})
+    else:
+        rows = run(*options).rows
     PAGE.write_text(page(rows))
     bad = [f"{area}: {name}" for (area, name), row in sorted(rows.items()) if row.state != "yes"]
     print(f"{len(rows)} features" + (f", not passing: {bad}" if bad else ", all pass"))
     sys.exit(1 if bad else 0)
+
+
+def compare(wanted: set[tuple[str, str]], have: set[tuple[str, str]]) -> None:
+    for title, name in sorted(wanted - have):
+        print(f"missing in {PAGE.name}: {title}: {name}")
+    for title, name in sorted(have - wanted):
+        print(f"no test any more: {title}: {name}")
+    if wanted != have:
+        raise SystemExit("docs/supported.md is old: run python -m tests.supported --update")
 
 
 if __name__ == "__main__":
