@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import metalcore.errors
+
 from tests.foreign.arrays import EPSILON, FLOATS, Array, close, exact, generator, numbers, strides, swept
 from tests.foreign.corpus import library
 
@@ -157,3 +159,18 @@ def test_slice_update(shape: tuple[int, int]) -> None:
         np.int64(out.shape[1] + 2), threads=(shape[1], shape[0], 1), group_size=(4, 4, 1),
     )
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.feature("corpus", "MLX: scatter")
+def test_scatter_past_the_end_stops() -> None:
+    """Adding to a half takes a compare-and-exchange loop; out of bounds it ends, and the launch says why."""
+    out, updates = np.zeros((2, 3), np.float16), np.ones((2, 1, 3), np.float16)
+    index = np.array([0, 5], np.int32)
+    with pytest.raises(metalcore.errors.KernelFault, match="out of bounds"):
+        library("mlx", "indexing").function("scatter_sum_float16")(
+            None, updates, out, np.array([2, 1, 3], np.int32), row_major((2, 1, 3)), np.uint64(3), np.uint64(3),
+            np.array(out.shape, np.int32), strides(out), np.uint64(2), np.array([0], np.int32), np.array([2], np.int32),
+            np.array([1], np.int64), np.array([True]), np.int32(1), np.uint64(2), *[None] * 4, index,
+            threads=(3, 2), group_size=(8, 8),
+        )
+    np.testing.assert_array_equal(out, [[1, 1, 1], [0, 0, 0]])

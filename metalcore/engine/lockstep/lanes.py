@@ -202,9 +202,12 @@ class Lanes(Memory):
         self.place(slow)
         result = self.scratch("result", 8)
         self.emit(f"call void @llvm.memset.p0.i64(ptr {result}, i8 0, i64 {LANES * 8}, i1 false)")
-        if instr.op == "cmpxchg":  # a lane that may not exchange must not try for ever
-            flags = self.scratch("flags", 1)
+        if instr.op == "cmpxchg":
+            # A lane that may not exchange must not try for ever: it is told that it found what it expected.
+            flags, expected = self.scratch("flags", 1), self.scratch("operand0", 8)
             self.emit(f"call void @llvm.memset.p0.i64(ptr {flags}, i8 1, i64 {LANES}, i1 false)")
+            self.emit(f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {expected}, i64 {LANES * 8}, i1 false)")
+            self.need("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)")
         self.need("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)")
         self.call_slow(instr, where, ATOMIC, lanes, "null", bits)
         self.jump(done)
