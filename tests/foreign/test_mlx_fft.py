@@ -55,8 +55,10 @@ def pairs(x: Array) -> Array:
 
 
 @pytest.mark.feature("corpus", "MLX: fft")
-@pytest.mark.parametrize("case", swept([(n, i) for n in (256, 60, 35, 64, 125, 77, 169, 81) for i in (False, True)],
-                                      [(256, False), (60, True)]))
+@pytest.mark.parametrize(
+    "case",
+    swept([(n, i) for n in (256, 60, 35, 64, 125, 77, 169, 81) for i in (False, True)], [(256, False), (60, True)]),
+)
 def test_fft(case: tuple[int, bool]) -> None:
     n, inverse = case
     batch, each = 5, each_thread(n)
@@ -104,7 +106,14 @@ def test_rader_fft(n: int) -> None:
     x = numbers(generator("rader", n), (batch, n), "complex64")
     out = np.zeros_like(x)
     library("mlx", "fft").function("rader_fft_256_float32", constants(n, False, each, prime))(
-        pairs(x), pairs(out), pairs(kernel_q), powers, inverse, np.int32(n), np.int32(batch), np.int32(prime),
+        pairs(x),
+        pairs(out),
+        pairs(kernel_q),
+        powers,
+        inverse,
+        np.int32(n),
+        np.int32(batch),
+        np.int32(prime),
         **launch(n, each, batch),
     )
     want = np.fft.fft(exact(x))
@@ -124,7 +133,12 @@ def test_bluestein_fft(n: int) -> None:
     x = numbers(generator("bluestein", n), (batch, n), "complex64")
     out = np.zeros_like(x)
     library("mlx", "fft").function("bluestein_fft_256_float32", constants(size, False, 4))(
-        pairs(x), pairs(out), pairs(spectrum), pairs(weights), *map(np.int32, (n, size, batch)), **launch(size, 4, batch)
+        pairs(x),
+        pairs(out),
+        pairs(spectrum),
+        pairs(weights),
+        *map(np.int32, (n, size, batch)),
+        **launch(size, 4, batch),
     )
     want = np.fft.fft(exact(x))
     close(out, want, "complex64", 16, floor=1e-5 * float(np.abs(want).max()))
@@ -143,8 +157,11 @@ def test_four_step_fft(shape: tuple[int, int]) -> None:
         together = max(256 // n, 4)
         each = 4
         lib.function(f"four_step_{step}_1024_float32", constants(n, False, each))(
-            pairs(source), pairs(target), *map(np.int32, (n1, n2, 2 * n1 * n2 // n)),
-            threads=(2 * n1 * n2 // n // together, together, n // each), group_size=(1, together, n // each),
+            pairs(source),
+            pairs(target),
+            *map(np.int32, (n1, n2, 2 * n1 * n2 // n)),
+            threads=(2 * n1 * n2 // n // together, together, n // each),
+            group_size=(1, together, n // each),
         )
     want = np.fft.fft(exact(x))
     close(out, want, "complex64", 16, floor=4e-6 * float(np.abs(want).max()))
