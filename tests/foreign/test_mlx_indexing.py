@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import metalcore.errors
-
 from tests.foreign.arrays import EPSILON, FLOATS, Array, close, exact, generator, numbers, strides, swept
 from tests.foreign.corpus import library
 
