@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.modes import CHECKED, current_mode
-from metalcore.engine.runtime import layout, threads
+from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import (
     MAX_THREADS,
     LoadedKernel,
@@ -21,7 +21,8 @@ from metalcore.engine.runtime.launch import (
     shape_of,
     threadgroup_layout,
 )
-from metalcore.engine.runtime.native_library import runtime_library
+from metalcore.engine.runtime.native_library import call_objects, runtime_library
+from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.engine.units import Constants, SourceUnit
 from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
 
@@ -172,6 +173,7 @@ class Function:
         self._loaded: dict[Variant, LoadedKernel] = {}
         self._plans: dict[Any, Plan | None] = {}
         self._call = runtime_library().mc_call
+        self._call_objects = call_objects()
 
     @property
     def static_threadgroup_memory(self) -> int:
@@ -201,6 +203,14 @@ class Function:
             plan = self._plan(threads, threadgroups, group_size, threadgroup_memory)
         if plan is None:
             return
+        if not named:
+            binder = self._binder
+            count = Threads.count or get_num_threads()
+            status = self._call_objects(plan.address, binder.rules, binder.slots, args, count)
+            if not status:
+                return
+            if status != layout.NOT_SIMPLE:
+                self._raise(status, plan)
         packed = self._binder.pack(args, named, plan.written)
         self._run(plan, packed)
 
@@ -273,7 +283,7 @@ class Function:
             plan.address,
             packed.data,
             self._binder.slots,
-            threads._Threads.count or threads.get_num_threads(),
+            Threads.count or get_num_threads(),
             packed.regions,
             packed.n_regions,
         )

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metalcore.engine.codegen.cache import disk_cache, locks, toolchain_key
@@ -45,6 +48,24 @@ def _shadowed(path: str, include_dirs: Sequence[str]) -> bool:
             rest = path[len(folder) + 1 :]
             return any(os.path.exists(os.path.join(earlier, rest)) for earlier in include_dirs[:i])
     return False
+
+
+@cache
+def _prepare_code_generation() -> threading.Thread:
+    """What every compilation needs after the frontend, made ready while clang runs: LLVM, and the runtime once."""
+
+    def prepare() -> None:
+        from metalcore.engine.runtime.native_library import runtime_library
+
+        with suppress(Exception):  # what is wrong shows where the part is used
+            import metalcore.engine.codegen.llvm
+            import metalcore.engine.lockstep  # noqa: F401
+
+            runtime_library()
+
+    thread = threading.Thread(target=prepare, name="metalcore-prepare")
+    thread.start()
+    return thread
 
 
 class SourceUnit:
@@ -94,6 +115,7 @@ class SourceUnit:
     def _make_unit(self) -> Unit:
         from metalcore.engine.frontend import make_unit
 
+        _prepare_code_generation()
         self._unit = make_unit(
             self._source,
             path=self._path,

@@ -54,5 +54,10 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     link_shared([object_path], library_path)
     os.unlink(object_path)
     return NativeKernel(
-        library_path, module.sites, module.static_threadgroup_memory, module.threadgroup_variables, module.written
+        library_path,
+        module.sites,
+        module.static_threadgroup_memory,
+        module.threadgroup_variables,
+        module.written,
+        module.has_loops,
     )

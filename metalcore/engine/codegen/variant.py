@@ -96,6 +96,7 @@ class NativeKernel:
     static_threadgroup_memory: int
     threadgroup_variables: tuple[ThreadgroupVariable, ...]
     written: tuple[int, ...]  # buffer slots that the kernel may write
+    has_loops: bool = True  # it may run for long
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `path` is left out, because the cache knows where the file is."""
@@ -111,4 +112,5 @@ class NativeKernel:
             static_threadgroup_memory=data["static_threadgroup_memory"],
             threadgroup_variables=tuple(ThreadgroupVariable(**v) for v in data["threadgroup_variables"]),
             written=tuple(data["written"]),
+            has_loops=data["has_loops"],
         )

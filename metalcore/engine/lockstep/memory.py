@@ -19,6 +19,7 @@ LAUNCH_SIZES, LAUNCH_TG_OFFSET, LAUNCH_TG_SIZE, LAUNCH_STOP, LAUNCH_SLOW = 248, 
 LAUNCH_GRID, LAUNCH_GROUPS, LAUNCH_GROUP, LAUNCH_GROW = 496, 508, 520, 800
 WORKER_MEMORY, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_GROUP_POS = 8, 16, 24, 32
 LOAD, STORE, ATOMIC = 0, 1, 2
+_CACHE_LINE, _PAGE = 64, 4096
 
 
 @dataclass
@@ -424,6 +425,15 @@ class Memory(Chunked):
     def pointer_at(self, base: str, offset: int) -> str:
         return self.temp(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
 
+    def prefetch(self, where: Address, c: int, is_store: int) -> None:
+        """A page ahead: processors' own prefetchers stop at its end."""
+        assert where.offsets is not None
+        if not self.plan.prefetch or c * self.width * where.size % _CACHE_LINE:
+            return
+        self.need("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        ahead = self.pointer_at(where.base_of(c), where.offsets[c * self.width] + _PAGE)
+        self.emit(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 {is_store}, i32 3, i32 1)")
+
     def load_pattern(self, instr: Instr, where: Address, c: int, masked: bool) -> str:
         assert where.offsets is not None
         ty, align = scalar_type(instr.type), min(where.size, int(str(instr.extra.get("align", 1))))
@@ -441,6 +451,7 @@ class Memory(Chunked):
                 )
             return self.gather(self.address_chunk(where, c), ty, align, self.mask[c])
         if kind == "row":
+            self.prefetch(where, c, 0)
             return self.temp(f"load {vec}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
         if kind == "same":
             one = self.temp(f"load {ty}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
@@ -461,6 +472,7 @@ class Memory(Chunked):
         first = where.offsets[c * self.width]
         kind = self.chunk_kind(where, c)
         if kind == "row" and self.mask is None:
+            self.prefetch(where, c, 1)
             self.emit(f"store {vec} {value}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
         elif kind == "row" and where.size in (4, 8) and ty != "ptr" and self.mask is not None:
             name = f"llvm.masked.store.v{self.width}{self._suffix(ty, None)}.p0"

@@ -46,6 +46,7 @@ class LockstepModule:
     static_threadgroup_memory: int
     threadgroup_variables: tuple[ThreadgroupVariable, ...]
     written: tuple[int, ...]
+    has_loops: bool
 
 
 @dataclass
@@ -64,6 +65,7 @@ class Plan:
     live: Liveness
     homes: dict[Value, Home]
     coroutine: bool = False
+    prefetch: bool = False  # ask early for what the next simdgroups read and write
     uses_slow: bool = False
     uses_mma: bool = False
     sites: list[Site] = field(default_factory=list)
@@ -311,8 +313,38 @@ def _first_position(layout: str) -> str:
   %ly = sub i32 %flat, %lz_h"""
 
 
-def _driver(coroutine: bool, tail: bool, layout: str) -> str:
-    """mc_run: every threadgroup of a row, every simdgroup of a threadgroup."""
+# What a thread may ask for and still not notice in which threadgroup it is.
+_GROUP_FREE = {
+    f"__mc_{name}"
+    for name in (
+        *("thread_position_in_grid", "threads_per_grid", "threadgroups_per_grid"),
+        *("thread_index_in_simdgroup", "threads_per_simdgroup", "thread_index_in_quadgroup"),
+        *("threads_per_threadgroup", "dispatch_threads_per_threadgroup"),
+    )
+}
+# Threads that are run in one go where threadgroups make no difference, with and without loops; then comes a look at
+# whether to stop.
+_SPAN = {True: 1 << 13, False: 1 << 17}
+# A kernel with so many instructions keeps a processor from looking ahead to the loads of the next simdgroups.
+_LONG_BODY = 16
+
+
+def _knows_its_group(instr: Instr) -> bool:
+    """Whether an instruction gives another answer when neighbouring threadgroups are run as one."""
+    names = ("threadgroup", "simdgroup_index", "quadgroup_index")
+    return (
+        instr.op == "call"
+        and instr.callee.startswith("__mc_")
+        and instr.callee not in _GROUP_FREE
+        and any(name in instr.callee for name in names)
+    )
+
+
+def _driver(coroutine: bool, tail: bool, layout: str, span_threads: int) -> str:
+    """mc_run: every threadgroup of a row, every simdgroup of a threadgroup.
+
+    Where *span_threads* is given, whole threadgroups side by side are one long loop over simdgroups.
+    """
     args = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d"
     last = "i1 %alone, i32 %lx, i32 %ly, i32 %lz"
     position = _first_position(layout)
@@ -367,7 +399,7 @@ group.done:
   br label %start
 start:
   %sg = phi i32 [ 0, %group ], [ %sg.next, %start.full ]
-  %is_full = icmp ult i32 %sg, %full
+  %is_full = icmp ult i32 %sg, %full_here
 {position}
   br i1 %is_full, label %start.full, label %tail
 start.full:
@@ -383,6 +415,17 @@ start.part:
 group.done:
 """
         before = ""
+    span = "  %span = add i32 0, 1\n  %full_here = add i32 %full, 0"
+    if span_threads:
+        span = """  %left = sub i32 %gx1, %gx
+  %most = call i32 @llvm.umin.i32(i32 %left, i32 %fitting)
+  %span = select i1 %is_whole, i32 %most, i32 1
+  %full_here = mul i32 %full, %span"""
+        before = f"""  %fits = udiv i32 {span_threads}, %w
+  %fitting = call i32 @llvm.umax.i32(i32 %fits, i32 1)
+  %odd = and i32 %w, 31
+  %is_whole = icmp eq i32 %odd, 0
+"""
     if not tail:
         frame = "\n".join(line for line in frame.split("\n") if "@simdgroup.part" not in line and "%hp" not in line)
     return f"""
@@ -408,12 +451,13 @@ entry:
 group:
   %gx = phi i32 [ %gx0, %entry ], [ %gx.next, %group.next ]
   %pos_x = getelementptr i8, ptr %Wk, i64 {WORKER_GROUP_POS}
-  store i32 %gx, ptr %pos_x{frame}
+  store i32 %gx, ptr %pos_x
+{span}{frame}
   %flag = load volatile i32, ptr %stop
   %go_on = icmp eq i32 %flag, 0
   br i1 %go_on, label %group.next, label %return
 group.next:
-  %gx.next = add i32 %gx, 1
+  %gx.next = add i32 %gx, %span
   %gx.more = icmp ult i32 %gx.next, %gx1
   br i1 %gx.more, label %group, label %return
 return:
@@ -444,7 +488,7 @@ def vectorise(
     users: dict[Instr, list[Instr]] = {}
     used_globals: dict[str, Global] = {}
     written: set[int] = set()
-    has_barrier = False
+    has_barrier = knows_its_group = False
     for block in graph.order:
         for instr in block.instrs:
             for arg in instr.args:
@@ -453,8 +497,11 @@ def vectorise(
                 elif isinstance(arg, Global):
                     used_globals[arg.name] = arg
             has_barrier = has_barrier or (instr.op == "call" and instr.callee == "__mc_threadgroup_barrier")
+            knows_its_group = knows_its_group or _knows_its_group(instr)
             written |= _written_slots(instr, roots)
     shared_offsets, variables, total = _lay_out(used_globals)
+    is_flat = layout == "line" and not knows_its_group and not total
+    length = sum(len(block.instrs) for block in graph.order)
     plan = Plan(
         layout,
         single,
@@ -468,6 +515,7 @@ def vectorise(
         Liveness(module.function),
         find_homes(graph, shapes, users) if width == 8 else {},
         coroutine=has_barrier and not single,
+        prefetch=is_flat and not graph.loops and length >= _LONG_BODY,
     )
     functions = []
     divisions: set[tuple[str, str, str]] = set()
@@ -483,18 +531,22 @@ def vectorise(
         *_tables(used_globals, plan),
         SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)),
         *functions,
-        _driver(plan.coroutine, tail, layout),
-        *sorted(plan.declarations | _COROUTINE_DECLARATIONS),
+        _driver(plan.coroutine, tail, layout, _SPAN[bool(graph.loops)] if is_flat else 0),
+        *sorted(plan.declarations | _DECLARATIONS),
         "attributes #0 = { nounwind }",
         "attributes #1 = { nounwind }",
         "!0 = !{}",
         '!1 = !{!"branch_weights", i32 100000, i32 1}',
         '!2 = !{!"branch_weights", i32 1, i32 100000}',
     ]
-    return LockstepModule("\n".join(text), tuple(plan.sites), total, tuple(variables), tuple(sorted(written)))
+    return LockstepModule(
+        "\n".join(text), tuple(plan.sites), total, tuple(variables), tuple(sorted(written)), bool(graph.loops)
+    )
 
 
-_COROUTINE_DECLARATIONS = {
+_DECLARATIONS = {
+    "declare i32 @llvm.umin.i32(i32, i32)",
+    "declare i32 @llvm.umax.i32(i32, i32)",
     "declare token @llvm.coro.id(i32, ptr, ptr, ptr)",
     "declare i64 @llvm.coro.size.i64()",
     "declare ptr @llvm.coro.begin(token, ptr)",

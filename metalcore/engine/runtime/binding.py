@@ -12,7 +12,7 @@ import numpy as np
 
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.arrays import ArrayView, view_of
-from metalcore.engine.runtime.values import CONVERT, SIZES, ValueProblem, sequence_bytes
+from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _address = ctypes.addressof
 _from_buffer = ctypes.c_char.from_buffer
 _Array = np.ndarray
+_LARGEST = (1 << 63) - 1  # what native/python.c reads of an int
 # Declared types that stand for raw memory: any dtype may be bound to them.
 _BYTE_TYPES = ("int8", "uint8", "struct", "pointer")
 
@@ -47,6 +48,8 @@ class Binder:
         self.by_name = {a.name: a for a in buffers}
         self._pack = struct.Struct(f"={2 * self.slots}Q").pack
         self._fast = [_fast_rule(a) for a in self.by_slot]
+        self._native = (layout.Rule * max(1, self.slots))(*(_native_rule(rule) for rule in self._fast))
+        self.rules = _address(self._native)
 
     def pack(self, args: tuple[Any, ...], named: Mapping[str, Any], written: frozenset[int]) -> Packed:
         """All arguments; the common cases, arrays of the declared dtype and numbers, are settled without a call."""
@@ -252,7 +255,7 @@ class Binder:
 class _FastRule:
     """What the common cases are compared with."""
 
-    __slots__ = ("dtype", "misaligned", "number", "scalar", "torch_dtype")
+    __slots__ = ("dtype", "misaligned", "number", "number_type", "scalar", "torch_dtype")
 
     def __init__(self) -> None:
         self.misaligned = 0  # address bits that must be 0
@@ -260,6 +263,7 @@ class _FastRule:
         self.torch_dtype: Any = None
         self.scalar = ""
         self.number: Any = None
+        self.number_type = ""
 
     def find_torch_dtype(self) -> Any:
         """torch's name of the declared type; called only where torch is there."""
@@ -278,13 +282,26 @@ def _fast_rule(argument: Argument | None) -> _FastRule:
         return rule
     if argument.kind == "value":
         if not argument.writable and argument.lanes == 1 and argument.element_size == SIZES[argument.scalar]:
-            rule.number = CONVERT[argument.scalar]
+            rule.number, rule.number_type = CONVERT[argument.scalar], argument.scalar
         return rule
     rule.scalar = argument.scalar
     rule.misaligned = needed_alignment(argument) - 1
     if argument.scalar != "bfloat16":
         rule.dtype = np.dtype(argument.scalar)
     return rule
+
+
+def _native_rule(rule: _FastRule) -> layout.Rule:
+    """The same for native/python.c, which binds NumPy arrays, floats and integers."""
+    if rule.dtype is not None:
+        return layout.Rule(layout.RULE_ARRAY, ord(rule.dtype.char), rule.misaligned)
+    kind = rule.number_type
+    if kind == "float32":
+        return layout.Rule(layout.RULE_FLOAT, size=4)
+    if kind in INTEGERS:
+        bounds = np.iinfo(kind)
+        return layout.Rule(layout.RULE_INTEGER, size=SIZES[kind], low=bounds.min, high=min(bounds.max, _LARGEST))
+    return layout.Rule()
 
 
 def _torch_tensor() -> Any:

@@ -22,6 +22,8 @@ def thread_position(error: layout.Error, shape: Shape) -> tuple[int, int, int]:
     left = [n - at * g for n, at, g in zip(shape.grid, group, shape.group, strict=True)]
     w, h = (max(1, min(n, g)) for n, g in zip(left[:2], shape.group[:2], strict=True))
     index = error.thread_index
+    if shape.group[1] == shape.group[2] == 1:  # neighbouring groups may have been run as one
+        return group[0] * shape.group[0] + index, group[1], group[2]
     local = (index % w, index // w % h, index // (w * h))
     x, y, z = (at * g + i for at, g, i in zip(group, shape.group, local, strict=True))
     return x, y, z

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from metalcore.errors import LaunchError
 MAX_THREADS = 1024
 MAX_THREADGROUP_MEMORY = 32 * 1024
 MAX_BUFFERS = layout.BUFFERS
+_BRIEF = 1 << 20  # threads of a kernel without loops that are done in no time
 Size = tuple[int, int, int]
 
 
@@ -160,5 +162,7 @@ class Plan:
         for index, (offset, size) in memory.items():
             launch.tg_offset[index], launch.tg_size[index] = offset, size
         plan.main_fn, plan.edge_fn, plan.cost = kernel.address, edge.address, kernel.cost
+        plan.written = sum(1 << slot for slot in self.written)
+        plan.is_brief = not (kernel.native.has_loops or edge.native.has_loops) and math.prod(shape.grid) <= _BRIEF
         self._struct = plan
         self.address = ctypes.addressof(plan)

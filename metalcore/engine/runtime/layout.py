@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_uint32, c_uint64, c_void_p
+from ctypes import c_int64, c_uint32, c_uint64, c_void_p
 
 BUFFERS = 31
 LANES = 32
@@ -11,8 +11,9 @@ FRAME_ALIGN = 128
 GROUP_MEMORY_ALIGN = 64
 LOAD, STORE, ATOMIC = 0, 1, 2
 
-# Results of mc_call, as in native/launch.c.
-STOPPED, FAULT, NO_MEMORY = 1, 2, 4
+# Results of mc_call and mc_call_objects, and kinds of mc_rule, as in native/runtime.h.
+STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE = 1, 2, 4, 8
+RULE_NONE, RULE_ARRAY, RULE_FLOAT, RULE_INTEGER = 0, 1, 2, 3
 # A size with this bit: the address is an offset into the packed arguments.
 INLINE = 1 << 63
 
@@ -80,7 +81,25 @@ class Worker(ctypes.Structure):
 
 
 class Plan(ctypes.Structure):
-    _fields_ = [("launch", Launch), ("main_fn", c_void_p), ("edge_fn", c_void_p), ("cost", c_void_p)]
+    _fields_ = [
+        ("launch", Launch),
+        ("main_fn", c_void_p),
+        ("edge_fn", c_void_p),
+        ("cost", c_void_p),
+        ("written", c_uint32),
+        ("is_brief", c_uint32),
+    ]
+
+
+class Rule(ctypes.Structure):
+    _fields_ = [
+        ("kind", c_uint32),
+        ("format", c_uint32),
+        ("misaligned", c_uint32),
+        ("size", c_uint32),
+        ("low", c_int64),
+        ("high", c_int64),
+    ]
 
 
 STRUCTS: dict[str, type[ctypes.Structure]] = {
@@ -90,6 +109,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "mc_launch": Launch,
     "mc_worker": Worker,
     "mc_plan": Plan,
+    "mc_rule": Rule,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
+from typing import Any
 
 from metalcore.engine.codegen.cache import disk_cache, locks
 from metalcore.engine.codegen.identity import digest, key_of, machine_key
@@ -45,20 +46,43 @@ def library_path() -> str:
     return disk_cache().write_binary("runtime", key, _build(), {})
 
 
+def _python_functions() -> Any:
+    """struct mc_python of native/python.c."""
+    import numpy as np
+
+    api = ctypes.pythonapi
+    functions = (
+        *(api.PyObject_GetBuffer, api.PyBuffer_Release, api.PyTuple_GetItem, api.PyTuple_Size, api.PyObject_Type),
+        *(api.Py_DecRef, api.PyFloat_AsDouble, api.PyLong_AsLongLong, api.PyErr_Occurred, api.PyErr_Clear),
+        *(api.PyEval_SaveThread, api.PyEval_RestoreThread),
+    )
+    addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
+    types = [id(kind) for kind in (np.ndarray, float, int)]
+    return (ctypes.c_void_p * (len(addresses) + len(types)))(*addresses, *types)
+
+
 @cache
 def _load() -> ctypes.CDLL:
     library = load_shared(library_path())
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, u32, pointer, ctypes.c_uint64]
     library.mc_call.restype = ctypes.c_int
-    library.mc_launch_run.argtypes = [pointer, pointer, pointer, u32, pointer]
-    library.mc_launch_run.restype = ctypes.c_int
+    library.mc_set_python(_python_functions())
     library.mc_last_error.argtypes = [ctypes.POINTER(layout.Error)]
     library.mc_last_error.restype = None
     library.mc_after_fork.restype = None
     # The pool's threads do not live on in a child process.
     os.register_at_fork(after_in_child=library.mc_after_fork)
     return library
+
+
+@cache
+def call_objects() -> Any:
+    """mc_call_objects, called with Python's lock held: (plan, rules, slots, arguments, threads) -> status."""
+    pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
+    address = ctypes.cast(runtime_library().mc_call_objects, pointer).value
+    assert address is not None
+    return ctypes.PYFUNCTYPE(ctypes.c_int, pointer, pointer, u32, ctypes.py_object, u32)(address)
 
 
 def runtime_library() -> ctypes.CDLL:

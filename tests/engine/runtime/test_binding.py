@@ -304,3 +304,17 @@ def test_launch_raw_takes_memory_as_it_is(tmp_path: Path) -> None:
 
 def test_binding_reports_through_the_public_name() -> None:
     assert metalcore.errors.ArgumentError is ArgumentError
+
+
+def test_a_call_lets_go_of_its_arrays(tmp_path: Path) -> None:
+    """Bound through the buffer protocol: an array that is still exported could not be resized."""
+    x, out, n = np.ones(16, np.uint8), np.zeros(16, np.uint8), np.zeros(1, np.uint64)
+    arguments = (argument("x", 0, "uint8"), argument("out", 1, "uint8"), argument("n", 2, "uint64"))
+    kernel = function(tmp_path, "echo", ECHO, arguments, written=(1, 2))
+    for _ in range(3):
+        kernel(x, out, n, threads=1, group_size=1)
+    with pytest.raises(ArgumentError):
+        kernel(x, out, None, 1, threads=1, group_size=1)
+    x.resize(8)
+    kernel(x, out, n, threads=1, group_size=1)
+    assert n[0] == 8

@@ -36,7 +36,7 @@ def test_what_is_no_shared_object(tmp_path: Path) -> None:
 
 def test_the_runtime_exports_its_entry_points() -> None:
     library = ctypes.CDLL(library_path())
-    for name in ("mc_call", "mc_launch_run", "mc_last_error", "mc_after_fork"):
+    for name in ("mc_call", "mc_call_objects", "mc_last_error", "mc_after_fork"):
         assert getattr(library, name)
     with pytest.raises(AttributeError):
         library.mc_pool_open  # noqa: B018 (internal)

@@ -5,8 +5,6 @@
 #define MC_SMALL_THREADS 2048         /* fewer threads of unknown cost start on the caller alone */
 #define MC_WAKE_AFTER 15000           /* nanoseconds of work that are worth waking the pool for */
 
-enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4 };
-
 static _Thread_local mc_error last_error;
 
 /* The caller works from the start; the pool joins at once where the job is known to be long, else when it proves so. */
@@ -34,8 +32,9 @@ static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int op
   return is_open;
 }
 
-MC_EXPORT int mc_launch_run(mc_launch* launch, mc_run_fn main_fn, mc_run_fn edge_fn, uint32_t threads, uint64_t* cost) {
-  mc_job job = {.launch = launch, .main_fn = main_fn, .edge_fn = edge_fn};
+static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
+  mc_job job = {.launch = launch, .main_fn = plan->main_fn, .edge_fn = plan->edge_fn};
+  uint64_t* cost = plan->cost;
   job.total = (uint64_t)launch->groups[0] * launch->groups[1] * launch->groups[2];
   job.full_x = launch->grid[0] / launch->group[0];
   if (job.total == 0) return MC_OK;
@@ -43,7 +42,7 @@ MC_EXPORT int mc_launch_run(mc_launch* launch, mc_run_fn main_fn, mc_run_fn edge
   launch->grow_frames = mc_grow_frames;
   mc_context* context = mc_context_acquire();
   if (!context || !mc_context_prepare(context, launch)) return MC_NO_MEMORY;
-  uint32_t slot = mc_interrupt_enter(&launch->stop);
+  uint32_t slot = mc_interrupt_enter(&launch->stop, plan->is_brief);
   uint64_t floats = mc_set_float_environment(MC_FLOAT_DEFAULT);
   if (threads <= 1 || job.total == 1) {
     mc_job_run(&job, context, 0, job.total);
@@ -69,9 +68,17 @@ MC_EXPORT int mc_launch_run(mc_launch* launch, mc_run_fn main_fn, mc_run_fn edge
   return result; /* a helper without memory only means that others did its share */
 }
 
+/* A launch without buffers, as the plan wants it. */
+void mc_begin(const mc_plan* plan, mc_launch* launch) {
+  size_t bound = offsetof(mc_launch, grid), end = offsetof(mc_launch, error);
+  memset(launch, 0, bound);
+  memcpy((char*)launch + bound, (const char*)&plan->launch + bound, end - bound);
+  memset(&launch->error, 0, sizeof launch->error);
+}
+
 /* Adds the bound buffers to sorted regions; room for MC_BUFFERS more is there. */
-static uint64_t add_regions(mc_region* regions, uint64_t n, const mc_launch* launch) {
-  for (int i = 0; i < MC_BUFFERS; i++) {
+static uint64_t add_regions(mc_region* regions, uint64_t n, const mc_launch* launch, uint32_t n_slots) {
+  for (uint32_t i = 0; i < n_slots; i++) {
     char* lo = launch->buffers[i];
     if (!lo) continue;
     uint64_t at = n++;
@@ -82,11 +89,23 @@ static uint64_t add_regions(mc_region* regions, uint64_t n, const mc_launch* lau
   return n;
 }
 
+/* Runs a launch whose buffers are bound. regions: as for mc_call. */
+int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t n_slots, uint32_t threads, mc_region* regions,
+             uint64_t n_regions) {
+  mc_region own[MC_BUFFERS];
+  launch->regions = regions ? regions : own;
+  launch->n_regions = add_regions(regions ? regions : own, n_regions, launch, n_slots);
+  int result = run(plan, launch, threads);
+  if (result & MC_FAULT) last_error = launch->error;
+  return result;
+}
+
 /* packed: n_slots pairs (address, size) in slot order, then the bytes of arguments passed by value.
  * regions: n_regions sorted allocations that hold what lists of arrays point to, and room for MC_BUFFERS more. */
 MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t n_slots, uint32_t threads,
                       mc_region* regions, uint64_t n_regions) {
-  mc_launch launch = plan->launch;
+  mc_launch launch;
+  mc_begin(plan, &launch);
   for (uint32_t i = 0; i < n_slots; i++) {
     uint64_t address = packed[2 * i], size = packed[2 * i + 1];
     if (size & MC_INLINE) {
@@ -96,15 +115,10 @@ MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t n_sl
     launch.buffers[i] = (void*)(uintptr_t)address;
     launch.sizes[i] = size;
   }
-  mc_region own[MC_BUFFERS];
-  launch.regions = regions ? regions : own;
-  launch.n_regions = add_regions(regions ? regions : own, n_regions, &launch);
-  int result = mc_launch_run(&launch, plan->main_fn, plan->edge_fn, threads, plan->cost);
-  if (result & MC_FAULT) last_error = launch.error;
-  return result;
+  return mc_start(plan, &launch, n_slots, threads, regions, n_regions);
 }
 
-/* The error of the last mc_call of this thread that returned MC_FAULT. */
+/* The error of the last launch of this thread that returned MC_FAULT. */
 MC_EXPORT void mc_last_error(mc_error* error) { *error = last_error; }
 
 MC_EXPORT void mc_after_fork(void) {

@@ -4,3 +4,4 @@
 #include "launch.c"
 #include "memory.c"
 #include "pool.c"
+#include "python.c"

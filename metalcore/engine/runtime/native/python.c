@@ -1,0 +1,118 @@
+/* A call with NumPy arrays and numbers only, bound without running Python code: what a launch costs is felt.
+ *
+ * Everything else, mistakes included, is left to binding.py. Python's functions come as addresses, so that building
+ * the runtime needs no header of Python and loading it no symbol. */
+#include "runtime.h"
+
+typedef struct mc_object mc_object;
+
+typedef struct mc_buffer_view { /* Py_buffer, which is part of Python's stable ABI */
+  void* address;
+  mc_object* owner;
+  int64_t size, item_size;
+  int read_only, dimensions;
+  const char* format;
+  int64_t *shape, *strides, *suboffsets;
+  void* internal;
+} mc_buffer_view;
+
+#define MC_CONTIGUOUS_WITH_FORMAT 0x3c /* PyBUF_C_CONTIGUOUS | PyBUF_FORMAT */
+
+/* native_library.py fills it in the same order. */
+typedef struct mc_python {
+  int (*get_buffer)(mc_object*, mc_buffer_view*, int);
+  void (*release_buffer)(mc_buffer_view*);
+  mc_object* (*tuple_item)(mc_object*, int64_t);
+  int64_t (*tuple_size)(mc_object*);
+  mc_object* (*type_of)(mc_object*);
+  void (*dec_ref)(mc_object*);
+  double (*as_double)(mc_object*);
+  long long (*as_integer)(mc_object*);
+  mc_object* (*error)(void);
+  void (*clear_error)(void);
+  void* (*release_lock)(void);
+  void (*take_lock)(void*);
+  mc_object *array_type, *float_type, *int_type;
+} mc_python;
+
+static mc_python python;
+
+MC_EXPORT void mc_set_python(const mc_python* functions) { python = *functions; }
+
+static int is_of(mc_object* object, mc_object* wanted) {
+  mc_object* type = python.type_of(object);
+  python.dec_ref(type);
+  return type == wanted;
+}
+
+/* Fills view; what it holds is the caller's to release. */
+static int bind_array(const mc_rule* rule, int written, mc_object* object, mc_buffer_view* view) {
+  if (!is_of(object, python.array_type)) return 0;
+  if (python.get_buffer(object, view, MC_CONTIGUOUS_WITH_FORMAT) != 0) {
+    python.clear_error();
+    return 0;
+  }
+  int same_type = view->format && (uint8_t)view->format[0] == rule->format && view->format[1] == 0;
+  if (same_type && view->size && !((uintptr_t)view->address & rule->misaligned) && !(written && view->read_only))
+    return 1;
+  python.release_buffer(view);
+  return 0;
+}
+
+static int has_failed(void) {
+  if (!python.error()) return 0;
+  python.clear_error();
+  return 1;
+}
+
+static int bind_number(const mc_rule* rule, mc_object* object, uint64_t* value) {
+  int is_int = is_of(object, python.int_type);
+  if (rule->kind == MC_RULE_FLOAT) {
+    if (!is_int && !is_of(object, python.float_type)) return 0;
+    double wide = python.as_double(object);
+    if (wide == -1.0 && has_failed()) return 0;
+    float narrow = (float)wide;
+    uint32_t bits;
+    memcpy(&bits, &narrow, 4);
+    *value = bits;
+    return !__builtin_isfinite(wide) || __builtin_isfinite(narrow);
+  }
+  if (!is_int) return 0;
+  long long number = python.as_integer(object);
+  if (number == -1 && has_failed()) return 0;
+  *value = (uint64_t)number;
+  return rule->low <= number && number <= rule->high;
+}
+
+/* The result of mc_call, or MC_NOT_SIMPLE where an argument needs a closer look; then nothing has happened. */
+MC_EXPORT int mc_call_objects(const mc_plan* plan, const mc_rule* rules, uint32_t n_slots, mc_object* arguments,
+                              uint32_t threads) {
+  if (python.tuple_size(arguments) != n_slots) return MC_NOT_SIMPLE;
+  mc_launch launch;
+  mc_begin(plan, &launch);
+  mc_buffer_view views[MC_BUFFERS];
+  _Alignas(16) uint64_t values[MC_BUFFERS][2];
+  uint32_t n_views = 0, at = 0;
+  for (; at < n_slots; at++) {
+    mc_object* object = python.tuple_item(arguments, at);
+    if (rules[at].kind == MC_RULE_ARRAY) {
+      mc_buffer_view* view = &views[n_views];
+      if (!bind_array(&rules[at], plan->written >> at & 1, object, view)) break;
+      n_views++;
+      launch.buffers[at] = view->address;
+      launch.sizes[at] = (uint64_t)view->size;
+    } else {
+      if (rules[at].kind == MC_RULE_NONE || !bind_number(&rules[at], object, values[at])) break;
+      launch.buffers[at] = values[at];
+      launch.sizes[at] = rules[at].size;
+    }
+  }
+  int result = MC_NOT_SIMPLE;
+  if (at == n_slots) {
+    void* state = python.release_lock();
+    result = mc_start(plan, &launch, n_slots, threads, 0, 0);
+    python.take_lock(state);
+  }
+  while (n_views) python.release_buffer(&views[--n_views]);
+  return result;
+}
