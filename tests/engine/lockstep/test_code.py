@@ -88,7 +88,7 @@ def test_optimised_scalar_code_has_no_vectors() -> None:
 
 
 def test_only_long_kernels_ask_early_for_data() -> None:
-    start = "kernel void k(device const float* x, device float* y, uint i [[thread_position_in_grid]]) { float v = x[i];"
+    start = "kernel void k(device const float* x, device float* y, uint i [[thread_position_in_grid]]) { float v = *x;"
     assert "prefetch" not in assembly(start + "y[i] = v + 1; }")
     terms = "".join(f"v = v * x[i] + {n};" for n in range(8))
     assert len(re.findall("prefetch", assembly(f"{start} {terms} y[i] = v; }}"))) == 4  # two lines read, two written
