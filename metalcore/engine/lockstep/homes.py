@@ -48,7 +48,31 @@ def find_homes(graph: Graph, shapes: Shapes, users: dict[Instr, list[Instr]]) ->
             homes[instr] = home
             for e, part in enumerate(parts):
                 _add(home, part, e, homes)
+    for home in dict.fromkeys(homes.values()):
+        for phi in [v for v in home.values if v.op == "phi"]:
+            _add_outer(home, phi, graph, shapes, users, homes)
     return homes
+
+
+def _add_outer(
+    home: Home, phi: Instr, graph: Graph, shapes: Shapes, users: dict[Instr, list[Instr]], homes: dict[Value, Home]
+) -> None:
+    """Sums that enter a loop as the phi of the loop around it, and leave for that phi, stay where they are."""
+    while phi.block is not None and (loop := graph.loop_of[phi.block]) is not None and loop.parent is not None:
+        around = loop.parent
+        before = [v for v, block in zip(phi.args, phi.targets, strict=True) if block not in loop.blocks]
+        if len(before) != 1 or around in shapes.divergent_loops:
+            return
+        outer = before[0]
+        if not isinstance(outer, Instr) or outer.op != "phi" or outer.block is not around.header:
+            return
+        after = [v for v, block in zip(outer.args, outer.targets, strict=True) if block in around.blocks]
+        e = home.element[phi]
+        stays = all(isinstance(v, Instr) and homes.get(v) is home and home.element[v] == e for v in after)
+        if not stays or users.get(outer) != [phi] or not shapes.get(outer).varying:
+            return
+        _add(home, outer, e, homes)
+        phi = outer
 
 
 def _add(home: Home, value: Instr, e: int, homes: dict[Value, Home]) -> None:

@@ -142,7 +142,8 @@ class Matrix(Simd):
             lanes = range(c * self.width, (c + 1) * self.width)
             parts = ["poison", "poison"]
             if not flip:
-                quads = sorted({(ROW[lane], COL[lane] // 4 * 4) for lane in lanes})
+                # Rows 0 2 1 3: shuffles within the halves of a register then put the lanes in order.
+                quads = sorted({(ROW[lane], COL[lane] // 4 * 4) for lane in lanes}, key=lambda q: (q[0] % 2, q))
                 loaded = {
                     q: self.temp(
                         f"load <4 x {ty}>, ptr {self._row_pointer(rows, base, stride, q[0], size, q[1])}, align {size}"
