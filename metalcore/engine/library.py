@@ -204,9 +204,7 @@ class Function:
         if plan is None:
             return
         if not named:
-            binder = self._binder
-            count = Threads.count or get_num_threads()
-            status = self._call_objects(plan.address, binder.rules, binder.slots, args, count)
+            status = self._call_objects(plan.address, args, Threads.count or get_num_threads())
             if not status:
                 return
             if status != layout.NOT_SIMPLE:
@@ -262,7 +260,7 @@ class Function:
         edge = self._load(variant.edge()) if shape.clipped_in_x else kernel
         static = max(kernel.native.static_threadgroup_memory, edge.native.static_threadgroup_memory)
         placed, total = threadgroup_layout(self.name, self._threadgroup_names, memory, static)
-        plan = Plan(kernel, edge, shape, placed, total)
+        plan = Plan(kernel, edge, shape, placed, total, self._binder)
         if len(self._plans) >= _KEPT_PLANS:
             self._plans.clear()
         with suppress(TypeError):  # lists instead of tuples: fine, but not kept
@@ -282,7 +280,6 @@ class Function:
         status = self._call(
             plan.address,
             packed.data,
-            self._binder.slots,
             Threads.count or get_num_threads(),
             packed.regions,
             packed.n_regions,

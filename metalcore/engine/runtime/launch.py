@@ -6,12 +6,15 @@ import ctypes
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metalcore.engine.codegen.variant import NativeKernel
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
 from metalcore.errors import LaunchError
+
+if TYPE_CHECKING:
+    from metalcore.engine.runtime.binding import Binder
 
 MAX_THREADS = 1024
 MAX_THREADGROUP_MEMORY = 32 * 1024
@@ -148,10 +151,16 @@ class LoadedKernel:
 class Plan:
     """A launch with everything settled but its arguments; kept, so that the next one like it costs nothing."""
 
-    __slots__ = ("_struct", "address", "edge", "kernel", "shape", "written")
+    __slots__ = ("_binder", "_struct", "address", "edge", "kernel", "shape", "written")
 
     def __init__(
-        self, kernel: LoadedKernel, edge: LoadedKernel, shape: Shape, memory: Mapping[int, tuple[int, int]], total: int
+        self,
+        kernel: LoadedKernel,
+        edge: LoadedKernel,
+        shape: Shape,
+        memory: Mapping[int, tuple[int, int]],
+        total: int,
+        binder: Binder,
     ) -> None:
         self.kernel, self.edge, self.shape = kernel, edge, shape
         self.written = kernel.written | edge.written
@@ -162,6 +171,8 @@ class Plan:
         for index, (offset, size) in memory.items():
             launch.tg_offset[index], launch.tg_size[index] = offset, size
         plan.main_fn, plan.edge_fn, plan.cost = kernel.address, edge.address, kernel.cost
+        self._binder = binder  # keeps its rules in memory
+        plan.rules, plan.n_slots = binder.rules, binder.slots
         plan.written = sum(1 << slot for slot in self.written)
         plan.is_brief = not (kernel.native.has_loops or edge.native.has_loops) and math.prod(shape.grid) <= _BRIEF
         self._struct = plan

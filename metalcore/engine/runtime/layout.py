@@ -86,6 +86,8 @@ class Plan(ctypes.Structure):
         ("main_fn", c_void_p),
         ("edge_fn", c_void_p),
         ("cost", c_void_p),
+        ("rules", c_void_p),
+        ("n_slots", c_uint32),
         ("written", c_uint32),
         ("is_brief", c_uint32),
     ]

@@ -65,7 +65,7 @@ def _python_functions() -> Any:
 def _load() -> ctypes.CDLL:
     library = load_shared(library_path())
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
-    library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, u32, pointer, ctypes.c_uint64]
+    library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, pointer, ctypes.c_uint64]
     library.mc_call.restype = ctypes.c_int
     library.mc_set_python(_python_functions())
     library.mc_last_error.argtypes = [ctypes.POINTER(layout.Error)]
@@ -78,11 +78,11 @@ def _load() -> ctypes.CDLL:
 
 @cache
 def call_objects() -> Any:
-    """mc_call_objects, called with Python's lock held: (plan, rules, slots, arguments, threads) -> status."""
+    """mc_call_objects, called with Python's lock held: (plan, arguments, threads) -> status."""
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     address = ctypes.cast(runtime_library().mc_call_objects, pointer).value
     assert address is not None
-    return ctypes.PYFUNCTYPE(ctypes.c_int, pointer, pointer, u32, ctypes.py_object, u32)(address)
+    return ctypes.PYFUNCTYPE(ctypes.c_int, pointer, ctypes.py_object, u32)(address)
 
 
 def runtime_library() -> ctypes.CDLL:

@@ -90,11 +90,10 @@ static uint64_t add_regions(mc_region* regions, uint64_t n, const mc_launch* lau
 }
 
 /* Runs a launch whose buffers are bound. regions: as for mc_call. */
-int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t n_slots, uint32_t threads, mc_region* regions,
-             uint64_t n_regions) {
+int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t threads, mc_region* regions, uint64_t n_regions) {
   mc_region own[MC_BUFFERS];
   launch->regions = regions ? regions : own;
-  launch->n_regions = add_regions(regions ? regions : own, n_regions, launch, n_slots);
+  launch->n_regions = add_regions(regions ? regions : own, n_regions, launch, plan->n_slots);
   int result = run(plan, launch, threads);
   if (result & MC_FAULT) last_error = launch->error;
   return result;
@@ -102,11 +101,11 @@ int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t n_slots, uint32_t 
 
 /* packed: n_slots pairs (address, size) in slot order, then the bytes of arguments passed by value.
  * regions: n_regions sorted allocations that hold what lists of arrays point to, and room for MC_BUFFERS more. */
-MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t n_slots, uint32_t threads,
-                      mc_region* regions, uint64_t n_regions) {
+MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t threads, mc_region* regions,
+                      uint64_t n_regions) {
   mc_launch launch;
   mc_begin(plan, &launch);
-  for (uint32_t i = 0; i < n_slots; i++) {
+  for (uint32_t i = 0; i < plan->n_slots; i++) {
     uint64_t address = packed[2 * i], size = packed[2 * i + 1];
     if (size & MC_INLINE) {
       address += (uint64_t)(uintptr_t)packed;
@@ -115,7 +114,7 @@ MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t n_sl
     launch.buffers[i] = (void*)(uintptr_t)address;
     launch.sizes[i] = size;
   }
-  return mc_start(plan, &launch, n_slots, threads, regions, n_regions);
+  return mc_start(plan, &launch, threads, regions, n_regions);
 }
 
 /* The error of the last launch of this thread that returned MC_FAULT. */

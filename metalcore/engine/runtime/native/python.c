@@ -85,8 +85,9 @@ static int bind_number(const mc_rule* rule, mc_object* object, uint64_t* value) 
 }
 
 /* The result of mc_call, or MC_NOT_SIMPLE where an argument needs a closer look; then nothing has happened. */
-MC_EXPORT int mc_call_objects(const mc_plan* plan, const mc_rule* rules, uint32_t n_slots, mc_object* arguments,
-                              uint32_t threads) {
+MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_t threads) {
+  const mc_rule* rules = plan->rules;
+  uint32_t n_slots = plan->n_slots;
   if (python.tuple_size(arguments) != n_slots) return MC_NOT_SIMPLE;
   mc_launch launch;
   mc_begin(plan, &launch);
@@ -110,7 +111,7 @@ MC_EXPORT int mc_call_objects(const mc_plan* plan, const mc_rule* rules, uint32_
   int result = MC_NOT_SIMPLE;
   if (at == n_slots) {
     void* state = python.release_lock();
-    result = mc_start(plan, &launch, n_slots, threads, 0, 0);
+    result = mc_start(plan, &launch, threads, 0, 0);
     python.take_lock(state);
   }
   while (n_views) python.release_buffer(&views[--n_views]);

@@ -9,24 +9,6 @@
 #define MC_MAX_BLOCKS 40
 #define MC_MAX_WORKERS 1024
 
-/* What launches of one kernel with one grid have in common. layout.py mirrors it. */
-typedef struct mc_plan {
-  mc_launch launch; /* all but buffers, sizes, stop, regions and error */
-  mc_run_fn main_fn;
-  mc_run_fn edge_fn;
-  uint64_t* cost; /* nanoseconds per 1,024 threads, as measured last; 0: not known */
-  uint32_t written; /* bit i: the kernel writes [[buffer(i)]] */
-  uint32_t is_brief; /* it ends by itself before anyone would press Ctrl-C twice */
-} mc_plan;
-MC_AT(mc_plan, main_fn, 888);
-MC_AT(mc_plan, edge_fn, 896);
-MC_AT(mc_plan, cost, 904);
-MC_AT(mc_plan, written, 912);
-MC_AT(mc_plan, is_brief, 916);
-_Static_assert(sizeof(mc_plan) == 920, "mc_plan");
-
-enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8 };
-
 /* What an argument must be for python.c to bind it. layout.py mirrors it. */
 enum mc_rule_kind { MC_RULE_NONE = 0, MC_RULE_ARRAY = 1, MC_RULE_FLOAT = 2, MC_RULE_INTEGER = 3 };
 typedef struct mc_rule {
@@ -37,6 +19,28 @@ typedef struct mc_rule {
   int64_t low, high;   /* integer: its range */
 } mc_rule;
 _Static_assert(sizeof(mc_rule) == 32, "mc_rule");
+
+/* What launches of one kernel with one grid have in common. layout.py mirrors it. */
+typedef struct mc_plan {
+  mc_launch launch; /* all but buffers, sizes, stop, regions and error */
+  mc_run_fn main_fn;
+  mc_run_fn edge_fn;
+  uint64_t* cost; /* nanoseconds per 1,024 threads, as measured last; 0: not known */
+  const mc_rule* rules; /* of n_slots arguments */
+  uint32_t n_slots;
+  uint32_t written;  /* bit i: the kernel writes [[buffer(i)]] */
+  uint32_t is_brief; /* it ends by itself before anyone would press Ctrl-C twice */
+} mc_plan;
+MC_AT(mc_plan, main_fn, 888);
+MC_AT(mc_plan, edge_fn, 896);
+MC_AT(mc_plan, cost, 904);
+MC_AT(mc_plan, rules, 912);
+MC_AT(mc_plan, n_slots, 920);
+MC_AT(mc_plan, written, 924);
+MC_AT(mc_plan, is_brief, 928);
+_Static_assert(sizeof(mc_plan) == 936, "mc_plan");
+
+enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8 };
 
 /* An mc_worker with the memory that belongs to it. */
 typedef struct mc_context {
@@ -71,7 +75,7 @@ void mc_interrupt_after_fork(void);
 
 /* launch.c */
 void mc_begin(const mc_plan*, mc_launch*);
-int mc_start(const mc_plan*, mc_launch*, uint32_t n_slots, uint32_t threads, mc_region* regions, uint64_t n_regions);
+int mc_start(const mc_plan*, mc_launch*, uint32_t threads, mc_region* regions, uint64_t n_regions);
 
 /* pool.c */
 typedef struct mc_job {
