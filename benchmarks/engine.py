@@ -27,6 +27,7 @@ from rich.table import Table
 HERE = Path(__file__).resolve().parent
 DOCUMENT = HERE.parent / "docs" / "performance.md"
 # Without these, malloc gives large blocks back to the system, and page faults are half of what is timed.
+WIDTH = 180  # of the table, where the output is no terminal
 QUIET_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
@@ -74,7 +75,7 @@ def main(
     costs: list[dict[str, float]] = []
     raw: list[dict[str, Any]] = []
     with_system = not only or "system" in only
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     bar = Progress(
         TextColumn("{task.description:<32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )

@@ -11,8 +11,8 @@ from typing import Any
 
 Call = Callable[[], object]
 _SAMPLE = 0.0005  # seconds: short enough to fit between two interruptions, often
-_LONG = 0.2  # seconds: what takes this long need not be warmed up
-_AT_LEAST, _AT_MOST = 5, 400  # samples of each
+_LONG = 0.03  # seconds: what takes this long need not be warmed up
+_AT_LEAST, _AT_MOST = 12, 400  # samples of each
 _FAR_BEHIND = 8  # who is so many times slower than the fastest, and long, gives two samples only
 
 

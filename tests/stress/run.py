@@ -7,7 +7,11 @@ kernel small. `--only 17` checks one seed and shows it whole.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -43,6 +47,26 @@ class State:
         part.replace(self.path)
 
 
+def check_all(seeds: Iterable[int], processes: int) -> Iterator[tuple[int, Outcome]]:
+    """Outcomes in the order of the seeds; each thread has an engine, which is a process, of its own."""
+    own = threading.local()
+    engines: list[Engine] = []
+
+    def one(seed: int) -> tuple[int, Outcome]:
+        if not hasattr(own, "engine"):
+            own.engine = Engine()
+            engines.append(own.engine)
+        return seed, check(generate(seed), own.engine)
+
+    pool = ThreadPoolExecutor(processes)
+    try:
+        yield from pool.map(one, seeds)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        for engine in engines:
+            engine.close()
+
+
 def smallest(kernel: t.Kernel, outcome: Outcome, engine: Engine) -> tuple[t.Kernel, Outcome]:
     """The smallest kernel with a fault of the same kind (for a compile error: with the same words)."""
     found = outcome
@@ -76,8 +100,11 @@ def show(seed: int, outcome: Outcome, kernel: t.Kernel, engine: Engine, shrinks:
 @click.option("--shrink", "shrinks", is_flag=True, help="Make failing kernels small.")
 @click.option("--fresh", is_flag=True, help="Forget what an earlier run has done.")
 @click.option("--stop", default=20, show_default=True, help="Give up after so many failures.")
+@click.option("--processes", default=os.cpu_count() or 1, show_default=True, help="How many engines run at once.")
 @click.option("--state", type=click.Path(path_type=Path), default=Path(tempfile.gettempdir()) / "metalcore-stress.json")
-def main(count: int, seed: int, only: int | None, shrinks: bool, fresh: bool, stop: int, state: Path) -> None:
+def main(
+    count: int, seed: int, only: int | None, shrinks: bool, fresh: bool, stop: int, processes: int, state: Path
+) -> None:
     """Runs random kernels on the engine and on the interpreter and compares every bit."""
     engine = Engine()
     if only is not None:
@@ -86,19 +113,17 @@ def main(count: int, seed: int, only: int | None, shrinks: bool, fresh: bool, st
         show(only, outcome, kernel, engine, shrinks and not outcome.good)
         raise SystemExit(0 if outcome.good else 1)
     store = State(state, seed, fresh)
-    failed = []
+    mine = range(seed, seed + count)
+    failed = [number for number in mine if store.done(number) and store.mine[str(number)] != "agree"]
+    left = [number for number in mine if not store.done(number)]
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]} failed"), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("kernels", total=count, failed=0)
-        for number in range(seed, seed + count):
-            if not store.done(number):
-                kernel = generate(number)
-                outcome = check(kernel, engine)
-                store.add(number, outcome)
-                if not outcome.good:
-                    progress.console.print(f"seed {number}: {outcome.kind}: {outcome.detail[:300]}", markup=False)
-            if store.mine[str(number)] != "agree":
+        task = progress.add_task("kernels", total=count, completed=count - len(left), failed=len(failed))
+        for number, outcome in check_all(left, processes):
+            store.add(number, outcome)
+            if not outcome.good:
                 failed.append(number)
+                progress.console.print(f"seed {number}: {outcome.kind}: {outcome.detail[:300]}", markup=False)
             progress.update(task, advance=1, failed=len(failed))
             if len(failed) >= stop:
                 break
