@@ -12,7 +12,7 @@ from .shapes import LANE, LANES, ZERO, _private_stride, gep_terms
 from .values import scalar_type
 
 if TYPE_CHECKING:
-    from .module import Plan
+    from .simdgroup import Plan
 
 # Offsets into the structs of runtime/native/abi.h.
 LAUNCH_SIZES, LAUNCH_TG_OFFSET, LAUNCH_TG_SIZE, LAUNCH_STOP, LAUNCH_SLOW = 248, 532, 656, 784, 792

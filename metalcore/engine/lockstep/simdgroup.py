@@ -1,0 +1,272 @@
+"""The function that runs one simdgroup: its frame, barriers as coroutine suspensions, polls of the stop word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from metalcore.engine.codegen.variant import Site
+
+from .cfg import Graph, Loop
+from .flow import Linear, quoted
+from .homes import Home
+from .ids import Ids
+from .ir import Block, Const, Instr, Module, Value
+from .live import Liveness
+from .memory import LAUNCH_GROW, LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_MEMORY, Address
+from .ranges import Ranges
+from .roots import Roots
+from .shapes import Shape, Shapes
+from .values import scalar_type
+
+_PARAMS = (
+    "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %sg, i32 %bits, i1 %alone, "
+    "i32 %lx, i32 %ly, i32 %lz"
+)
+
+
+@dataclass
+class Plan:
+    """What all parts of the emitter need to know about the kernel and the variant."""
+
+    layout: str
+    single: bool
+    checked: bool
+    value_sizes: dict[int, int]  # slots bound to `constant T&`: the host has checked that many bytes
+    ids: dict[tuple[str, int], Shape]
+    ranges: Ranges
+    users: dict[Instr, list[Instr]]
+    shared_offsets: dict[str, int]
+    module: Module
+    live: Liveness
+    homes: dict[Value, Home]
+    coroutine: bool = False
+    prefetch: bool = False  # ask early for what the next simdgroups read and write
+    uses_slow: bool = False
+    uses_mma: bool = False
+    sites: list[Site] = field(default_factory=list)
+    site_numbers: dict[tuple[object, int], int] = field(default_factory=dict)
+    tables: dict[tuple[int, ...], str] = field(default_factory=dict)
+    declarations: set[str] = field(default_factory=set)
+
+    def site(self, instr: Instr, where: Address, kind: int) -> int:
+        """Number of an access in the table that error messages are made from."""
+        key = (instr, kind)
+        if key not in self.site_numbers:
+            place = self.module.locations.get(instr.line)
+            buffer: int | str | None = None
+            if len(where.roots) == 1:
+                root = next(iter(where.roots))
+                buffer = root.slot if root.kind == "buffer" else root.name.lstrip("@%") or f"threadgroup({root.slot})"
+                if root.kind == "unknown":
+                    buffer = None
+            self.site_numbers[key] = len(self.sites)
+            self.sites.append(
+                Site(
+                    place.file if place else "",
+                    place.line if place else 0,
+                    place.column if place else 0,
+                    ("load", "store", "atomic")[kind],
+                    buffer,
+                    where.size,
+                )
+            )
+        return self.site_numbers[key]
+
+    def offset_table(self, offsets: tuple[int, ...]) -> str:
+        return self.tables.setdefault(offsets, f"@mc.offsets.{len(self.tables)}")
+
+
+class Simdgroup(Ids):
+    """One simdgroup function: `full` with all 32 lanes, or the one for a partial simdgroup."""
+
+    def __init__(self, module: Module, graph: Graph, shapes: Shapes, roots: Roots, width: int, plan: Plan) -> None:
+        super().__init__(module, graph, shapes, roots, width)
+        self.plan = plan
+        self.regions = 0
+        self.copies_left = max(100, self.region_cost(set(graph.order)))
+        self.uses_partial = False
+        self.full: set[Block] = set()
+        self.polled = {loop.header for loop in graph.loops if needs_poll(loop, shapes)}
+        self.partial = Linear("P", set(graph.order), None, None, "exit")
+
+    def need(self, declaration: str) -> None:
+        # One spelling: LLVM refuses to see an intrinsic declared twice, and knows its immediate arguments itself.
+        self.plan.declarations.add(declaration.replace(" immarg", ""))
+
+    def barrier(self, instr: Instr, kind: str) -> None:
+        if kind == "threadgroup_barrier" and self.plan.coroutine:
+            # One simdgroup alone has nobody to wait for. The second way in also keeps LLVM from moving work behind
+            # the barrier.
+            self.flush()
+            self._settle(instr)
+            resume, wait = self.new_label("resume"), self.new_label("wait")
+            self.emit(f"br i1 %alone, label %{resume}, label %{wait}")
+            self.place(wait)
+            state = self.temp("call i8 @llvm.coro.suspend(token none, i1 false)")
+            self.emit(f"switch i8 {state}, label %suspend [i8 0, label %{resume} i8 1, label %cleanup]")
+            self.place(resume)
+        elif kind != "fence":
+            self.emit('fence syncscope("singlethread") seq_cst')
+
+    def _settle(self, barrier: Instr) -> None:
+        """Finish what lives across a barrier in front of it: LLVM saves a value where it is made, be it in a loop."""
+        for value in self.plan.live.across(barrier):
+            if not self.shapes.get(value).varying or value.type.is_aggregate or value not in self.crossing:
+                continue
+            if value in self.plan.homes:
+                continue
+            ty = scalar_type(value.type)
+            bits = 32 if ty == "i1" else value.type.bits
+            if ty == "ptr" or self.width * bits % 32:
+                continue
+            for c in range(self.count):
+                slot_type = "i32" if ty == "i1" else ty
+                old = self.load_slot((value, c), self.vec(slot_type))
+                self.store_slot((value, c), self.vec(slot_type), self.fenced(slot_type, bits, old))
+                self.vectors.pop((value, c), None)
+
+    def poll(self, block: Block) -> None:
+        """Ctrl-C must stop a loop that does not end by itself."""
+        if block not in self.polled:
+            return
+        flag = self.temp("load volatile i32, ptr %stop")
+        stop = self.temp(f"icmp ne i32 {flag}, 0")
+        go_on = self.new_label("poll")
+        self.emit(f"br i1 {stop}, label %exit, label %{go_on}, !prof !2")
+        self.place(go_on)
+
+    def finish(self) -> None:
+        self.jump("exit")
+
+    def write(self, name: str, full: bool) -> str:
+        self.place_homes()
+        if full:
+            blocks = self.full_blocks()
+            self.full = set(blocks)
+            start = quoted(self.full_label(self.graph.entry))
+            for block in blocks:
+                self.full_block(block)
+            if self.uses_partial:
+                self.write_region(self.partial)
+        else:
+            start = self.partial_entry()
+            self.write_region(self.partial)
+        return self.assemble(name, start)
+
+    def partial_entry(self) -> str:
+        self.place("P.start")
+        self.enter(self.graph.entry)
+        for node in self.graph.order:
+            self.set_mask(self.partial, node, False, "zeroinitializer")
+            if self.is_header(node):
+                self.set_mask(self.partial, node, True, "zeroinitializer")
+        self.set_mask(self.partial, self.graph.entry, False, self.from_bits("%bits"))
+        self.jump(self.label_of(self.partial, None, self.graph.entry))
+        return "P.start"
+
+    def assemble(self, name: str, start: str) -> str:
+        coroutine = self.plan.coroutine
+        head = [
+            f"define internal {'ptr' if coroutine else 'void'} @{name}({_PARAMS})"
+            f"{' presplitcoroutine' if coroutine else ''} #0 {{",
+            "entry:",
+            *self.alloca_lines,
+        ]
+        head += [
+            f"  %memory_at = getelementptr i8, ptr %Wk, i64 {WORKER_MEMORY}",
+            "  %group_memory = load ptr, ptr %memory_at, !invariant.load !0",
+            f"  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}",
+            "  %stop = load ptr, ptr %stop_at, !invariant.load !0",
+            "  %first_thread = mul i32 %sg, 32",
+        ]
+        tail = ["exit:"]
+        if coroutine:
+            head += _coroutine_head(self.private_total)
+            tail += [
+                "  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
+                "  switch i8 %final, label %suspend [i8 0, label %trap i8 1, label %cleanup]",
+                "trap:",
+                "  unreachable",
+                "cleanup:",
+                "  %freed = call ptr @llvm.coro.free(token %id, ptr %frame)",
+                "  br label %suspend",
+                "suspend:",
+                "  call void @llvm.coro.end(ptr %frame, i1 false, token none)",
+                "  ret ptr %frame",
+                "}",
+            ]
+        else:
+            tail += ["  ret void", "}"]
+        enter = [f"  br label %{start}"]
+        if coroutine:
+            # Wait before the first instruction: LLVM then keeps one copy of the body, in the function that resumes.
+            enter = [
+                "  %begun = call i8 @llvm.coro.suspend(token none, i1 false)",
+                f"  switch i8 %begun, label %suspend [i8 0, label %{start} i8 1, label %cleanup]",
+            ]
+        return "\n".join([*head, *self.entry_lines, *enter, *self.lines, *tail])
+
+
+def needs_poll(loop: Loop, shapes: Shapes) -> bool:
+    """An innermost loop that counts to a bound ends soon enough; any other one asks whether to stop."""
+    if loop.children:
+        return True
+    latch = loop.latch.terminator
+    exits = loop.exits()
+    if len(exits) != 1 or exits[0][0] is not loop.latch or not latch.args:
+        return True
+    test = latch.args[0]
+    if not isinstance(test, Instr) or test.op != "icmp":
+        return True
+    steps = 0
+    for side in test.args:
+        if isinstance(side, Instr) and side.block in loop.blocks:
+            base = side.args[0] if side.op == "add" and _surely_positive(side.args[1]) else side
+            if not (isinstance(base, Instr) and base.op == "phi" and base.block is loop.header):
+                return True
+            steps += 1
+    return steps != 1
+
+
+def _surely_positive(step: Value) -> bool:
+    """A step that is not zero: a constant, or the size of a group or a grid."""
+    if isinstance(step, Const):
+        return step.value not in (None, 0)
+    if isinstance(step, Instr) and step.op in ("zext", "sext"):
+        return _surely_positive(step.args[0])
+    if isinstance(step, Instr) and step.op in ("mul", "shl") and isinstance(step.args[1], Const):
+        return _surely_positive(step.args[0]) and step.args[1].value not in (None, 0)
+    return isinstance(step, Instr) and step.callee in (
+        "__mc_threads_per_threadgroup",
+        "__mc_threads_per_grid",
+        "__mc_dispatch_threads_per_threadgroup",
+    )
+
+
+def _coroutine_head(private: int) -> list[str]:
+    return [
+        "  %id = call token @llvm.coro.id(i32 128, ptr null, ptr null, ptr null)",
+        "  %frame_size = call i64 @llvm.coro.size.i64()",
+        "  %frame_more = add i64 %frame_size, 127",
+        "  %frame_bytes = and i64 %frame_more, -128",
+        f"  %cur_at = getelementptr i8, ptr %Wk, i64 {WORKER_FRAME_CUR}",
+        f"  %end_at = getelementptr i8, ptr %Wk, i64 {WORKER_FRAME_END}",
+        "  %cur = load ptr, ptr %cur_at",
+        "  %end = load ptr, ptr %end_at",
+        f"  %all_bytes = add i64 %frame_bytes, {private}",
+        "  %next = getelementptr i8, ptr %cur, i64 %all_bytes",
+        "  %fits = icmp ule ptr %next, %end",
+        "  br i1 %fits, label %have, label %grow, !prof !1",
+        "grow:",
+        f"  %grow_at = getelementptr i8, ptr %L, i64 {LAUNCH_GROW}",
+        "  %grow_fn = load ptr, ptr %grow_at",
+        "  %grown = call ptr %grow_fn(ptr %Wk, i64 %all_bytes)",
+        "  br label %begin",
+        "have:",
+        "  store ptr %next, ptr %cur_at",
+        "  br label %begin",
+        "begin:",
+        "  %block = phi ptr [ %cur, %have ], [ %grown, %grow ]",
+        "  %frame = call noalias ptr @llvm.coro.begin(token %id, ptr %block)",
+        "  %private = getelementptr i8, ptr %block, i64 %frame_bytes",
+    ]
