@@ -20,7 +20,8 @@ class Loop:
     children: list[Loop] = field(default_factory=list)
 
     def exits(self) -> list[tuple[Block, Block]]:
-        return [(b, s) for b in self.blocks for s in b.succs if s not in self.blocks]
+        found = [(b, s) for b in self.blocks for s in b.succs if s not in self.blocks]
+        return sorted(found, key=lambda edge: (edge[0].name, edge[1].name))
 
     def __repr__(self) -> str:
         return f"<loop {self.header.name}>"

@@ -318,7 +318,7 @@ class Flow(Body):
         self.regions += 1
         linear = Linear(f"R{self.regions}", region, self.graph.loop_of[block], join, quoted(self.full_label(join)))
         saved_block = self.block
-        for node in region:
+        for node in sorted(region, key=self.graph.position.__getitem__):
             self.set_mask(linear, node, False, "zeroinitializer")
             if self.is_header(node):
                 self.set_mask(linear, node, True, "zeroinitializer")
@@ -517,7 +517,7 @@ class Flow(Body):
         if not entered and not live:
             return
         self.place(quoted(f"{linear.name}.again.{header.name}"))
-        for block in loop.blocks:
+        for block in sorted(loop.blocks, key=self.graph.position.__getitem__):
             if block is header:
                 continue
             self.set_mask(linear, block, False, "zeroinitializer")

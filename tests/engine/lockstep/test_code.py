@@ -92,3 +92,20 @@ def test_only_long_kernels_ask_early_for_data() -> None:
     assert "prefetch" not in assembly(start + "y[i] = v + 1; }")
     terms = "".join(f"v = v * x[i] + {n};" for n in range(8))
     assert len(re.findall("prefetch", assembly(f"{start} {terms} y[i] = v; }}"))) == 4  # two lines read, two written
+
+
+def test_the_same_source_gives_the_same_code() -> None:
+    """Blocks and values are kept in sets, whose order changes from run to run; the code must not."""
+    text = scalar_ir("""kernel void k(device int* x, constant int& n, uint i [[thread_position_in_grid]]) {
+      int v = x[i];
+      for (int j = 0; j < n; ++j) {
+        if (v == j) break;
+        for (int m = v; m > 0; m /= 2) { if (x[m] == 3) continue; if (x[m] == j) v += 2; else v ^= m; }
+        if (v > 100) return;
+        switch (v & 3) { case 0: v += x[j]; break; case 1: x[i] = j; break; default: v -= 1; }
+      }
+      x[i] = v;
+    }""")
+    options = {"layout": "line", "single": False, "checked": True, "width": 8}
+    codes = {vectorise(text, **options).ir for _ in range(4)}  # type: ignore[arg-type]
+    assert len(codes) == 1
