@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from .cfg import Graph, Loop
 from .ir import Block, Const, Global, Instr, Module, Value
 from .roots import Roots
+from .wrapping import Wrapping
 
 LANES = 32
 ZERO = (0,) * LANES
@@ -86,6 +87,7 @@ class Shapes:
         self.divergent_branches: set[Block] = set()
         self.divergent_loops: set[Loop] = set()
         self.joins: set[Block] = set()
+        self.wrapping = Wrapping(graph.function, self)
         self._run()
 
     # -- queries -----------------------------------------------------------------------------------
@@ -175,6 +177,8 @@ class Shapes:
                     return VARYING
                 base = result.base if result.base == shape.base else None
                 result = Shape(result.offsets, base, min(result.align, shape.align))
+        if any(self.wrapping.may_wrap(v) for v in phi.args) and self.wrapping.is_number(phi):
+            return VARYING
         return result
 
     def _exits_to(self, source: Block, block: Block) -> bool:

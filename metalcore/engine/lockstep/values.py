@@ -120,21 +120,17 @@ class Values:
             test = block.terminator.args[0] if block.terminator.op == "br" and block.terminator.args else None
             if isinstance(test, Instr) and test.op == "icmp" and test.block is not block:
                 self.crossing.update(a for a in test.args if isinstance(a, Instr))  # a branch may ask for its two ends
-        work = [v for v in self.crossing if v.op in ("zext", "sext")]
-        while work:  # their lanes are computed again where they are used, from the operand
-            operand = work.pop().args[0]
-            if isinstance(operand, Instr) and operand not in self.crossing:
-                self.crossing.add(operand)
-                if operand.op in ("zext", "sext"):
-                    work.append(operand)
-        # pattern_chunk extends such a number lane by lane where it is read, so its source is read there too.
         todo = list(self.crossing)
-        while todo:
-            instr = todo.pop()
-            source = instr.args[0] if instr.op in ("zext", "sext") else None
-            if isinstance(source, Instr) and source not in self.crossing:
-                self.crossing.add(source)
-                todo.append(source)
+        while todo:  # their lanes are computed again where they are read, from the operands
+            value = todo.pop()
+            if self.may_wrap(value):
+                fresh = [v for v in value.args if isinstance(v, Instr) and v not in self.crossing]
+                self.crossing.update(fresh)
+                todo += fresh
+
+    def may_wrap(self, value: Value) -> bool:
+        """Must its lanes be computed from its operands where they are read as numbers?"""
+        return isinstance(value, Instr) and value.op != "phi" and self.shapes.wrapping.may_wrap(value)
 
     def _behind(self, source: Block, block: Block) -> bool:
         loop = self.graph.loop_of.get(source)
@@ -177,6 +173,9 @@ class Values:
         raise NotImplementedError
 
     def private_base(self, value: Instr) -> str:
+        raise NotImplementedError
+
+    def compute(self, instr: Instr, c: int | None) -> str:
         raise NotImplementedError
 
     def define_scalar(self, value: Instr, name: str) -> None:
@@ -283,11 +282,8 @@ class Values:
             base = self.scalar(value)
             offsets = self.lane_constants("i64", shape.offsets, c)
             return self.temp(f"getelementptr i8, ptr {base}, {self.vec('i64')} {offsets}")
-        if value.op in ("zext", "sext") and shape.base is None:
-            # The pattern of an extended index is for addresses only; as a number it is extended lane by lane.
-            source = value.args[0]
-            inner = self.chunk(source, c)
-            return self.temp(f"{value.op} {self.vec(source.type.text)} {inner} to {self.vec(value.type.text)}")
+        if self.may_wrap(value):
+            return self.compute(value, c)
         ty = value.type.text
         base = self.splat(ty, self.scalar(value))
         mask = (1 << value.type.bits) - 1
