@@ -384,9 +384,10 @@ class Ops(Values):
         if base in _INT_INTRINSICS:
             ty = self.ty(instr.type.text, c)
             name = f"llvm.{base}.{self._suffix(instr.type.text, c)}"
-            args = [f"{ty} {self.operand(instr, i, c)}" for i in range(len(instr.args)) if instr.args[i].type.bits != 1]
+            has_flag = base in ("abs", "ctlz", "cttz")  # what a bad operand gives: not poison
+            args = [f"{ty} {self.operand(instr, i, c)}" for i in range(len(instr.args) - has_flag)]
             types = [ty] * len(args)
-            if base in ("abs", "ctlz", "cttz"):
+            if has_flag:
                 args.append("i1 false")
                 types.append("i1")
             self.need(f"declare {ty} @{name}({', '.join(types)})")
