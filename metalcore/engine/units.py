@@ -51,6 +51,20 @@ def _shadowed(path: str, include_dirs: Sequence[str]) -> bool:
 
 
 @cache
+def _prepare_header(math_mode: str) -> threading.Thread:
+    """metal_stdlib precompiled, where it is not yet, while the source is read."""
+
+    def prepare() -> None:
+        from metalcore.engine.frontend import toolchain
+
+        toolchain.standard_library(toolchain.language_flags(math_mode, optimised=True))
+
+    thread = threading.Thread(target=prepare, name="metalcore-header")
+    thread.start()
+    return thread
+
+
+@cache
 def _prepare_code_generation() -> threading.Thread:
     """What every compilation needs after the frontend, made ready while clang runs: LLVM, and the runtime once."""
 
@@ -115,6 +129,7 @@ class SourceUnit:
     def _make_unit(self) -> Unit:
         from metalcore.engine.frontend import make_unit
 
+        _prepare_header(self._math_mode)
         _prepare_code_generation()
         self._unit = make_unit(
             self._source,

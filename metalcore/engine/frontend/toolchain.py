@@ -39,6 +39,19 @@ MATH_FLAGS = {
 }
 
 
+class _Precompiling:
+    """One header at a time; in a child process nobody is left to release the lock."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def renew(cls) -> None:
+        cls.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_Precompiling.renew)
+
+
 @dataclass(frozen=True)
 class Result:
     """What one run of clang gave: its exit code, its output and its diagnostics."""
@@ -102,7 +115,9 @@ def _header_path(flags: Sequence[str]) -> Path:
 def standard_library(flags: Sequence[str]) -> list[str]:
     """Flags that bring metal_stdlib in: precompiled in the cache folder, or read afresh where that fails."""
     path = _header_path(flags)
-    if path.exists() or _precompile(path, flags):
+    with _Precompiling.lock:  # another thread may be at it: wait for its header
+        ready = path.exists() or _precompile(path, flags)
+    if ready:
         return ["-include-pch", str(path), "-fno-validate-pch"]
     return plain_library()
 
