@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metalcore import errors
+from metalcore.engine.checks.report import Finding, Report
 from metalcore.engine.library import Function, Library
 from metalcore.engine.modes import mode
 from metalcore.engine.runtime.threads import get_num_threads, set_num_threads
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Finding",
     "Function",
     "Library",
+    "Report",
     "__version__",
     "compile_shader",
     "emulate",

@@ -9,9 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from metalcore.engine.codegen.variant import Variant
+from metalcore.engine.codegen.cache import locks
+from metalcore.engine.codegen.variant import Site, Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
-from metalcore.engine.modes import CHECKED, current_mode
+from metalcore.engine.modes import CHECKED, FAST, SANITIZE, current_mode, current_report
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import (
     MAX_THREADS,
@@ -203,6 +204,9 @@ class Function:
             plan = self._plan(threads, threadgroups, group_size, threadgroup_memory)
         if plan is None:
             return
+        if plan.is_sanitized:
+            self._sanitize(plan, self._binder.pack(args, named, plan.written))
+            return
         if not named:
             status = self._call_objects(plan.address, args, Threads.count or get_num_threads())
             if not status:
@@ -240,7 +244,11 @@ class Function:
             self._binder.check_alignment(argument, binding.address)
             pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size
             regions += [(inner.address, inner.address + inner.size) for inner in binding.inside]
-        self._run(plan, self._binder.packed(pairs, regions, bindings))
+        packed = self._binder.packed(pairs, regions, bindings)
+        if plan.is_sanitized:
+            self._sanitize(plan, packed)
+        else:
+            self._run(plan, packed)
 
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
@@ -255,7 +263,9 @@ class Function:
         shape = shape_of(self.name, self.max_threads, threads, threadgroups, group_size)
         if shape.empty:
             return None
-        variant = Variant.choose(shape.group, mode == CHECKED, shape.grid)
+        variant = Variant.choose(shape.group, mode != FAST, shape.grid)
+        if mode == SANITIZE:
+            variant = replace(variant, sanitized=True)
         kernel = self._load(variant)
         edge = self._load(variant.edge()) if shape.clipped_in_x else kernel
         static = max(kernel.native.static_threadgroup_memory, edge.native.static_threadgroup_memory)
@@ -273,7 +283,7 @@ class Function:
             loaded = self._loaded.get(replace(variant, tail=True))
         if loaded is None:
             native = self._unit.native(self.name, self._constants, variant)
-            loaded = self._loaded.setdefault(variant, LoadedKernel(native))
+            loaded = self._loaded.setdefault(variant, LoadedKernel(native, variant.sanitized))
         return loaded
 
     def _run(self, plan: Plan, packed: Packed) -> None:
@@ -287,8 +297,34 @@ class Function:
         if status:
             self._raise(status, plan)
 
-    def _raise(self, status: int, plan: Plan) -> None:
+    def _sanitize(self, plan: Plan, packed: Packed) -> None:
+        """Run on one thread, in order, and report instead of raising."""
+        from metalcore.engine.runtime.faults import findings, out_of_bounds
+
+        with locks.of("sanitize"):  # a plan has room for the findings of one launch
+            plan.forget_findings()
+            status = self._call(plan.address, packed.data, 1, packed.regions, packed.n_regions)
+            found = findings(self.name, plan)
+        if status & ~layout.FAULT:
+            self._raise(status, plan)
+        if status & layout.FAULT:
+            error = self._last_error()
+            found.append(out_of_bounds(self.name, error, plan.shape, self._sites(plan, error), self.arguments))
+        current_report().add(found)
+
+    @staticmethod
+    def _last_error() -> layout.Error:
+        error = layout.Error()
+        runtime_library().mc_last_error(ctypes.byref(error))
+        return error
+
+    @staticmethod
+    def _sites(plan: Plan, error: layout.Error) -> tuple[Site, ...]:
         shape = plan.shape
+        kernel = plan.kernel if error.group[0] < shape.grid[0] // shape.group[0] else plan.edge
+        return kernel.native.sites
+
+    def _raise(self, status: int, plan: Plan) -> None:
         if status & layout.STOPPED:
             raise KeyboardInterrupt  # Python's own handler has mostly raised it already
         if status & layout.NO_MEMORY:
@@ -297,10 +333,8 @@ class Function:
             raise MetalcoreError(f"kernel '{self.name}': the runtime answered {status}")
         from metalcore.engine.runtime.faults import fault
 
-        error = layout.Error()
-        runtime_library().mc_last_error(ctypes.byref(error))
-        kernel = plan.kernel if error.group[0] < shape.grid[0] // shape.group[0] else plan.edge
-        raise fault(self.name, error, shape, kernel.native.sites, self.arguments)
+        error = self._last_error()
+        raise fault(self.name, error, plan.shape, self._sites(plan, error), self.arguments)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{a.type} {a.name}" for a in self.arguments if a.kind != "builtin")

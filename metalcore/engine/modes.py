@@ -1,16 +1,25 @@
-"""How launches run: `checked` (bounds are tested, the default) or `fast` (they are not)."""
+"""How launches run: `checked` (bounds are tested, the default), `fast` (they are not), `sanitize` (all is reported)."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any
 
-from metalcore.errors import UnsupportedFeature
+if TYPE_CHECKING:
+    from metalcore.engine.checks.report import Report
 
-CHECKED, FAST = "checked", "fast"
+CHECKED, FAST, SANITIZE = "checked", "fast", "sanitize"
 _current: ContextVar[str] = ContextVar("metalcore_mode", default=CHECKED)
+_report: ContextVar[Any] = ContextVar("metalcore_report", default=None)
 
 current_mode = _current.get
 """Name of the mode that a launch would run in now."""
+
+
+def current_report() -> Report:
+    """Where a launch in sanitize mode writes what it finds."""
+    report: Report = _report.get()
+    return report
 
 
 class mode:
@@ -21,19 +30,33 @@ class mode:
     'fast'
     >>> current_mode()
     'checked'
+
+    `with mode("sanitize") as report:` collects what the checks find instead of raising it:
+
+    >>> import metalcore, numpy as np
+    >>> source = "kernel void k(device int* x, uint i [[thread_position_in_grid]]) { x[i] = 7 / x[i]; }"
+    >>> with mode("sanitize") as report:
+    ...     metalcore.Library(source).function("k")(np.array([1, 0, 2], np.int32), threads=3)
+    >>> [(f.check, f.thread) for f in report.findings]
+    [('division by zero', (1, 0, 0))]
     """
 
     def __init__(self, name: str) -> None:
-        if name == "sanitize":
-            raise UnsupportedFeature("mode 'sanitize' is not there yet: use 'checked', which tests bounds, or 'fast'")
-        if name not in (CHECKED, FAST):
-            raise ValueError(f"unknown mode {name!r}: the modes are 'checked' and 'fast'")
+        if name not in (CHECKED, FAST, SANITIZE):
+            raise ValueError(f"unknown mode {name!r}: the modes are 'checked', 'fast' and 'sanitize'")
         self.name = name
-        self._tokens: list[Token[str]] = []
+        self._tokens: list[tuple[Token[str], Token[Any]]] = []
 
-    def __enter__(self) -> mode:
-        self._tokens.append(_current.set(self.name))
-        return self
+    def __enter__(self) -> Any:
+        report = None
+        if self.name == SANITIZE:
+            from metalcore.engine.checks.report import Report
+
+            report = Report()
+        self._tokens.append((_current.set(self.name), _report.set(report)))
+        return self if report is None else report
 
     def __exit__(self, *error: object) -> None:
-        _current.reset(self._tokens.pop())
+        current, report = self._tokens.pop()
+        _report.reset(report)
+        _current.reset(current)

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 
 from metalcore import settings
-from metalcore.engine.codegen.variant import NativeKernel, Variant
+from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
 from metalcore.engine.frontend.model import ScalarKernel
 
 
@@ -31,7 +31,14 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     from metalcore.engine.runtime.toolchain import link_shared
 
     dump = _dumper(kernel, variant)
-    scalar = llvm.optimise_scalar(kernel.ir)
+    places: tuple[Place, ...] = ()
+    if variant.sanitized:
+        from metalcore.engine.checks.instrument import instrument
+
+        hooked, places = instrument(llvm.inline_scalar(kernel.ir))
+        scalar = llvm.optimise_scalar(hooked)
+    else:
+        scalar = llvm.optimise_scalar(kernel.ir)
     if dump:
         dump("scalar.ll", scalar)
     values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value" and a.space == "constant"}
@@ -60,4 +67,5 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         module.threadgroup_variables,
         module.written,
         module.has_loops,
+        places,
     )

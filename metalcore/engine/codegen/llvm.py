@@ -76,6 +76,24 @@ _DEFINE = re.compile(r"^define (?:dso_local |linkonce_odr |weak_odr |internal |h
 
 def optimise_scalar(raw: str, entry: str = "__mc_entry") -> str:
     """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full."""
+    with LOCK:
+        module = _scalar_module(raw, entry)
+        optimise(module, 2)
+        return str(module)
+
+
+def inline_scalar(raw: str, entry: str = "__mc_entry") -> str:
+    """Inline everything into the kernel and do nothing else: every variable is still in memory."""
+    with LOCK:
+        module = _scalar_module(raw, entry)
+        passes = binding.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0)))
+        return str(module)
+
+
+def _scalar_module(raw: str, entry: str) -> Any:
     text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", raw, flags=re.M)
     text = re.sub(r"^(attributes #\d+ = \{)(.*)$", _inline_attributes, text, flags=re.M)
     lines = []
@@ -88,12 +106,10 @@ def optimise_scalar(raw: str, entry: str = "__mc_entry") -> str:
         elif line.startswith("$") and " = comdat " in line:
             continue
         lines.append(line)
-    with LOCK:
-        module = parse("\n".join(lines))
-        module.triple = target_machine().triple
-        module.data_layout = str(target_machine().target_data)
-        optimise(module, 2)
-        return str(module)
+    module = parse("\n".join(lines))
+    module.triple = target_machine().triple
+    module.data_layout = str(target_machine().target_data)
+    return module
 
 
 def _inline_attributes(match: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 SIMD_WIDTH = 32
@@ -17,6 +17,7 @@ class Variant:
     single: bool  # the group is one simdgroup: barriers cost nothing
     checked: bool
     tail: bool = True  # some simdgroup may have fewer than 32 threads
+    sanitized: bool = False  # with the hooks of engine/checks
 
     @property
     def key(self) -> str:
@@ -24,7 +25,7 @@ class Variant:
         parts = [
             self.layout.replace(":", ""),
             "single" if self.single else "many",
-            "checked" if self.checked else "fast",
+            "sanitize" if self.sanitized else "checked" if self.checked else "fast",
         ]
         return "-".join(parts + ["tail"] * self.tail)
 
@@ -51,7 +52,7 @@ class Variant:
 
     def edge(self) -> Variant:
         """The variant that runs the groups which the grid clips in x."""
-        return self if self.layout in ("line", "any") else Variant("any", self.single, self.checked)
+        return self if self.layout in ("line", "any") else replace(self, layout="any", tail=True)
 
 
 def _has_tail(group: tuple[int, int, int], grid: tuple[int, int, int], layout: str) -> bool:
@@ -79,6 +80,17 @@ class Site:
 
 
 @dataclass(frozen=True)
+class Place:
+    """What a check of sanitize mode reports: its name, where, and of what."""
+
+    check: str
+    file: str
+    line: int
+    column: int
+    subject: str = ""
+
+
+@dataclass(frozen=True)
 class ThreadgroupVariable:
     """A `threadgroup` variable of a kernel and where it lies in group memory."""
 
@@ -97,6 +109,7 @@ class NativeKernel:
     threadgroup_variables: tuple[ThreadgroupVariable, ...]
     written: tuple[int, ...]  # buffer slots that the kernel may write
     has_loops: bool = True  # it may run for long
+    places: tuple[Place, ...] = ()  # of the hooks of sanitize mode
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `path` is left out, because the cache knows where the file is."""
@@ -113,4 +126,5 @@ class NativeKernel:
             threadgroup_variables=tuple(ThreadgroupVariable(**v) for v in data["threadgroup_variables"]),
             written=tuple(data["written"]),
             has_loops=data["has_loops"],
+            places=tuple(Place(**place) for place in data["places"]),
         )

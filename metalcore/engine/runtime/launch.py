@@ -137,10 +137,10 @@ def check_buffers(kernel: str, slots: Sequence[int]) -> None:
 class LoadedKernel:
     """Machine code in this process."""
 
-    __slots__ = ("_cost", "_library", "address", "cost", "native", "written")
+    __slots__ = ("_cost", "_library", "address", "cost", "is_sanitized", "native", "written")
 
-    def __init__(self, native: NativeKernel) -> None:
-        self.native = native
+    def __init__(self, native: NativeKernel, is_sanitized: bool = False) -> None:
+        self.native, self.is_sanitized = native, is_sanitized
         self.written = frozenset(native.written)
         self._library = load_shared(native.path)
         self.address = ctypes.cast(self._library.mc_run, ctypes.c_void_p).value
@@ -151,7 +151,7 @@ class LoadedKernel:
 class Plan:
     """A launch with everything settled but its arguments; kept, so that the next one like it costs nothing."""
 
-    __slots__ = ("_binder", "_struct", "address", "edge", "kernel", "shape", "written")
+    __slots__ = ("_binder", "_struct", "address", "edge", "findings", "is_sanitized", "kernel", "shape", "written")
 
     def __init__(
         self,
@@ -175,5 +175,11 @@ class Plan:
         plan.rules, plan.n_slots = binder.rules, binder.slots
         plan.written = sum(1 << slot for slot in self.written)
         plan.is_brief = not (kernel.native.has_loops or edge.native.has_loops) and math.prod(shape.grid) <= _BRIEF
+        self.is_sanitized = kernel.is_sanitized
+        self.findings = (layout.Finding * len(kernel.native.places))()  # of the last launch in sanitize mode
+        launch.findings = ctypes.addressof(self.findings)
         self._struct = plan
         self.address = ctypes.addressof(plan)
+
+    def forget_findings(self) -> None:
+        ctypes.memset(self.findings, 0, ctypes.sizeof(self.findings))

@@ -47,6 +47,10 @@ class Error(ctypes.Structure):
     ]
 
 
+class Finding(ctypes.Structure):
+    _fields_ = [("count", c_uint64), ("group", c_uint32 * 3), ("thread_index", c_uint32)]
+
+
 class Region(ctypes.Structure):
     _fields_ = [("lo", c_void_p), ("hi", c_void_p)]
 
@@ -67,6 +71,8 @@ class Launch(ctypes.Structure):
         ("regions", c_void_p),
         ("n_regions", c_uint64),
         ("error", Error),
+        ("report", c_void_p),
+        ("findings", c_void_p),
     ]
 
 
@@ -107,6 +113,7 @@ class Rule(ctypes.Structure):
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "mc_access": Access,
     "mc_error": Error,
+    "mc_finding": Finding,
     "mc_region": Region,
     "mc_launch": Launch,
     "mc_worker": Worker,

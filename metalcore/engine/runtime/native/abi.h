@@ -46,6 +46,13 @@ typedef struct mc_error {
   const char* hi;
 } mc_error;
 
+/* What a check of sanitize mode found at one place: the first thread, and how many there were. */
+typedef struct mc_finding {
+  uint64_t count;
+  uint32_t group[3];
+  uint32_t thread_index; /* index in the threadgroup */
+} mc_finding;
+
 typedef struct mc_region {
   const char* lo;
   const char* hi;
@@ -67,6 +74,8 @@ struct mc_launch {
   const mc_region* regions;     /* all known allocations, sorted by lo, for pointers loaded from memory */
   uint64_t n_regions;
   mc_error error;
+  void (*report)(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread); /* sanitize mode */
+  mc_finding* findings; /* one for each place; sanitize mode */
 };
 
 /* One per CPU thread that runs a launch. frame_cur is 128-byte aligned when mc_run is entered and may be moved freely:
@@ -104,6 +113,9 @@ MC_AT(mc_error, addr, 40);
 MC_AT(mc_error, lo, 48);
 MC_AT(mc_error, hi, 56);
 _Static_assert(sizeof(mc_error) == 64, "mc_error");
+MC_AT(mc_finding, group, 8);
+MC_AT(mc_finding, thread_index, 20);
+_Static_assert(sizeof(mc_finding) == 24, "mc_finding");
 _Static_assert(sizeof(mc_region) == 16, "mc_region");
 MC_AT(mc_launch, buffers, 0);
 MC_AT(mc_launch, sizes, 248);
@@ -119,7 +131,9 @@ MC_AT(mc_launch, grow_frames, 800);
 MC_AT(mc_launch, regions, 808);
 MC_AT(mc_launch, n_regions, 816);
 MC_AT(mc_launch, error, 824);
-_Static_assert(sizeof(mc_launch) == 888, "mc_launch");
+MC_AT(mc_launch, report, 888);
+MC_AT(mc_launch, findings, 896);
+_Static_assert(sizeof(mc_launch) == 904, "mc_launch");
 MC_AT(mc_worker, group_memory, 8);
 MC_AT(mc_worker, frame_cur, 16);
 MC_AT(mc_worker, frame_end, 24);

@@ -40,6 +40,7 @@ static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
   if (job.total == 0) return MC_OK;
   launch->slow_access = mc_slow_access;
   launch->grow_frames = mc_grow_frames;
+  launch->report = mc_report;
   mc_context* context = mc_context_acquire();
   if (!context || !mc_context_prepare(context, launch)) return MC_NO_MEMORY;
   uint32_t slot = mc_interrupt_enter(&launch->stop, plan->is_brief);
@@ -74,6 +75,7 @@ void mc_begin(const mc_plan* plan, mc_launch* launch) {
   memset(launch, 0, bound);
   memcpy((char*)launch + bound, (const char*)&plan->launch + bound, end - bound);
   memset(&launch->error, 0, sizeof launch->error);
+  launch->findings = plan->launch.findings;
 }
 
 /* Adds the bound buffers to sorted regions; room for MC_BUFFERS more is there. */

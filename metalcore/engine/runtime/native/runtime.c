@@ -5,3 +5,4 @@
 #include "memory.c"
 #include "pool.c"
 #include "python.c"
+#include "report.c"

@@ -31,14 +31,14 @@ typedef struct mc_plan {
   uint32_t written;  /* bit i: the kernel writes [[buffer(i)]] */
   uint32_t is_brief; /* it ends by itself before anyone would press Ctrl-C twice */
 } mc_plan;
-MC_AT(mc_plan, main_fn, 888);
-MC_AT(mc_plan, edge_fn, 896);
-MC_AT(mc_plan, cost, 904);
-MC_AT(mc_plan, rules, 912);
-MC_AT(mc_plan, n_slots, 920);
-MC_AT(mc_plan, written, 924);
-MC_AT(mc_plan, is_brief, 928);
-_Static_assert(sizeof(mc_plan) == 936, "mc_plan");
+MC_AT(mc_plan, main_fn, 904);
+MC_AT(mc_plan, edge_fn, 912);
+MC_AT(mc_plan, cost, 920);
+MC_AT(mc_plan, rules, 928);
+MC_AT(mc_plan, n_slots, 936);
+MC_AT(mc_plan, written, 940);
+MC_AT(mc_plan, is_brief, 944);
+_Static_assert(sizeof(mc_plan) == 952, "mc_plan");
 
 enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8 };
 
@@ -67,6 +67,9 @@ static inline void mc_reset_frames(mc_context* context) {
 
 /* access.c */
 void mc_slow_access(mc_launch*, const mc_access*);
+
+/* report.c */
+void mc_report(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread);
 
 /* interrupt.c */
 uint32_t mc_interrupt_enter(volatile uint32_t** stop, int is_brief); /* a slot to give back */
