@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from metalcore.engine.codegen.cache import locks
 from metalcore.engine.codegen.variant import Site, Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
-from metalcore.engine.modes import CHECKED, FAST, SANITIZE, current_mode, current_report
+from metalcore.engine.locks import locks
+from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import (
     MAX_THREADS,
@@ -180,7 +180,7 @@ class Function:
     def static_threadgroup_memory(self) -> int:
         """Bytes of threadgroup memory that the kernel declares itself."""
         loaded = next(iter(self._loaded.values()), None)
-        loaded = loaded or self._load(Variant.choose((self.max_threads, 1, 1), current_mode() == CHECKED))
+        loaded = loaded or self._load(Variant.choose((self.max_threads, 1, 1), current_mode() != FAST))
         return loaded.native.static_threadgroup_memory
 
     def __call__(

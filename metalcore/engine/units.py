@@ -15,10 +15,11 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metalcore.engine.codegen.cache import disk_cache, locks, toolchain_key
+from metalcore.engine.codegen.cache import disk_cache, toolchain_key
 from metalcore.engine.codegen.identity import ENGINE, digest, key_of
 from metalcore.engine.codegen.variant import NativeKernel, Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
+from metalcore.engine.locks import locks
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import ScalarKernel, Unit

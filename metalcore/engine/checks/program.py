@@ -25,7 +25,6 @@ class Line:
     """One instruction, and the lines that checks put around it."""
 
     text: str
-    block: str
     result: str = ""
     op: str = ""
     debug: str = ""  # ", !dbg !7", for what is added
@@ -53,34 +52,28 @@ class Program:
         self.places: list[Place] = []
         self._numbers: dict[Place, int] = {}
         self.lines: list[Line] = []
-        block = "entry"
-        for number, line in enumerate(_whole(all_lines[first + 1 : last])):
-            label = re.match(r'^([-\w.$]+|"[^"]*"):', line)
-            if label:
-                block = label[1]
-                self.lines.append(Line(line, block))
-            elif line.startswith("  "):
-                self.lines.append(_read(line, block))
-            elif number == 0 and line:
-                self.lines.append(Line(line, block))
-        self.results = {line.result for line in self.lines if line.result}
+        for line in _whole(all_lines[first + 1 : last]):
+            if line.startswith("  "):
+                self.lines.append(_read(line))
+            elif line:  # a label
+                self.lines.append(Line(line))
 
     def temp(self) -> str:
         self._temps += 1
         return f"%mc.{self._temps}"
 
-    def place(self, check: str, line: Line, subject: str = "") -> int:
+    def place(self, check: str, line: Line) -> int:
         """Number of what is reported at a line."""
         found = self._locations.get(int(line.debug.rsplit("!", 1)[1])) if line.debug else None
         where = (found.file, found.line, found.column) if found else ("", 0, 0)
-        place = Place(check, *where, subject)
+        place = Place(check, *where)
         if place not in self._numbers:
             self._numbers[place] = len(self.places)
             self.places.append(place)
         return self._numbers[place]
 
-    def report_if(self, condition: str, check: str, line: Line, subject: str = "") -> None:
-        number = self.place(check, line, subject)
+    def report_if(self, condition: str, check: str, line: Line) -> None:
+        number = self.place(check, line)
         line.before.append(f"  call void @__mc_report_if(i1 {condition}, i32 {number}){line.debug}")
 
     def text(self) -> str:
@@ -90,9 +83,9 @@ class Program:
         return "\n".join([*self._head, *body, *self._tail, *HOOKS])
 
 
-def _read(text: str, block: str) -> Line:
+def _read(text: str) -> Line:
     result = _RESULT.match(text)
-    line = Line(text, block, result[1] if result else "")
+    line = Line(text, result[1] if result else "")
     words = line.body.split()
     line.op = next((w for w in words if w not in ("tail", "musttail", "notail")), "")
     debug = _DEBUG.search(text)

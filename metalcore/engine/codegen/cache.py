@@ -11,7 +11,6 @@ import json
 import os
 from contextlib import suppress
 from functools import cache
-from threading import Lock
 from typing import Any
 
 from metalcore import settings
@@ -19,26 +18,6 @@ from metalcore.engine.codegen.identity import digest, engine_content, engine_sta
 
 FORMAT = "1"  # of the folder's layout
 _CHECKSUM = 64
-
-
-class _KeyLocks:
-    """One lock per key, so that threads wait only for the same piece of work."""
-
-    def __init__(self) -> None:
-        self._guard = Lock()
-        self._locks: dict[str, Lock] = {}
-
-    def of(self, key: str) -> Lock:
-        with self._guard:
-            return self._locks.setdefault(key, Lock())
-
-    def reset(self) -> None:
-        """In a child process nobody is left to release what other threads held."""
-        self.__init__()  # type: ignore[misc]
-
-
-locks = _KeyLocks()
-os.register_at_fork(after_in_child=locks.reset)
 
 
 def _write_atomically(folder: str, name: str, data: bytes) -> str:

@@ -81,13 +81,12 @@ class Site:
 
 @dataclass(frozen=True)
 class Place:
-    """What a check of sanitize mode reports: its name, where, and of what."""
+    """What a check of sanitize mode reports: its name and where."""
 
     check: str
     file: str
     line: int
     column: int
-    subject: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metalcore import settings
+from metalcore.engine.locks import locks
 from metalcore.errors import MetalcoreError
 
 INCLUDE = Path(__file__).resolve().parent.parent / "include"
@@ -37,19 +38,6 @@ MATH_FLAGS = {
     ),
     "fast": ("-ffp-contract=fast", "-ffast-math", "-D__MC_MATH_MODE__=2"),
 }
-
-
-class _Precompiling:
-    """One header at a time; in a child process nobody is left to release the lock."""
-
-    lock = threading.Lock()
-
-    @classmethod
-    def renew(cls) -> None:
-        cls.lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_Precompiling.renew)
 
 
 @dataclass(frozen=True)
@@ -115,7 +103,7 @@ def _header_path(flags: Sequence[str]) -> Path:
 def standard_library(flags: Sequence[str]) -> list[str]:
     """Flags that bring metal_stdlib in: precompiled in the cache folder, or read afresh where that fails."""
     path = _header_path(flags)
-    with _Precompiling.lock:  # another thread may be at it: wait for its header
+    with locks.of("header"):  # another thread may be at it: wait for its header
         ready = path.exists() or _precompile(path, flags)
     if ready:
         return ["-include-pch", str(path), "-fno-validate-pch"]

@@ -150,9 +150,7 @@ class Body(Interleave):
         else:
             wanted = self.chunks(condition)
             if self.mask is not None:
-                wanted = [
-                    self.temp(f"and {self.vec('i1')} {w}, {m}") for w, m in zip(wanted, self.mask, strict=True)
-                ]
+                wanted = [self.temp(f"and {self.vec('i1')} {w}, {m}") for w, m in zip(wanted, self.mask, strict=True)]
             lanes = self.bits(wanted)
             any_lane = self.temp(f"icmp ne i32 {lanes}, 0")
         tell, go_on = self.new_label("report"), self.new_label("silent")

@@ -7,8 +7,9 @@ import os
 from functools import cache
 from typing import Any
 
-from metalcore.engine.codegen.cache import disk_cache, locks
+from metalcore.engine.codegen.cache import disk_cache
 from metalcore.engine.codegen.identity import digest, key_of, machine_key
+from metalcore.engine.locks import locks
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
 
