@@ -33,3 +33,7 @@ class LaunchError(MetalcoreError, ValueError):
 
 class KernelFault(MetalcoreError, RuntimeError):
     """The kernel did something it must not while it ran, such as an access out of bounds."""
+
+
+class SanitizerError(MetalcoreError, RuntimeError):
+    """Sanitize mode found something, and was asked to stop there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
@@ -37,22 +38,40 @@ class mode:
     >>> source = "kernel void k(device int* x, uint i [[thread_position_in_grid]]) { x[i] = 7 / x[i]; }"
     >>> with mode("sanitize") as report:
     ...     metalcore.Library(source).function("k")(np.array([1, 0, 2], np.int32), threads=3)
-    >>> [(f.check, f.thread) for f in report.findings]
-    [('division by zero', (1, 0, 0))]
+    >>> [(f.kind, f.thread) for f in report.findings]
+    [('division-by-zero', (1, 0, 0))]
+
+    `schedule_seed` runs simdgroups and threadgroups in a random order that the seed repeats; `also` names kinds of
+    findings that are off unless asked for, `silence` kinds to leave out; `fail_fast` raises SanitizerError after the
+    first launch with a finding.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        schedule_seed: int | None = None,
+        also: Sequence[str] = (),
+        silence: Sequence[str] = (),
+        fail_fast: bool = False,
+    ) -> None:
         if name not in (CHECKED, FAST, SANITIZE):
             raise ValueError(f"unknown mode {name!r}: the modes are 'checked', 'fast' and 'sanitize'")
+        if name != SANITIZE and (schedule_seed is not None or also or silence or fail_fast):
+            raise ValueError(f"schedule_seed, also, silence and fail_fast are for mode 'sanitize', not {name!r}")
         self.name = name
+        self._options = {"schedule_seed": schedule_seed, "also": also, "silence": silence, "fail_fast": fail_fast}
         self._tokens: list[tuple[Token[str], Token[Any]]] = []
+        if name == SANITIZE:
+            self._new_report()  # names that do not exist show here
+
+    def _new_report(self) -> Report:
+        from metalcore.engine.checks.report import Report
+
+        return Report(**self._options)  # type: ignore[arg-type]
 
     def __enter__(self) -> Any:
-        report = None
-        if self.name == SANITIZE:
-            from metalcore.engine.checks.report import Report
-
-            report = Report()
+        report = self._new_report() if self.name == SANITIZE else None
         self._tokens.append((_current.set(self.name), _report.set(report)))
         return self if report is None else report
 

@@ -15,24 +15,24 @@ kernel void k(device int* x [[buffer(0)]], constant int& n [[buffer(1)]], uint i
 """
 LINE = HEAD.count("\n") + 1
 MISTAKES = {
-    "division": ("x[i] = 7 / x[i];", "division by zero", 3),
-    "unsigned remainder": ("x[i] = int(7u % uint(x[i]));", "division by zero", 3),
-    "division in a branch": ("if (i > 2) x[i] = 100 / (int(i) - 5);", "division by zero", 5),
-    "64-bit division": ("x[i] = int(long(i) / long(x[i]));", "division by zero", 3),
-    "left shift": ("x[i] = 1 << (int(i) + 26);", "shift past the width", 6),
-    "right shift": ("x[i] = x[i] >> (n + 30);", "shift past the width", 0),
-    "negative shift": ("x[i] = 1 << (int(i) - 1);", "shift past the width", 0),
-    "shift of 64 bits": ("x[i] = int(1ul << (60 + i));", "shift past the width", 4),
-    "variable": ("int v; if (i > 3) v = 1; x[i] = v;", "uninitialised variable", 0),
-    "variable in a condition": ("int v; if (i != 2) v = 1; if (v > 0) x[i] = 1;", "uninitialised variable", 2),
-    "variable in an address": ("int v; if (i < 6) v = 1; x[v & 7] = 1;", "uninitialised variable", 6),
-    "member of a struct": ("Pair p; p.v = float4(1); Pair q = p; x[i] = q.n;", "uninitialised variable", 0),
-    "component of a vector": ("int3 v; v.x = 1; v.z = 2; x[i] = v.x + v.y;", "uninitialised variable", 0),
-    "element of an array": ("int a[4]; a[0] = a[1] = 1; x[i] = a[i & 3];", "uninitialised variable", 2),
-    "result of a function": ("float v; if (i != 1) v = 2; x[i] = int(twice(v));", "uninitialised variable", 1),
-    "last of a loop": ("int v; for (int j = 0; j < int(i); ++j) v = j; x[i] = v;", "uninitialised variable", 0),
-    "read past the end": ("x[i] = x[i + n];", "out of bounds", 6),
-    "write past the end": ("x[i + n] = 1;", "out of bounds", 6),
+    "division": ("x[i] = 7 / x[i];", "division-by-zero", 3),
+    "unsigned remainder": ("x[i] = int(7u % uint(x[i]));", "division-by-zero", 3),
+    "division in a branch": ("if (i > 2) x[i] = 100 / (int(i) - 5);", "division-by-zero", 5),
+    "64-bit division": ("x[i] = int(long(i) / long(x[i]));", "division-by-zero", 3),
+    "left shift": ("x[i] = 1 << (int(i) + 26);", "shift-past-width", 6),
+    "right shift": ("x[i] = x[i] >> (n + 30);", "shift-past-width", 0),
+    "negative shift": ("x[i] = 1 << (int(i) - 1);", "shift-past-width", 0),
+    "shift of 64 bits": ("x[i] = int(1ul << (60 + i));", "shift-past-width", 4),
+    "variable": ("int v; if (i > 3) v = 1; x[i] = v;", "uninitialised-variable", 0),
+    "variable in a condition": ("int v; if (i != 2) v = 1; if (v > 0) x[i] = 1;", "uninitialised-variable", 2),
+    "variable in an address": ("int v; if (i < 6) v = 1; x[v & 7] = 1;", "uninitialised-variable", 6),
+    "member of a struct": ("Pair p; p.v = float4(1); Pair q = p; x[i] = q.n;", "uninitialised-variable", 0),
+    "component of a vector": ("int3 v; v.x = 1; v.z = 2; x[i] = v.x + v.y;", "uninitialised-variable", 0),
+    "element of an array": ("int a[4]; a[0] = a[1] = 1; x[i] = a[i & 3];", "uninitialised-variable", 2),
+    "result of a function": ("float v; if (i != 1) v = 2; x[i] = int(twice(v));", "uninitialised-variable", 1),
+    "last of a loop": ("int v; for (int j = 0; j < int(i); ++j) v = j; x[i] = v;", "uninitialised-variable", 0),
+    "read past the end": ("x[i] = x[i + n];", "out-of-bounds", 6),
+    "write past the end": ("x[i + n] = 1;", "out-of-bounds", 6),
 }
 CORRECT = {
     "guarded division": "x[i] = x[i] ? 7 / x[i] : 0;",
@@ -58,7 +58,7 @@ def sanitize(body: str) -> tuple[metalcore.Report, np.ndarray[tuple[int], np.dty
 def test_a_mistake_is_found(name: str) -> None:
     body, check, thread = MISTAKES[name]
     report, _ = sanitize(body)
-    assert [(f.check, f.line, f.thread) for f in report.findings] == [(check, LINE, (thread, 0, 0))], str(report)
+    assert [(f.kind, f.line, f.thread) for f in report.findings] == [(check, LINE, (thread, 0, 0))], str(report)
     assert f"{check} in kernel 'k' by thread ({thread}, 0, 0) of the grid" in str(report)
 
 

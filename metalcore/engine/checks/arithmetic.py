@@ -16,8 +16,8 @@ def add(program: Program) -> None:
         if division:
             test = program.temp()
             line.before.append(f"  {test} = icmp eq {division[1]} {division[3]}, 0{line.debug}")
-            program.report_if(test, "division by zero", line)
+            program.report_if(test, "division-by-zero", line)
         elif shift:
             test = program.temp()
             line.before.append(f"  {test} = icmp uge {shift[1]} {shift[4]}, {shift[2]}{line.debug}")
-            program.report_if(test, "shift past the width", line)
+            program.report_if(test, "shift-past-width", line)

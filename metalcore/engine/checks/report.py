@@ -4,50 +4,137 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from metalcore.diagnostics.model import Diagnostic, Related
+from metalcore.engine.checks.kinds import KINDS
+from metalcore.errors import SanitizerError
+
+Position = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Access:
+    """The other access of a race: who, where and how."""
+
+    access: str  # "read", "write" or "atomic"
+    file: str
+    line: int
+    column: int
+    thread: Position  # position in the grid
+    threadgroup: Position
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+        return f"{self.access} by thread {self.thread} of threadgroup {self.threadgroup} at {where}"
 
 
 @dataclass(frozen=True)
 class Finding:
     """One mistake at one place: the first thread that made it, and how often it was made."""
 
-    check: str
+    kind: str  # id of checks/kinds.py
     kernel: str
     file: str
     line: int
     column: int
-    thread: tuple[int, int, int]  # position in the grid
-    threadgroup: tuple[int, int, int]
+    thread: Position  # position in the grid
+    threadgroup: Position
     count: int
-    detail: str = ""
+    detail: str = ""  # one clause: "a read of 4 bytes at index 12 of 'x' (buffer 0), which has 8 elements"
+    simdgroup: int = 0
+    lane: int = 0
+    buffer: str = ""  # the name in the MSL; "" where there is none
+    index: int | None = None  # element of the buffer
+    access: str = ""  # "read", "write" or "atomic"
+    other: Access | None = None
 
     @property
-    def key(self) -> tuple[str, str, str, int, int]:
-        return self.check, self.kernel, self.file, self.line, self.column
+    def key(self) -> tuple[Any, ...]:
+        """Findings with the same key are counted together: kind, kernel and line, or pair of lines."""
+        other = (self.other.file, self.other.line, self.other.column) if self.other else None
+        return self.kind, self.kernel, self.file, self.line, self.column, other
+
+    def diagnostic(self) -> Diagnostic:
+        """The finding in the form that all formatters take."""
+        kind = KINDS[self.kind]
+        message = kind.title + (f": {self.detail}" if self.detail else "")
+        related = ()
+        if self.other is not None:
+            o = self.other
+            words = f"the other access: {o.access} by thread {o.thread} of threadgroup {o.threadgroup}"
+            related = (Related(o.file, o.line, o.column, words),)
+        properties: dict[str, Any] = {
+            "thread": list(self.thread),
+            "threadgroup": list(self.threadgroup),
+            "simdgroup": self.simdgroup,
+            "lane": self.lane,
+            "count": self.count,
+        }
+        for name in ("buffer", "index", "access"):
+            if getattr(self, name) not in ("", None):
+                properties[name] = getattr(self, name)
+        return Diagnostic(
+            self.kind,
+            kind.level,
+            self.file,
+            self.line,
+            self.column,
+            message,
+            self.kernel,
+            kind.remedy,
+            related,
+            properties,
+        )
 
     def __str__(self) -> str:
         more = f"; {self.count - 1} more" if self.count > 1 else ""
         detail = f": {self.detail}" if self.detail else ""
+        other = f"; the other access: {self.other}" if self.other else ""
         where = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
-        return f"{where}: {self.check} in kernel '{self.kernel}' by thread {self.thread} of the grid{detail}{more}"
+        return f"{where}: {self.kind} in kernel '{self.kernel}' by thread {self.thread} of the grid{detail}{other}{more}"
 
 
 class Report:
     """The findings of all launches under one `metalcore.mode("sanitize")`, the same ones counted together."""
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, int, int], Finding] = {}
+    def __init__(
+        self,
+        *,
+        schedule_seed: int | None = None,
+        also: Sequence[str] = (),
+        silence: Sequence[str] = (),
+        fail_fast: bool = False,
+    ) -> None:
+        if isinstance(also, str) or isinstance(silence, str):
+            raise ValueError("also= and silence= take a list of kinds")
+        for name in (*also, *silence):
+            if name not in KINDS:
+                raise ValueError(f"unknown kind of finding {name!r}: the kinds are {', '.join(KINDS)}")
+        self.schedule_seed, self.fail_fast = schedule_seed, fail_fast
+        self.kinds = frozenset(k.id for k in KINDS.values() if not k.on_request or k.id in also) - frozenset(silence)
+        """Ids of the kinds that are reported."""
+        self._found: dict[tuple[Any, ...], Finding] = {}
 
     def add(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
+            if finding.kind not in self.kinds:
+                continue
             known = self._found.get(finding.key)
             if known is not None:
                 finding = replace(known, count=known.count + finding.count)
             self._found[finding.key] = finding
+        if self.fail_fast and self._found:
+            raise SanitizerError(str(self))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """By file and line."""
-        return tuple(sorted(self._found.values(), key=lambda f: (f.file, f.line, f.column, f.check)))
+        return tuple(sorted(self._found.values(), key=lambda f: (f.file, f.line, f.column, f.kind, str(f.other))))
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return tuple(finding.diagnostic() for finding in self.findings)
 
     def __len__(self) -> int:
         return len(self._found)

@@ -15,7 +15,7 @@ import re
 
 from metalcore.engine.checks.program import NAME, Line, Program
 
-CHECK = "uninitialised variable"
+CHECK = "uninitialised-variable"
 _ALLOCA = re.compile(r"^alloca (.+?), align (\d+)")
 _LOAD = re.compile(rf"^load (?:volatile )?(.+?), ptr ({NAME})")
 _STORE = re.compile(rf"^store (?:volatile )?(\S+|{NAME}) (\S+), ptr ({NAME})")

@@ -59,7 +59,7 @@ def out_of_bounds(
     detail = f"{_VERBS.get(error.kind, 'access')} of {_where(error, site, arguments)}"
     thread = thread_position(error, shape)
     return Finding(
-        "out of bounds", kernel, site.file, site.line, site.column, thread, _group(thread, shape), error.count, detail
+        "out-of-bounds", kernel, site.file, site.line, site.column, thread, _group(thread, shape), error.count, detail
     )
 
 
@@ -70,7 +70,9 @@ def findings(kernel: str, plan: Plan) -> list[Finding]:
         if entry.count:
             thread = thread_position(entry, plan.shape)
             where = (place.file, place.line, place.column)
-            found.append(Finding(place.check, kernel, *where, thread, _group(thread, plan.shape), entry.count))
+            sides = divmod(entry.thread_index, 32)
+            group = _group(thread, plan.shape)
+            found.append(Finding(place.check, kernel, *where, thread, group, entry.count, "", *sides))
     return found
 
 

@@ -1,0 +1,33 @@
+"""One finding, whoever made it: a rule, a place in the source, and words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Related:
+    """Another place that a finding names: the other access of a race, the declaration of a buffer."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """What a formatter needs. `properties` holds plain data (numbers, text, lists) for JSON and SARIF."""
+
+    rule: str  # id of the kind or rule, such as "race" or "dynamic-private-array"
+    level: str  # "error", "warning" or "note"
+    file: str
+    line: int
+    column: int
+    message: str
+    kernel: str = ""
+    remedy: str = ""
+    related: tuple[Related, ...] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict)
