@@ -92,7 +92,9 @@ class Finding:
         detail = f": {self.detail}" if self.detail else ""
         other = f"; the other access: {self.other}" if self.other else ""
         where = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
-        return f"{where}: {self.kind} in kernel '{self.kernel}' by thread {self.thread} of the grid{detail}{other}{more}"
+        return (
+            f"{where}: {self.kind} in kernel '{self.kernel}' by thread {self.thread} of the grid{detail}{other}{more}"
+        )
 
 
 class Report:
