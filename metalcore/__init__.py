@@ -8,16 +8,19 @@ lib.function("saxpy")(x, y, 2.0, threads=n, group_size=256)
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from metalcore import errors
-from metalcore.engine.checks.report import Finding, Report
-from metalcore.engine.library import Function, Library
-from metalcore.engine.modes import mode
-from metalcore.engine.runtime.threads import get_num_threads, set_num_threads
 
 if TYPE_CHECKING:
-    from metalcore.dropins import compile_shader, emulate, metal_kernel
+    from metalcore.dropins.compile_shader import compile_shader
+    from metalcore.dropins.emulate import emulate
+    from metalcore.dropins.metal_kernel import metal_kernel
+    from metalcore.engine.checks.report import Finding, Report
+    from metalcore.engine.library import Function, Library
+    from metalcore.engine.modes import mode
+    from metalcore.engine.runtime.threads import get_num_threads, set_num_threads
 
 __version__ = "0.1.0"
 
@@ -36,16 +39,25 @@ __all__ = [
     "set_num_threads",
 ]
 
-# Imported when they are used: they bring NumPy, and `import metalcore` does without.
-_LAZY = ("compile_shader", "emulate", "metal_kernel")
+# Imported when they are used: pytest imports this package for its plug-in, in projects that never launch a kernel.
+_LAZY = {
+    "Finding": "metalcore.engine.checks.report",
+    "Function": "metalcore.engine.library",
+    "Library": "metalcore.engine.library",
+    "Report": "metalcore.engine.checks.report",
+    "compile_shader": "metalcore.dropins",
+    "emulate": "metalcore.dropins",
+    "get_num_threads": "metalcore.engine.runtime.threads",
+    "metal_kernel": "metalcore.dropins",
+    "mode": "metalcore.engine.modes",
+    "set_num_threads": "metalcore.engine.runtime.threads",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'metalcore' has no attribute {name!r}")
-    from metalcore import dropins
-
-    value = getattr(dropins, name)
+    value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
 

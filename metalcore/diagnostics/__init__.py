@@ -1,5 +1,6 @@
 """Findings of the sanitizer and of the linter in one form, and how they are printed."""
 
-from metalcore.diagnostics.model import Diagnostic, Related
+from metalcore.diagnostics.formats import FORMATS, render, summary
+from metalcore.diagnostics.model import Diagnostic, Related, Rule
 
-__all__ = ["Diagnostic", "Related"]
+__all__ = ["FORMATS", "Diagnostic", "Related", "Rule", "render", "summary"]

@@ -31,3 +31,15 @@ class Diagnostic:
     remedy: str = ""
     related: tuple[Related, ...] = ()
     properties: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""  # what `sources.remember` gave for a source that is a string; "" where it is a file
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What can be found, for formats that list it: the sanitizer's kinds, the linter's rules."""
+
+    id: str
+    title: str
+    remedy: str = ""
+    level: str = "error"
+    page: str = ""  # address of a page about it, where there is one

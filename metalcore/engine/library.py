@@ -310,7 +310,9 @@ class Function:
         if status & layout.FAULT:
             error = self._last_error()
             found.append(out_of_bounds(self.name, error, plan.shape, self._sites(plan, error), self.arguments))
-        current_report().add(found)
+        if found:
+            source = self._unit.remember()
+            current_report().add([replace(finding, source=source) for finding in found])
 
     @staticmethod
     def _last_error() -> layout.Error:

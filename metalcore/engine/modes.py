@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +11,40 @@ if TYPE_CHECKING:
     from metalcore.engine.checks.report import Report
 
 CHECKED, FAST, SANITIZE = "checked", "fast", "sanitize"
-_current: ContextVar[str] = ContextVar("metalcore_mode", default=CHECKED)
+_current: ContextVar[str | None] = ContextVar("metalcore_mode", default=None)
 _report: ContextVar[Any] = ContextVar("metalcore_report", default=None)
+_default: str = CHECKED  # where no block says otherwise, in any thread
+_default_report: Report | None = None
 
-current_mode = _current.get
-"""Name of the mode that a launch would run in now."""
+
+def current_mode() -> str:
+    """Name of the mode that a launch would run in now."""
+    return _current.get() or _default
 
 
 def current_report() -> Report:
     """Where a launch in sanitize mode writes what it finds."""
     report: Report = _report.get()
+    if report is None:
+        assert _default_report is not None
+        report = _default_report
     return report
+
+
+@contextmanager
+def sanitize_process(report: Report) -> Iterator[Report]:
+    """Every launch of every thread goes to `report`, also those in a `mode("fast")` block.
+
+    A block of `mode("checked")` or `mode("sanitize")` stays what it says: whoever writes it wants the error, or the
+    report, for itself.
+    """
+    global _default, _default_report
+    before = _default, _default_report
+    _default, _default_report = SANITIZE, report
+    try:
+        yield report
+    finally:
+        _default, _default_report = before
 
 
 class mode:
@@ -61,7 +85,7 @@ class mode:
             raise ValueError(f"schedule_seed, also, silence and fail_fast are for mode 'sanitize', not {name!r}")
         self.name = name
         self._options = {"schedule_seed": schedule_seed, "also": also, "silence": silence, "fail_fast": fail_fast}
-        self._tokens: list[tuple[Token[str], Token[Any]]] = []
+        self._tokens: list[tuple[Token[str | None], Token[Any]]] = []
         if name == SANITIZE:
             self._new_report()  # names that do not exist show here
 
@@ -72,7 +96,8 @@ class mode:
 
     def __enter__(self) -> Any:
         report = self._new_report() if self.name == SANITIZE else None
-        self._tokens.append((_current.set(self.name), _report.set(report)))
+        name = SANITIZE if self.name == FAST and _default == SANITIZE else self.name
+        self._tokens.append((_current.set(name), _report.set(report)))
         return self if report is None else report
 
     def __exit__(self, *error: object) -> None:

@@ -104,6 +104,12 @@ class SourceUnit:
         self.templates: tuple[str, ...] = tuple(manifest["templates"])  # instantiations, compiled when asked for
         self.constants = tuple(FunctionConstant(**c) for c in manifest["constants"])
 
+    def remember(self) -> str:
+        """Keep the text for a report, which quotes lines of it; the answer names it there."""
+        from metalcore.diagnostics.sources import remember
+
+        return remember(self._source, self._path)
+
     def _read_manifest(self) -> dict[str, Any] | None:
         """The manifest, where every file that it lists is as it was."""
         manifest: dict[str, Any] | None = disk_cache().read_json("manifests", self._manifest)

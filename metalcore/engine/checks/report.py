@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,18 +49,19 @@ class Finding:
     index: int | None = None  # element of the buffer
     access: str = ""  # "read", "write" or "atomic"
     other: Access | None = None
+    source: str = ""  # which text `file` is in, where that is no file: see diagnostics/sources.py
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Findings with the same key are counted together: kind, kernel and line, or pair of lines."""
         other = (self.other.file, self.other.line, self.other.column) if self.other else None
-        return self.kind, self.kernel, self.file, self.line, self.column, other
+        return self.kind, self.kernel, self.source, self.file, self.line, self.column, other
 
     def diagnostic(self) -> Diagnostic:
         """The finding in the form that all formatters take."""
         kind = KINDS[self.kind]
         message = kind.title + (f": {self.detail}" if self.detail else "")
-        related = ()
+        related: tuple[Related, ...] = ()
         if self.other is not None:
             o = self.other
             words = f"the other access: {o.access} by thread {o.thread} of threadgroup {o.threadgroup}"
@@ -85,6 +87,7 @@ class Finding:
             kind.remedy,
             related,
             properties,
+            self.source,
         )
 
     def __str__(self) -> str:
@@ -117,26 +120,40 @@ class Report:
         self.kinds = frozenset(k.id for k in KINDS.values() if not k.on_request or k.id in also) - frozenset(silence)
         """Ids of the kinds that are reported."""
         self._found: dict[tuple[Any, ...], Finding] = {}
+        self._lock = threading.Lock()
 
     def add(self, findings: Sequence[Finding]) -> None:
-        for finding in findings:
-            if finding.kind not in self.kinds:
-                continue
-            known = self._found.get(finding.key)
-            if known is not None:
-                finding = replace(known, count=known.count + finding.count)
-            self._found[finding.key] = finding
+        """Called after each launch, from any thread."""
+        with self._lock:
+            for finding in findings:
+                if finding.kind not in self.kinds:
+                    continue
+                known = self._found.get(finding.key)
+                if known is not None:
+                    finding = replace(known, count=known.count + finding.count)
+                self._found[finding.key] = finding
         if self.fail_fast and self._found:
             raise SanitizerError(str(self))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """By file and line."""
-        return tuple(sorted(self._found.values(), key=lambda f: (f.file, f.line, f.column, f.kind, str(f.other))))
+        with self._lock:
+            found = list(self._found.values())
+        return tuple(sorted(found, key=lambda f: (f.file, f.line, f.column, f.kind, str(f.other), f.kernel, f.source)))
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         return tuple(finding.diagnostic() for finding in self.findings)
+
+    def render(self, format: str = "text", *, colour: bool = False) -> str:
+        """The report as "text", "json", "sarif" or "github" (annotations of a pull request)."""
+        from metalcore.diagnostics import render
+
+        return render(self.diagnostics, format, colour=colour)
+
+    def to_json(self) -> str:
+        return self.render("json")
 
     def __len__(self) -> int:
         return len(self._found)
