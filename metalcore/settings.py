@@ -40,3 +40,25 @@ def num_threads() -> int:
 def mps_fast_math() -> bool:
     """PYTORCH_MPS_FAST_MATH: as torch.mps.compile_shader reads it."""
     return os.environ.get("PYTORCH_MPS_FAST_MATH", "0") not in ("", "0")
+
+
+def target() -> str:
+    """METALCORE_TARGET: chip or GPU family whose limits every launch is held to (default: those common to all)."""
+    return os.environ.get("METALCORE_TARGET", "").strip()
+
+
+def github_actions() -> bool:
+    """GITHUB_ACTIONS: whether this is a job of GitHub Actions, whose log shows annotations."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def github_workspace() -> str | None:
+    """GITHUB_WORKSPACE: the checkout, to which the paths of annotations are relative."""
+    return os.environ.get("GITHUB_WORKSPACE") or None
+
+
+def colour(terminal: bool) -> bool:
+    """NO_COLOR and FORCE_COLOR: whether text is coloured (default: where it goes to a terminal)."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return terminal or bool(os.environ.get("FORCE_COLOR"))

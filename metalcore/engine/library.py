@@ -310,9 +310,8 @@ class Function:
         if status & layout.FAULT:
             error = self._last_error()
             found.append(out_of_bounds(self.name, error, plan.shape, self._sites(plan, error), self.arguments))
-        if found:
-            source = self._unit.remember()
-            current_report().add([replace(finding, source=source) for finding in found])
+        source = self._unit.remember() if found else ""
+        current_report().add([replace(finding, source=source) for finding in found])
 
     @staticmethod
     def _last_error() -> layout.Error:

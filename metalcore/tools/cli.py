@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from metalcore.tools.sanitize import Options, report_options, sanitize_program
 from metalcore.tools.values import pair, sizes
 
 EPILOG = """\b
@@ -14,6 +15,7 @@ Examples:
   metalcore demo
   metalcore run examples/saxpy.metal saxpy arange:float32:8 ones:float32:8 2.5 --threads 8
   metalcore run my_program_for_a_mac.py --its --options
+  metalcore sanitize my_program.py --its --options
   metalcore inspect examples/rms_norm.metal --json
 """
 MODES = ("checked", "fast")
@@ -27,9 +29,12 @@ def cli() -> None:
 
 
 class RunCommand(click.Command):
-    """Takes everything after a .py file as the program's own arguments; only --mode may stand before it."""
+    """Takes all words after a .py file as the program's own arguments; only --mode or --sanitize may stand before."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] == ["--sanitize"] and len(args) > 1 and args[1].endswith(".py"):
+            ctx.meta["sanitize"] = args[1:]
+            return []
         mode, rest = (args[1], args[2:]) if len(args) > 2 and args[0] == "--mode" else ("checked", args)
         if rest and rest[0].endswith(".py"):
             if mode not in MODES:
@@ -39,6 +44,8 @@ class RunCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        if "sanitize" in ctx.meta:
+            sys.exit(sanitize_program(ctx.meta["sanitize"], Options()))
         script = ctx.meta.get("script")
         if script is None:
             return super().invoke(ctx)
@@ -84,12 +91,14 @@ class RunCommand(click.Command):
 @click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
 @click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run it so often and show the median time.")
-def run(file: str, kernel: str, arguments: tuple[str, ...], **options: Any) -> None:
+@click.option("--sanitize", is_flag=True, help="Report races, barriers, bounds and more; the options below go with it.")
+@report_options
+def run(file: str, kernel: str, arguments: tuple[str, ...], sanitize: bool, **options: Any) -> None:
     """Run a kernel of FILE.metal, or a Python program that was written for a Mac.
 
     \b
     metalcore run FILE.metal KERNEL ARG... --threads N --group-size M
-    metalcore run [--mode fast] PROGRAM.py [its arguments]
+    metalcore run [--mode fast | --sanitize] PROGRAM.py [its arguments]
 
     \b
     Each ARG goes to the next [[buffer(n)]]:
@@ -104,7 +113,29 @@ def run(file: str, kernel: str, arguments: tuple[str, ...], **options: Any) -> N
     """
     from metalcore.tools.run import run_kernel
 
-    run_kernel(file, kernel, arguments, **options)
+    report = Options.take(options)
+    if not sanitize and report != Options():
+        raise click.UsageError("options of the report go with --sanitize")
+    if sanitize and options["mode"] == "fast":
+        raise click.UsageError("--mode fast and --sanitize are two modes: choose one")
+    sys.exit(run_kernel(file, kernel, arguments, sanitize=report if sanitize else None, **options))
+
+
+@cli.command(
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    epilog="Exit status: the program's own where it fails, 1 with findings, 0 without, 2 for wrong use.",
+)
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
+@report_options
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM.py [ARG]...")
+def sanitize(module: str | None, words: tuple[str, ...], **options: Any) -> None:
+    """Run a Python program and report what its kernels do wrong: races, missing barriers, bounds, no values, ...
+
+    Every launch counts, whichever way it is called: metalcore.Library, compile_shader and metal_kernel, PyTorch's and
+    MLX's own. A finding never stops the program, unless --fail-fast is given.
+    """
+    sys.exit(sanitize_program(words, Options.take(options), module=module))
 
 
 @cli.command()

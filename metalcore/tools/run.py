@@ -8,6 +8,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from metalcore.errors import SanitizerError
 from metalcore.tools import values
+from metalcore.tools.sanitize import Options, publish
 
 
 def run_script(arguments: Sequence[str], mode: str) -> None:
@@ -48,10 +51,13 @@ def run_kernel(
     include: tuple[str, ...],
     define: tuple[str, ...],
     repeat: int,
-) -> None:
-    """Compile one kernel, run it, show what it wrote."""
+    sanitize: Options | None = None,
+) -> int:
+    """Compile one kernel, run it, show what it wrote; the exit status is 0 unless sanitize mode found something."""
     import metalcore
+    from metalcore.engine.modes import sanitize_process
 
+    report = sanitize.new_report() if sanitize else None
     console = Console()
     arguments = [values.parse(word) for word in words]
     library = open_library(file, include, define, math_mode)
@@ -65,20 +71,23 @@ def run_kernel(
         threads = (_default_threads(arguments),)
     memory = values.keyed(threadgroup_memory, "--threadgroup-memory")
     times = []
-    with working(console, f"running {kernel}"), metalcore.mode(mode):
+    in_mode = sanitize_process(report) if report is not None else metalcore.mode(mode)
+    with working(console, f"running {kernel}"), in_mode, suppress(SanitizerError):  # --fail-fast: the report says it
         for _ in range(max(1, repeat)):
             started = time.perf_counter()
-            function(
-                *arguments,
-                threads=threads,
-                threadgroups=threadgroups,
-                group_size=group_size,
-                threadgroup_memory=memory or None,
-            )
-            times.append(time.perf_counter() - started)
+            try:
+                function(
+                    *arguments,
+                    threads=threads,
+                    threadgroups=threadgroups,
+                    group_size=group_size,
+                    threadgroup_memory=memory or None,
+                )
+            finally:
+                times.append(time.perf_counter() - started)
     grid = f"threads {_show(threads)}" if threads else f"threadgroups {_show(threadgroups)}"
     console.print(
-        f"[bold]{kernel}[/bold]: {grid}, group {_show(group_size)}, mode {mode}; "
+        f"[bold]{kernel}[/bold]: {grid}, group {_show(group_size)}, mode {'sanitize' if sanitize else mode}; "
         f"compiled in {compiled * 1e3:.0f} ms, first call {times[0] * 1e3:.1f} ms"
         + (f", median of {repeat} {statistics.median(times) * 1e3:.3f} ms" if repeat > 1 else "")
     )
@@ -86,6 +95,7 @@ def run_kernel(
     for index, path in plan:
         _save(arguments[index], path)
         console.print(f"saved argument {index} to {path}")
+    return publish(report, sanitize, sys.stderr, os.getcwd()) if report is not None and sanitize else 0
 
 
 def open_library(file: str, include: Sequence[str], define: Sequence[str], math_mode: str = "safe") -> Any:

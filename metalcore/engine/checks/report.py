@@ -121,18 +121,20 @@ class Report:
         """Ids of the kinds that are reported."""
         self._found: dict[tuple[Any, ...], Finding] = {}
         self._lock = threading.Lock()
+        self.launches = 0
+        """How many launches were looked at."""
 
     def add(self, findings: Sequence[Finding]) -> None:
         """Called after each launch, from any thread."""
+        reported = [finding for finding in findings if finding.kind in self.kinds]
         with self._lock:
-            for finding in findings:
-                if finding.kind not in self.kinds:
-                    continue
+            self.launches += 1
+            for finding in reported:
                 known = self._found.get(finding.key)
                 if known is not None:
                     finding = replace(known, count=known.count + finding.count)
                 self._found[finding.key] = finding
-        if self.fail_fast and self._found:
+        if self.fail_fast and reported:
             raise SanitizerError(str(self))
 
     @property
