@@ -83,6 +83,26 @@ def render(
     return write_github(document)
 
 
+def placed(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The findings at places that a reader can open, as `render` shows them; fit to be sent to another process."""
+    lines = Lines()
+    return [_placed(diagnostic, lines) for diagnostic in diagnostics]
+
+
+def merge(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Findings of several reports, the same ones counted together; `diagnostics` are placed."""
+    found: dict[object, Diagnostic] = {}
+    for each in diagnostics:
+        key = (each.rule, each.kernel, each.file, each.line, each.column, tuple((r.file, r.line) for r in each.related))
+        known = found.get(key)
+        if known is None:
+            found[key] = each
+        else:
+            count = known.properties.get("count", 1) + each.properties.get("count", 1)
+            found[key] = replace(known, properties={**known.properties, "count": count})
+    return list(found.values())
+
+
 def summary(diagnostics: Iterable[Diagnostic]) -> str:
     """How many there are of each level: `2 errors, 1 warning`.
 
