@@ -198,9 +198,9 @@ class _Sanitizer:
         from metalcore.diagnostics import merge, render, summary
 
         found = merge(self._found)
-        text = f"{TITLE}: {self._tests} tests, {self._launches} launches: {summary(found)}"
+        text = f"{TITLE}: {summary(found)} in {self._launches} launches of {self._tests} tests"
         if found:
-            text += f" in {self._with_findings} tests"
+            text += f"; tests with findings: {self._with_findings}"
         terminalreporter.write_line(text, red=bool(found), green=not found)
         if settings.github_actions():
             root = settings.github_workspace() or str(self._config.rootpath)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from metalcore.tools.sanitize import Options, report_options, sanitize_program
+from metalcore.tools.sanitize import Options, ProgramCommand, report_options, sanitize_program
 from metalcore.tools.values import pair, sizes
 
 EPILOG = """\b
@@ -122,6 +122,7 @@ def run(file: str, kernel: str, arguments: tuple[str, ...], sanitize: bool, **op
 
 
 @cli.command(
+    cls=ProgramCommand,
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS]",
     epilog="Exit status: the program's own where it fails, 1 with findings, 0 without, 2 for wrong use.",

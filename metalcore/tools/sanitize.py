@@ -85,6 +85,19 @@ def report_options(command: _C) -> _C:
     return command
 
 
+class ProgramCommand(click.Command):
+    """After `-m MODULE` all words are the module's own, as after the name of a file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = {name for option in self.params if getattr(option, "is_flag", False) for name in option.opts}
+        at = 0
+        while at < len(args) and args[at].startswith("-") and args[at] != "-m":
+            at += 1 if args[at] in flags or "=" in args[at] else 2
+        if args[at : at + 1] == ["-m"]:
+            args = [*args[: at + 2], "--", *args[at + 2 :]]
+        return super().parse_args(ctx, args)
+
+
 def sanitize_program(words: Sequence[str], options: Options, *, module: str | None = None) -> int:
     """Run `python FILE ARG...` or `python -m MODULE ARG...` inside emulate(), all launches sanitized.
 
@@ -150,6 +163,7 @@ def _require_python(file: str) -> None:
 
 def _exists(module: str) -> bool:
     sys.path.insert(0, os.getcwd())
+    importlib.invalidate_caches()
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
