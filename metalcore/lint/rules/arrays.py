@@ -1,0 +1,33 @@
+"""dynamic-private-array: what is left in memory after everything is unrolled and promoted."""
+
+from __future__ import annotations
+
+from metalcore.engine.lockstep.ir import Const, Instr, Type, Value
+from metalcore.lint.context import Context
+from metalcore.lint.program import Program
+
+
+def check(context: Context, program: Program) -> None:
+    """An address inside a private array that depends on a value of the run."""
+    for instr in program.instructions():
+        if instr.op != "getelementptr" or all(isinstance(arg, Const) for arg in instr.args[1:]):
+            continue
+        array = _array(instr.args[0])
+        place = program.place(instr)
+        if array is None or place is None or place.own:
+            continue
+        kind = array.extra["allocated"]
+        assert isinstance(kind, Type)
+        text = f"a private array of {kind.size} bytes is indexed by a value that is not known at compile time"
+        context.findings.add("dynamic-private-array", place, text, program.kernel.host_name)
+
+
+def _array(address: Value) -> Instr | None:
+    """The array behind an address that is only offset, never chosen."""
+    while isinstance(address, Instr) and address.op in ("getelementptr", "addrspacecast", "bitcast"):
+        address = address.args[0]
+    if isinstance(address, Instr) and address.op == "alloca":
+        kind = address.extra["allocated"]
+        if isinstance(kind, Type) and kind.is_aggregate:
+            return address
+    return None
