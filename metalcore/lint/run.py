@@ -79,7 +79,7 @@ def _look(prepared: Preprocessed, findings: Findings, outcome: Outcome) -> None:
 
 
 def _compiled(prepared: Preprocessed, front: Front, findings: Findings, outcome: Outcome) -> None:
-    from metalcore.lint import rules
+    from metalcore.lint import stages
 
     sample = front.sample()
     for number, values in enumerate(front.choices):
@@ -94,13 +94,13 @@ def _compiled(prepared: Preprocessed, front: Front, findings: Findings, outcome:
             [k for k in lowered if k.optimised], places, outcome, lambda k: (k.optimised, k.optimised_metadata or {})
         )
         context = Context(prepared, front, places, tree, programs, optimised, findings)
-        for check in rules.TREE:
+        for check in stages.TREE:
             check(context)
         for program in programs:
-            for check_program in rules.PROGRAM:
+            for check_program in stages.PROGRAM:
                 check_program(context, program)
         for program in optimised:
-            for check_program in rules.OPTIMISED:
+            for check_program in stages.OPTIMISED:
                 check_program(context, program)
 
 

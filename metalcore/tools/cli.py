@@ -16,6 +16,7 @@ Examples:
   metalcore run examples/saxpy.metal saxpy arange:float32:8 ones:float32:8 2.5 --threads 8
   metalcore run my_program_for_a_mac.py --its --options
   metalcore sanitize my_program.py --its --options
+  metalcore check examples/*.metal
   metalcore inspect examples/rms_norm.metal --json
 """
 MODES = ("checked", "fast")
@@ -160,6 +161,51 @@ def inspect(file: str, **options: Any) -> None:
     from metalcore.tools.inspect import inspect_file
 
     inspect_file(file, **options)
+
+
+@cli.command()
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option(
+    "--format", "-f", type=click.Choice(["text", "json", "sarif", "github"]), default="text", show_default=True
+)
+@click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
+@click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
+@click.option("--silence", "-s", multiple=True, metavar="RULE", help="Leave a rule out; may be given more than once.")
+@click.option("--only", "-o", multiple=True, metavar="RULE", help="Only this rule; may be given more than once.")
+@click.option(
+    "--level",
+    type=click.Choice(["note", "warning", "error"]),
+    default="note",
+    show_default=True,
+    help="Leave out what is less serious.",
+)
+@click.option("--metal-version", default="3.1", show_default=True, help="The version of Metal that the code is for.")
+@click.option(
+    "--math-mode", type=MATH_MODES, help="How the code will be compiled. Default: fast, as Metal does; safe for MLX."
+)
+@click.option(
+    "--mlx/--no-mlx", default=None, help="FILE is the body of an mx.fast.metal_kernel. Default: see for itself."
+)
+@click.option("--list-rules", is_flag=True, help="Show all rules.")
+@click.option("--explain", metavar="RULE", help="Show a rule's page, with wrong and right code.")
+def check(files: tuple[str, ...], list_rules: bool, explain: str | None, **options: Any) -> None:
+    """Compile every kernel of each FILE and look for mistakes in it.
+
+    The exit status is 0 where nothing is found, 1 where something is, 2 where a file is missing or does not compile.
+    A comment silences a rule for its line or the next, or for the file:
+
+    \b
+      // metalcore: silence(integer-division)
+      // metalcore: silence-file(unused-parameter)
+    """
+    from metalcore.tools import check as checking
+
+    if list_rules:
+        checking.list_rules()
+    elif explain is not None:
+        checking.explain(explain)
+    else:
+        sys.exit(checking.check_files(files, **options))
 
 
 @cli.command()

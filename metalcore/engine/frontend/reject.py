@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from metalcore.engine.frontend.attributes import UNSUPPORTED, Attributes
 from metalcore.engine.frontend.diagnostics import Sources, at
@@ -68,24 +69,24 @@ def check_words(tokens: Tokens, structure: Structure, sources: Sources) -> None:
             if word in ("vertex", "fragment") and not _starts_declaration(tokens, i):
                 continue
             raise unsupported(_UNSUPPORTED_WORDS[word], *tokens.where(i))
-        elif word == "bfloat":
-            _check_bfloat(tokens, i, sources)
-    _check_pointers(tokens, structure, sources)
+        elif word == "bfloat" and (value := implicit_bfloat(tokens, i)) >= 0:
+            raise at(*tokens.where(value), IMPLICIT_BFLOAT, sources)
+    for i in pointers_without_space(tokens, structure):
+        raise at(*tokens.where(i), _needs_space(tokens.text[i]), sources)
 
 
-def _check_bfloat(tokens: Tokens, i: int, sources: Sources) -> None:
-    """Refuse `bfloat x = 1.0f`; clang itself tells of every other implicit conversion, but not of exact constants."""
+def implicit_bfloat(tokens: Tokens, i: int) -> int:
+    """Index of the literal in `bfloat x = 1.0f`, where the `bfloat` at *i* starts that, else -1.
+
+    clang itself tells of every other implicit conversion, but not of exact constants.
+    """
     name = tokens.forward(i)
     equal = tokens.forward(name)
     value = tokens.forward(equal)
     if tokens.at(value) in ("-", "+"):
         value = tokens.forward(value)
-    if (
-        tokens.at(equal) == "="
-        and _FLOAT.fullmatch(tokens.at(value))
-        and tokens.at(tokens.forward(value)) in (";", ",")
-    ):
-        raise at(*tokens.where(value), IMPLICIT_BFLOAT, sources)
+    is_literal = tokens.at(equal) == "=" and _FLOAT.fullmatch(tokens.at(value))
+    return value if is_literal and tokens.at(tokens.forward(value)) in (";", ",") else -1
 
 
 def _starts_declaration(tokens: Tokens, i: int) -> bool:
@@ -118,12 +119,12 @@ def check_threadgroup_variable(tokens: Tokens, i: int, in_kernel: bool, sources:
         i = tokens.forward(i)
 
 
-def _check_pointers(tokens: Tokens, structure: Structure, sources: Sources) -> None:
-    """Refuse pointers and references that name no address space."""
+def pointers_without_space(tokens: Tokens, structure: Structure) -> Iterator[int]:
+    """The `*` or `&` of every pointer and reference that names no address space."""
     text = tokens.text
     for i, word in enumerate(text):
         if word in ("*", "&") and (_points_to_builtin(tokens, i) or _declares_pointer(tokens, i)):
-            raise at(*tokens.where(i), _needs_space(word), sources)
+            yield i
     for function in structure.functions:
         if function.body < 0:
             continue
@@ -132,7 +133,7 @@ def _check_pointers(tokens: Tokens, structure: Structure, sources: Sources) -> N
             if ("*" in words or "&" in words) and _SPACES.isdisjoint(words):
                 i = _declarator(tokens, start, stop)
                 if i >= 0 and "auto" not in words:
-                    raise at(*tokens.where(i), _needs_space(text[i]), sources)
+                    yield i
 
 
 def _needs_space(word: str) -> str:
