@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from metalcore.engine.library import Function, Library
     from metalcore.engine.modes import mode
     from metalcore.engine.runtime.threads import get_num_threads, set_num_threads
+    from metalcore.launch import target
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,7 @@ __all__ = [
     "metal_kernel",
     "mode",
     "set_num_threads",
+    "target",
 ]
 
 # Imported when they are used: pytest imports this package for its plug-in, in projects that never launch a kernel.
@@ -51,6 +53,7 @@ _LAZY = {
     "metal_kernel": "metalcore.dropins",
     "mode": "metalcore.engine.modes",
     "set_num_threads": "metalcore.engine.runtime.threads",
+    "target": "metalcore.launch",
 }
 
 

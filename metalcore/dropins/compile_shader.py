@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metalcore import settings
+from metalcore import launch, settings
 from metalcore.dropins.arrays import Binding, bind, element_count
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_value, extents, launch_size
@@ -20,7 +20,6 @@ from metalcore.errors import ArgumentError, CompileError, UnknownFunction
 if TYPE_CHECKING:
     from metalcore.engine.library import Function, Library
 
-SIMD_WIDTH = 32
 KEPT_SIZES = 256
 NO_CASTS = Casts(None)
 
@@ -104,13 +103,13 @@ class ShaderKernel:
 
     @property
     def max_threads_per_threadgroup(self) -> int:
-        """Most threads that one threadgroup may have: 1,024, or what the kernel itself says."""
-        return self._function.max_threads
+        """Most threads that one threadgroup may have: 1,024, or what the kernel itself or the chosen target says."""
+        return launch.thread_limit(self._function.facts)
 
     @property
     def thread_execution_width(self) -> int:
         """Threads in a simdgroup: 32, as on Apple GPUs."""
-        return SIMD_WIDTH
+        return launch.SIMD_WIDTH
 
     @property
     def static_thread_group_memory_length(self) -> int:
@@ -152,7 +151,7 @@ class ShaderKernel:
 
     def _launch_size(self, threads: Any, group_size: Any) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """Grid and threadgroup; the same launch is not worked out twice."""
-        key = (threads, group_size)
+        key = (launch.chosen_target(), threads, group_size)
         plain = type(threads) is int and (
             type(group_size) is int or group_size is None
         )  # 5.0 would be the same key as 5
@@ -161,7 +160,8 @@ class ShaderKernel:
         sizes = extents(threads, "threads")
         if sizes is None:
             raise ShaderArgumentError("Number of threads is undefined or has wrong dimension: no tensor, no threads=")
-        found = launch_size(sizes, extents(group_size, "group_size"), self.max_threads_per_threadgroup)
+        facts = self._function.facts
+        found = launch_size(sizes, extents(group_size, "group_size"), launch.thread_limits(facts), facts.name)
         if plain:
             if len(self._sizes) >= KEPT_SIZES:
                 self._sizes.clear()

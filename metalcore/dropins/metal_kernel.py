@@ -6,6 +6,7 @@ The rules are MLX's (see `docs/guide/mlx.md`). Unlike MLX's, a call runs at once
 from __future__ import annotations
 
 import importlib.util
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metalcore import launch
 from metalcore.dropins import signature
 from metalcore.dropins.arrays import Binding, aligned_copy
 from metalcore.dropins.frameworks import Framework, KernelInputError, dtype_name, framework_of
 from metalcore.dropins.signature import CONSTANT_ARRAY_LIMIT, Input, TemplateValue
-from metalcore.errors import LaunchError
 
 if TYPE_CHECKING:
     from metalcore.engine.library import Function
@@ -114,7 +115,7 @@ class MetalKernel:
             function, written = self._function(infos, dtypes, arguments)
             if verbose:
                 print(f"Generated source code for `{self.name}`:\n```\n{written.text}\n```")
-            size, group = _launch_size(grid, threadgroup, function.max_threads)
+            size, group = _launch_size(grid, threadgroup, function.facts)
             outputs = [framework.output(shape, dtype, init_value) for shape, dtype in zip(shapes, dtypes, strict=True)]
             bindings = self._bind_inputs(framework, ready) + [binding for _, binding in outputs]
             if 0 not in size:
@@ -228,7 +229,7 @@ def _shape(shape: Sequence[int], name: str) -> tuple[int, ...]:
 
 
 def _launch_size(
-    grid: Sequence[int], threadgroup: Sequence[int], limit: int
+    grid: Sequence[int], threadgroup: Sequence[int], kernel: launch.Kernel
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Total threads, and the threadgroup clamped to them on each axis."""
     for label, value in (("grid", grid), ("threadgroup", threadgroup)):
@@ -236,12 +237,12 @@ def _launch_size(
             raise TypeError(f"[metal_kernel] `{label}` must be three integers, not {value!r}")
         if min(value) < 0:
             raise KernelInputError(f"[metal_kernel] `{label}` {tuple(value)} has a negative size")
-    total = int(threadgroup[0]) * int(threadgroup[1]) * int(threadgroup[2])
-    if total > limit:
-        raise LaunchError(
-            f"Thread group size ({total}) is greater than the maximum allowed threads per threadgroup ({limit})."
-        )
-    if total == 0 and min(grid) > 0:
-        raise LaunchError(f"[metal_kernel] `threadgroup` {tuple(threadgroup)} holds no thread")
+    sizes = [int(size) for size in threadgroup]
+    total, limits = math.prod(sizes), launch.thread_limits(kernel)
+    if total or min(grid) > 0:  # MLX looks at the threadgroup before it clamps it
+        limit = min(each.threads for each in limits)
+        lead = f"Thread group size ({total}) is greater than the maximum allowed threads per threadgroup ({limit})"
+        shown = f"threadgroup={tuple(sizes)}"
+        launch.check_group(kernel.name, sizes, limits, shown, lead if total > limit else "[metal_kernel]")
     clamped = [min(int(t), int(g)) for t, g in zip(threadgroup, grid, strict=True)]
     return (int(grid[0]), int(grid[1]), int(grid[2])), (clamped[0], clamped[1], clamped[2])

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from metalcore.dropins.arrays import Binding, aligned_copy, bind_array, is_array, is_mlx, round_to_bfloat16
-from metalcore.errors import ArgumentError, LaunchError
+from metalcore.errors import ArgumentError
+from metalcore.launch import ThreadLimit, check_group
 
 INLINE_LIMIT = 4096  # bytes that Metal's setBytes takes
 CASTS = {"int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "fp16": np.float16}
@@ -33,18 +34,18 @@ def extents(value: Any, name: str) -> tuple[int, ...] | None:
 
 
 def launch_size(
-    threads: tuple[int, ...], group: tuple[int, ...] | None, limit: int
+    threads: tuple[int, ...], group: tuple[int, ...] | None, limits: Sequence[ThreadLimit], kernel: str = "kernel"
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Grid and threadgroup in three dimensions, with PyTorch's defaults and limits."""
+    """Grid and threadgroup in three dimensions, with PyTorch's defaults, and its words where the group is too large."""
+    limit = min(each.threads for each in limits)
     if group is None:
         group = (min(threads[0], limit),) if len(threads) == 1 else (limit, 1, 1)[: len(threads)]
     elif len(group) != len(threads):
         raise ShaderArgumentError(f"threads has {len(threads)} dimensions and group_size {len(group)}: they must agree")
     total = math.prod(group)
-    if total > limit:
-        raise LaunchError(f"Threadgroup size exceeds {limit} limit (it is {total})")
-    if total == 0 and 0 not in threads:
-        raise LaunchError(f"group_size {group} holds no thread")
+    if total or 0 not in threads:
+        lead = f"Threadgroup size exceeds {limit} limit" if total > limit else ""
+        check_group(kernel, group, limits, f"group_size={group}", lead)
     return _three(threads), _three(group)
 
 

@@ -9,23 +9,18 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from metalcore import launch
 from metalcore.engine.codegen.variant import Site, Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.locks import locks
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
 from metalcore.engine.runtime import layout
-from metalcore.engine.runtime.launch import (
-    MAX_THREADS,
-    LoadedKernel,
-    Plan,
-    check_buffers,
-    shape_of,
-    threadgroup_layout,
-)
+from metalcore.engine.runtime.launch import LoadedKernel, Plan
 from metalcore.engine.runtime.native_library import call_objects, runtime_library
 from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.engine.units import Constants, SourceUnit
 from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
+from metalcore.launch import chosen_target
 
 if TYPE_CHECKING:
     from metalcore.engine.runtime.binding import Packed
@@ -155,6 +150,16 @@ def _no_such(name: object, functions: Sequence[str]) -> str:
     return f"the library has no kernel named {name!r}; {hint}"
 
 
+def _code(kernel: LoadedKernel, edge: LoadedKernel) -> launch.Code:
+    """What launch validation wants to know of the machine code."""
+    natives = kernel.native, edge.native
+    return launch.Code(
+        max(native.static_threadgroup_memory for native in natives),
+        frozenset(kernel.native.features + edge.native.features),
+        natives[0].whole_simdgroups or natives[1].whole_simdgroups,
+    )
+
+
 class Function:
     """A kernel to call: `f(x, y, threads=n, group_size=256)`."""
 
@@ -164,10 +169,17 @@ class Function:
         signature = unit.signature(name, constants)
         self.arguments: tuple[Argument, ...] = signature.arguments
         """Every parameter of the kernel: name, index, kind, type."""
-        self.max_threads = min(signature.max_threads or MAX_THREADS, MAX_THREADS)
-        """Most threads that one threadgroup may have."""
-        check_buffers(name, [a.index for a in self.arguments if a.kind in ("buffer", "value")])
-        self._threadgroup_names = {a.index: a.name for a in self.arguments if a.kind == "threadgroup" and a.enabled}
+        declared = None
+        if signature.requirements:
+            from metalcore.launch.requirements import conditions
+
+            given = {c.name: dict(constants).get(c.index) for c in unit.constants}
+            declared = conditions(name, signature.requirements, self.arguments, given)
+        self.facts = launch.describe(name, self.arguments, signature.max_threads, declared)
+        """What launch validation knows of the kernel."""
+        self.max_threads = launch.thread_limit(self.facts, launch.COMMON)
+        """Most threads that one threadgroup may have; a target may allow fewer."""
+        launch.check_buffers(self.facts)
         from metalcore.engine.runtime.binding import Binder  # brings NumPy, which `import metalcore` does without
 
         self._binder = Binder(name, self.arguments)
@@ -198,14 +210,14 @@ class Function:
         disabled or not used. `threads` is the grid in threads, `threadgroups` in threadgroups.
         """
         try:
-            key = (current_mode(), threads, threadgroups, group_size, threadgroup_memory)
+            key = (current_mode(), chosen_target(), threads, threadgroups, group_size, threadgroup_memory)
             plan = self._plans[key]
         except (KeyError, TypeError):
             plan = self._plan(threads, threadgroups, group_size, threadgroup_memory)
         if plan is None:
             return
-        if plan.is_sanitized:
-            self._sanitize(plan, self._binder.pack(args, named, plan.written))
+        if plan.is_watched:
+            self._run(plan, self._binder.pack(args, named, plan.written))
             return
         if not named:
             status = self._call_objects(plan.address, args, Threads.count or get_num_threads())
@@ -244,38 +256,50 @@ class Function:
             self._binder.check_alignment(argument, binding.address)
             pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size
             regions += [(inner.address, inner.address + inner.size) for inner in binding.inside]
-        packed = self._binder.packed(pairs, regions, bindings)
-        if plan.is_sanitized:
-            self._sanitize(plan, packed)
-        else:
-            self._run(plan, packed)
+        self._run(plan, self._binder.packed(pairs, regions, bindings))
 
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
     ) -> Plan | None:
         mode = current_mode()
         sizes = tuple(sorted(memory.items(), key=repr)) if memory else None
-        key: Any = (mode, threads, threadgroups, group_size, sizes)
+        key: Any = (mode, chosen_target(), threads, threadgroups, group_size, sizes)
         try:
             return self._plans[key]
         except (KeyError, TypeError):
             pass
-        shape = shape_of(self.name, self.max_threads, threads, threadgroups, group_size)
-        if shape.empty:
+        kernel: LoadedKernel
+        edge: LoadedKernel
+
+        def code(shape: launch.Shape) -> launch.Code:
+            nonlocal kernel, edge
+            kernel, edge = self._load_for(shape, mode)
+            return _code(kernel, edge)
+
+        valid = launch.validate(
+            self.facts,
+            threads=threads,
+            threadgroups=threadgroups,
+            group_size=group_size,
+            threadgroup_memory=memory,
+            code=code,
+        )
+        if valid.shape.empty:
             return None
-        variant = Variant.choose(shape.group, mode != FAST, shape.grid)
-        if mode == SANITIZE:
-            variant = replace(variant, sanitized=True)
-        kernel = self._load(variant)
-        edge = self._load(variant.edge()) if shape.clipped_in_x else kernel
-        static = max(kernel.native.static_threadgroup_memory, edge.native.static_threadgroup_memory)
-        placed, total = threadgroup_layout(self.name, self._threadgroup_names, memory, static)
-        plan = Plan(kernel, edge, shape, placed, total, self._binder)
+        plan = Plan(kernel, edge, valid, self._binder)
         if len(self._plans) >= _KEPT_PLANS:
             self._plans.clear()
         with suppress(TypeError):  # lists instead of tuples: fine, but not kept
             self._plans[key] = plan
         return plan
+
+    def _load_for(self, shape: launch.Shape, mode: str) -> tuple[LoadedKernel, LoadedKernel]:
+        """Machine code for the threadgroups of a launch, and for those that the grid clips in x."""
+        variant = Variant.choose(shape.group, mode != FAST, shape.grid)
+        if mode == SANITIZE:
+            variant = replace(variant, sanitized=True)
+        kernel = self._load(variant)
+        return kernel, self._load(variant.edge()) if shape.clipped_in_x else kernel
 
     def _load(self, variant: Variant) -> LoadedKernel:
         loaded = self._loaded.get(variant)
@@ -287,6 +311,14 @@ class Function:
         return loaded
 
     def _run(self, plan: Plan, packed: Packed) -> None:
+        if plan.is_watched:
+            if plan.valid.concerns_arguments:
+                from metalcore.engine.runtime.declared_values import reader
+
+                plan.valid.check_arguments(reader(self.arguments, packed))
+            if plan.is_sanitized:
+                self._sanitize(plan, packed)
+                return
         status = self._call(
             plan.address,
             packed.data,

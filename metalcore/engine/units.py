@@ -20,6 +20,7 @@ from metalcore.engine.codegen.identity import ENGINE, digest, key_of
 from metalcore.engine.codegen.variant import NativeKernel, Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.locks import locks
+from metalcore.launch.declaration import Requirement
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import ScalarKernel, Unit
@@ -32,6 +33,7 @@ class Signature(NamedTuple):
 
     arguments: tuple[Argument, ...]
     max_threads: int | None
+    requirements: tuple[Requirement, ...] = ()
 
 
 def _file_digest(path: str) -> str | None:
@@ -172,9 +174,14 @@ class SourceUnit:
         if kept is None:
             with locks.of(key):
                 kernel = self._lower(name, constants)
-            kept = {"arguments": [dataclasses.asdict(a) for a in kernel.arguments], "max_threads": kernel.max_threads}
+            kept = {
+                "arguments": [dataclasses.asdict(a) for a in kernel.arguments],
+                "max_threads": kernel.max_threads,
+                "requirements": [list(r) for r in kernel.requirements],
+            }
             disk_cache().write_json("signatures", key, kept)
-        return Signature(tuple(Argument(**a) for a in kept["arguments"]), kept["max_threads"])
+        requirements = tuple(Requirement(*r) for r in kept["requirements"])
+        return Signature(tuple(Argument(**a) for a in kept["arguments"]), kept["max_threads"], requirements)
 
     def native(self, name: str, constants: Constants, variant: Variant) -> NativeKernel:
         """Machine code of a kernel for one kind of threadgroup."""

@@ -17,6 +17,11 @@ from metalcore.dropins.shader_arguments import (
     launch_size,
 )
 from metalcore.errors import ArgumentError, LaunchError
+from metalcore.launch import ThreadLimit
+
+
+def limit(threads: int) -> list[ThreadLimit]:
+    return [ThreadLimit(threads, f"the limit is {threads}")]
 
 
 def read(binding: Binding, dtype: str) -> list[object]:
@@ -108,20 +113,20 @@ def test_a_list_of_arrays_is_a_list_of_addresses() -> None:
     ],
 )
 def test_launch_sizes(threads: tuple[int, ...], group: tuple[int, ...] | None, expected: object) -> None:
-    assert launch_size(threads, group, 1024) == expected
+    assert launch_size(threads, group, limit(1024)) == expected
 
 
 @pytest.mark.feature("API", "compile_shader: threads and group_size, with PyTorch's defaults and errors")
 def test_bad_launch_sizes() -> None:
     with pytest.raises(ValueError, match="Threadgroup size exceeds 1024 limit") as caught:
-        launch_size((2048,), (2048,), 1024)
+        launch_size((2048,), (2048,), limit(1024))
     assert isinstance(caught.value, LaunchError)
     with pytest.raises(ValueError, match="exceeds 64 limit"):
-        launch_size((64, 64), (16, 16), 64)
+        launch_size((64, 64), (16, 16), limit(64))
     with pytest.raises(RuntimeError, match="must agree"):
-        launch_size((64, 64), (16,), 1024)
+        launch_size((64, 64), (16,), limit(1024))
     with pytest.raises(ValueError, match="holds no thread"):
-        launch_size((64,), (0,), 1024)
+        launch_size((64,), (0,), limit(1024))
     assert extents(None, "threads") is None
     assert extents(5, "threads") == (5,)
     assert extents([5, 6], "threads") == (5, 6)

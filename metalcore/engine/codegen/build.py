@@ -26,7 +26,7 @@ def _dumper(kernel: ScalarKernel, variant: Variant) -> Callable[[str, str], None
 
 def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     """Compile to machine code for this CPU. The result's file lies in a fresh temporary folder."""
-    from metalcore.engine.codegen import llvm
+    from metalcore.engine.codegen import facts, llvm
     from metalcore.engine.lockstep import vectorise
     from metalcore.engine.runtime.toolchain import link_shared
 
@@ -68,4 +68,6 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         module.written,
         module.has_loops,
         places,
+        features=facts.features(scalar),
+        whole_simdgroups=facts.whole_simdgroups(scalar),
     )

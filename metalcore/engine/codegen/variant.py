@@ -109,6 +109,8 @@ class NativeKernel:
     written: tuple[int, ...]  # buffer slots that the kernel may write
     has_loops: bool = True  # it may run for long
     places: tuple[Place, ...] = ()  # of the hooks of sanitize mode
+    features: tuple[str, ...] = ()  # rows of launch/families.json that the kernel needs
+    whole_simdgroups: str = ""  # where it counts its simdgroups as if all were full
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `path` is left out, because the cache knows where the file is."""
@@ -126,4 +128,6 @@ class NativeKernel:
             written=tuple(data["written"]),
             has_loops=data["has_loops"],
             places=tuple(Place(**place) for place in data["places"]),
+            features=tuple(data["features"]),
+            whole_simdgroups=data["whole_simdgroups"],
         )

@@ -11,6 +11,7 @@ from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.model import Kernel, Parameter
 from metalcore.engine.frontend.structure import Declaration, Structure
 from metalcore.engine.frontend.tokens import Tokens, literal
+from metalcore.launch.declaration import Requirement
 
 _WORD = re.compile(r"[A-Za-z_$]")
 _PLAIN_TYPES = frozenset(("float", "half", "bfloat", "int", "uint", "bool", "char", "uchar", "short", "ushort", "long"))
@@ -34,6 +35,8 @@ class Definition:
     max_threads: str = ""
     file: str = ""
     line: int = 0
+    start: int = -1
+    requirements: list[Requirement] = field(default_factory=list)  # shared with its kernels, filled in by declared.py
 
 
 @dataclass
@@ -106,6 +109,7 @@ def collect_kernels(tokens: Tokens, structure: Structure, attributes: Attributes
             name = definition.host_name or "::".join((*definition.scope, definition.name))
             end = tokens.where(definition.end)[1]
             kernel = Kernel(name, "", definition.parameters, 0, definition.file, definition.line, end)
+            kernel.requirements = definition.requirements
             # The types tell the kernel from other functions of its name.
             kernels.places.append(Place(kernel, definition.end, -1, definition.expression, definition.types))
     for declaration, own in instantiations:
@@ -156,6 +160,7 @@ def _definition(
         max_threads=limit.arguments if limit else "",
         file=file,
         line=line,
+        start=declaration.start,
     )
 
 
@@ -210,6 +215,7 @@ def _instantiation(
         raise at(file, line, text, sources)
     end = tokens.where(declaration.end)[1]
     kernel = Kernel(host_name, "", candidates[-1].parameters, 0, file, line, end)
+    kernel.requirements = candidates[-1].requirements
     place = Place(kernel, declaration.end, declaration.start, (declaration.name_start, declaration.end))
     if declaration.open >= 0:
         place.expression = (declaration.name_start, declaration.open)

@@ -11,6 +11,8 @@ from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
 from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.unit import constant_prologue, dump
 from metalcore.errors import UnknownFunction
+from metalcore.launch.expression import ExpressionError
+from metalcore.launch.requirements import conditions
 
 LARGEST_INDEX = 30  # Metal binds 31 buffers
 
@@ -37,10 +39,11 @@ def lower(
         raise error
     arguments = entry.arguments(ir, kernel)
     _check_bindings(kernel, arguments, sources)
+    _check_requirements(unit, kernel, arguments, sources)
     limit = entry.max_threads(ir)
     ir = calls.resolve_recursion(entry.strip(ir), sources)
     dump("scalar_raw.ll", ir)
-    return ScalarKernel(name=name, ir=ir, arguments=arguments, max_threads=limit, math_mode=unit.math_mode)
+    return ScalarKernel(name, ir, arguments, limit, unit.math_mode, tuple(kernel.requirements))
 
 
 def _placed(kernel: Kernel) -> str:
@@ -55,6 +58,16 @@ def _unknown(unit: Unit, name: str) -> str:
     close = difflib.get_close_matches(name, unit.functions, n=3)
     hint = f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
     return f"no kernel {name!r} in {unit.path} ({len(unit.functions)} kernels){hint}"
+
+
+def _check_requirements(unit: Unit, kernel: Kernel, arguments: tuple[Argument, ...], sources: Sources) -> None:
+    """Refuse a declaration that names what the kernel does not have."""
+    constants = dict.fromkeys(c.name for c in unit.constants)
+    for requirement in kernel.requirements:
+        try:
+            conditions(kernel.host_name, [requirement], arguments, constants)
+        except ExpressionError as error:
+            raise at(requirement.file, requirement.line, str(error), sources) from None
 
 
 def _check_bindings(kernel: Kernel, arguments: tuple[Argument, ...], sources: Sources) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from metalcore.launch.declaration import Requirement
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Kernel:
     line: int
     end_line: int
     types: str = ""  # parameter list, where the instantiation spells it out
+    requirements: list[Requirement] = field(default_factory=list)  # what it declares about its launches
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,13 @@ class Unit:
 
         data: dict[str, Any] = json.loads(text)
         kernels = tuple(
-            Kernel(**{**kernel, "parameters": [Parameter(**p) for p in kernel["parameters"]]})
+            Kernel(
+                **{
+                    **kernel,
+                    "parameters": [Parameter(**p) for p in kernel["parameters"]],
+                    "requirements": [Requirement(*r) for r in kernel["requirements"]],
+                }
+            )
             for kernel in data["kernels"]
         )
         return Unit(
@@ -120,3 +129,4 @@ class ScalarKernel:
     arguments: tuple[Argument, ...]
     max_threads: int | None
     math_mode: str
+    requirements: tuple[Requirement, ...] = ()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from metalcore.engine.frontend import literals, methods, reject
 from metalcore.engine.frontend.attributes import Attributes
+from metalcore.engine.frontend.declared import Declared, attach
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.kernels import collect_kernels
 from metalcore.engine.frontend.model import Kernel
@@ -42,8 +44,8 @@ class Rewritten:
     constants: list[ConstantRecord] = field(default_factory=list)
 
 
-def rewrite(text: str, sources: Sources) -> Rewritten:
-    """Rewrite preprocessed MSL.
+def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = ()) -> Rewritten:
+    """Rewrite preprocessed MSL; `declared` are the declarations in its comments, which go to their kernels.
 
     Example: `rewrite("void f(device float* x) { x[0] = 1.0; }", s).text` holds `__mc_device float* x` and `1.0f`.
     """
@@ -53,6 +55,7 @@ def rewrite(text: str, sources: Sources) -> Rewritten:
     attributes = Attributes(tokens)
     reject.check_attributes(tokens, attributes, sources)
     kernels = collect_kernels(tokens, structure, attributes, sources)
+    attach(declared, kernels.definitions, tokens, sources)
     constants = _function_constants(tokens, structure, attributes)
     _local_classes(structure)
     _array_parameters(tokens, structure)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from metalcore import settings
 from metalcore.engine.frontend import compiler, toolchain
+from metalcore.engine.frontend.declared import declarations
 from metalcore.engine.frontend.entry import constant_text, table
 from metalcore.engine.frontend.model import ConstantSlot, FunctionConstant, Unit
 from metalcore.engine.frontend.preprocess import preprocess
@@ -30,7 +31,8 @@ def make_unit(
     if math_mode not in toolchain.MATH_MODES:
         raise ArgumentError(f"math_mode is {math_mode!r}; it must be one of {', '.join(toolchain.MATH_MODES)}")
     prepared = preprocess(source, path, include_dirs, defines or {}, math_mode)
-    rewritten = rewrite(prepared.text, prepared.sources)
+    declared = declarations(prepared.sources, [path for path, _ in prepared.includes])
+    rewritten = rewrite(prepared.text, prepared.sources, declared)
     # The check leaves function constants open; its IR tells their types and indices.
     text = rewritten.text
     for record in rewritten.constants:

@@ -13,7 +13,8 @@ import numpy as np
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.arrays import ArrayView, view_of
 from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
-from metalcore.errors import ArgumentError
+from metalcore.errors import ArgumentError, LaunchError
+from metalcore.launch import COMMON
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import Argument
@@ -29,10 +30,16 @@ _BYTE_TYPES = ("int8", "uint8", "struct", "pointer")
 class Packed:
     """Bound arguments, as mc_call takes them."""
 
-    __slots__ = ("data", "keep", "n_regions", "regions")
+    __slots__ = ("data", "fresh", "keep", "n_regions", "regions")
 
     def __init__(self, data: bytes, regions: Any, n_regions: int, keep: object) -> None:
         self.data, self.regions, self.n_regions, self.keep = data, regions, n_regions, keep
+        self.fresh = 0
+        """Bit i: nothing was ever written to [[buffer(i)]]."""
+
+    def address_of(self, slot: int) -> int:
+        address: int = struct.unpack_from("=Q", self.data, 16 * slot)[0]
+        return address
 
 
 class Binder:
@@ -198,6 +205,11 @@ class Binder:
         """Metal wants a buffer's address to fit its type, and compiled kernels rely on it."""
         align = needed_alignment(argument)
         if address % align:
+            if address % max(argument.element_align, 1) == 0:
+                raise LaunchError(
+                    f"kernel '{self.kernel}', argument {argument.index} '{argument.name}': a buffer in constant memory "
+                    f"starts at a multiple of {align} bytes, and {address:#x} is not: pass a copy"
+                )
             what = f"its address must be a multiple of {align} bytes, as {argument.type} needs"
             raise self._error(argument, None, f"{what}, and {address:#x} is not: pass a copy")
 
@@ -273,7 +285,8 @@ class _FastRule:
 
 def needed_alignment(argument: Argument) -> int:
     """Allocators give 16 bytes, which is all that the machine code counts on (ulong4 would be 32)."""
-    return min(16, max(argument.element_align, 1))
+    metal = COMMON.constant_offset_alignment if argument.space == "constant" else 1
+    return min(16, max(argument.element_align, metal))
 
 
 def _fast_rule(argument: Argument | None) -> _FastRule:

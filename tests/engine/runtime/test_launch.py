@@ -11,8 +11,8 @@ from hand_kernels import argument, function
 
 import metalcore
 from metalcore.engine.codegen.variant import Variant
-from metalcore.engine.runtime.launch import check_buffers
 from metalcore.errors import LaunchError
+from metalcore.launch import Kernel, check_buffers
 
 SIZES = """KERNEL { uint32_t* o = L->buffers[0];
   for (int i = 0; i < 3; i++) o[i] = L->grid[i], o[3 + i] = L->groups[i], o[6 + i] = L->group[i]; }"""
@@ -82,9 +82,9 @@ def test_bad_launches(tmp_path: Path, case: str) -> None:
 
 
 def test_more_than_31_buffers() -> None:
-    check_buffers("kern", range(31))
+    check_buffers(Kernel("kern", tuple((slot, "device") for slot in range(31))))
     with pytest.raises(LaunchError, match=r"buffer\(31\).*31 buffers"):
-        check_buffers("kern", range(32))
+        check_buffers(Kernel("kern", tuple((slot, "device") for slot in range(32))))
 
 
 def test_31_buffers_run(tmp_path: Path) -> None:

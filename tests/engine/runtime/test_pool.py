@@ -81,7 +81,7 @@ def test_group_memory_is_aligned_private_and_large_enough(tmp_path: Path) -> Non
     shared = (argument("a", 0, kind="threadgroup", space="threadgroup"), argument("c", 2, kind="threadgroup"))
     memory = function(tmp_path, "memory", body, (argument("out", 0, "uint64"), *shared), static=100)
     out = np.zeros(5, np.uint64)
-    memory(out, threads=1, group_size=1, threadgroup_memory={0: 10, "c": 32768 - 112 - 16})
+    memory(out, threads=1, group_size=1, threadgroup_memory={0: 16, "c": 32768 - 112 - 16})
     assert out.tolist() == [0, 32768, 112, 16, 128]
 
 
