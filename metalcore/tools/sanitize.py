@@ -116,11 +116,11 @@ def sanitize_program(words: Sequence[str], options: Options, *, module: str | No
     errors, folder = sys.stderr, os.getcwd()
     with metalcore.emulate(), sanitize_process(report):
         status = _run(words, module, errors)
-    wanted = publish(report, options, errors, folder)
+    wanted = publish(report, options, errors, folder, failed=status != 0)
     return status or wanted
 
 
-def publish(report: Report, options: Options, stream: TextIO, folder: str) -> int:
+def publish(report: Report, options: Options, stream: TextIO, folder: str, *, failed: bool = False) -> int:
     """Print or write the report; the exit status that it asks for."""
     from metalcore.diagnostics import render, summary
 
@@ -139,7 +139,7 @@ def publish(report: Report, options: Options, stream: TextIO, folder: str) -> in
             status = BAD_USE
     else:
         target.write(text)
-    if not report.launches:
+    if not report.launches and not failed:
         stream.write(f"{TOOL}: no kernel was launched\n")
     if settings.github_actions() and (to_file or options.format != "github"):
         stream.write(render(found, "github", tool=TOOL, root=settings.github_workspace() or folder))
