@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -227,6 +227,23 @@ class Function:
                 self._raise(status, plan)
         packed = self._binder.pack(args, named, plan.written)
         self._run(plan, packed)
+
+    def check_launch(
+        self,
+        *,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group_size: Any = None,
+        threadgroup_memory: Mapping[int | str, int] | None = None,
+        target: str | None = None,
+        max_threads: int | None = None,
+    ) -> None:
+        """Raise LaunchError where a launch of this shape would be refused; nothing runs.
+
+        `target` and `max_threads` are those of `metalcore.target`, for this launch alone.
+        """
+        with launch.target(target, max_threads=max_threads) if target else nullcontext():
+            self._plan(threads, threadgroups, group_size, threadgroup_memory)
 
     def launch_raw(
         self,

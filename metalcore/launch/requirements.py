@@ -118,8 +118,9 @@ class Conditions:
         except ExpressionError as error:
             raise LaunchError(f"{says}, which has no value in this launch: {error}") from None
         here = ", ".join(f"{name} is {_shown(lookup(name))}" for name in expression.names)
-        note = f": {requirement.note}" if requirement.note else ""
-        raise LaunchError(f"{says}, and {here}{note}" if here else f"{says}{note}")
+        change = "the arguments or the launch" if condition.on_arguments else "the launch"
+        here = f", and {here}" if here else ""
+        raise LaunchError(f"{says}{here}: {requirement.note or f'change {change} so that this holds'}")
 
 
 def conditions(
@@ -189,9 +190,10 @@ def _named(name: str, names: Mapping[str, Value], constants: Mapping[str, Value]
 def _unknown(name: str, fields: Iterable[str], constants: Iterable[str]) -> str:
     import difflib
 
-    known = [*SHAPE_NAMES, *(f"{n}.{p}" for n in SHAPE_NAMES[:3] for p in (*PARTS, "total")), *fields, *constants]
-    near = difflib.get_close_matches(name, known, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(known))}"
+    known = [*fields, *constants, *SHAPE_NAMES]
+    parts = [f"{n}.{p}" for n in SHAPE_NAMES[:3] for p in (*PARTS, "total")]
+    near = difflib.get_close_matches(name, known + parts, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
     return f"'{name}' is not known here: {hint}"
 
 

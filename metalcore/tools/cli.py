@@ -209,6 +209,16 @@ def check(files: tuple[str, ...], list_rules: bool, explain: str | None, **optio
 
 
 @cli.command()
+@click.argument("names", nargs=-1, metavar="[CHIP|FAMILY]...")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def families(names: tuple[str, ...], as_json: bool) -> None:
+    """Show the limits and features of Apple's GPU families, which METALCORE_TARGET and metalcore.target choose from."""
+    from metalcore.tools.families import show_families
+
+    show_families(names, as_json)
+
+
+@cli.command()
 def doctor() -> None:
     """Check this machine: versions, CPU, compiler, cache, and a kernel really compiled and run."""
     from metalcore.tools.doctor import examine

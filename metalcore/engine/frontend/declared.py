@@ -7,28 +7,28 @@ preprocessor has dropped the code around it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.kernels import Definition
-from metalcore.engine.frontend.tokens import Tokens
+from metalcore.engine.frontend.tokens import Tokens, unescape
 from metalcore.launch.declaration import REQUIRES, Requirement
 from metalcore.launch.expression import Expression, ExpressionError
 from metalcore.launch.requirements import find
 
 _MARK = "metalcore:"
 _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
-_ONLY_COMMENT = re.compile(r"\s*(?://.*|/\*.*|\*.*)?$")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A declaration, and the first line of code behind it (or its own, where it stands beside code)."""
+    """A declaration, and the place of the first code behind it (or beside it)."""
 
     requirement: Requirement
-    code_line: int
+    code: tuple[str, int]
 
 
 def declarations(sources: Sources, includes: Iterable[str]) -> list[Declared]:
@@ -41,30 +41,40 @@ def declarations(sources: Sources, includes: Iterable[str]) -> list[Declared]:
 
 
 def _in_text(file: str, text: str, sources: Sources) -> Iterator[Declared]:
-    lines = text.splitlines()
+    waiting: list[Requirement] = []  # for the code behind them
+    for place, number, line in _placed_lines(file, text):
+        comment = _comment(line)
+        found = _requirements(comment, place, number, sources) if _MARK in comment else []
+        if line[: len(line) - len(comment)].strip():
+            yield from (Declared(requirement, (place, number)) for requirement in waiting + found)
+            waiting = []
+        else:
+            waiting += found
+    yield from (Declared(requirement, (requirement.file, requirement.line)) for requirement in waiting)
+
+
+def _placed_lines(file: str, text: str) -> Iterator[tuple[str, int, str]]:
+    """Each line with its file and number, as #line directives have them."""
     number = 0
-    for i, line in enumerate(lines):
+    for line in text.splitlines():
         number += 1
         place = _LINE.match(line)
-        if place:  # the lines behind it have the numbers that it says
+        if place:
             number = int(place[1]) - 1
-            file = place[2] if place[2] is not None else file
-            continue
-        comment = _comment(line)
-        if _MARK not in comment:
-            continue
-        ahead = 0
-        if not line[: len(line) - len(comment)].strip():
-            ahead = 1
-            while i + ahead < len(lines) and _ONLY_COMMENT.match(lines[i + ahead]):
-                ahead += 1
-        try:
-            for word, expression, note in find(comment):
-                if word == REQUIRES:
-                    Expression(expression)  # what is no expression shows here
-                yield Declared(Requirement(word, expression, note, file, number), number + ahead)
-        except ExpressionError as error:
-            raise at(file, number, str(error), sources) from None
+            file = unescape(place[2]) if place[2] is not None else file
+        else:
+            yield file, number, line
+
+
+def _requirements(comment: str, file: str, number: int, sources: Sources) -> list[Requirement]:
+    try:
+        found = [Requirement(word, expression, note, file, number) for word, expression, note in find(comment)]
+        for requirement in found:
+            if requirement.word == REQUIRES:
+                Expression(requirement.expression)  # what is no expression shows here
+        return found
+    except ExpressionError as error:
+        raise at(file, number, str(error), sources) from None
 
 
 def _comment(line: str) -> str:
@@ -77,24 +87,27 @@ def _comment(line: str) -> str:
 
 def attach(found: Iterable[Declared], definitions: Iterable[Definition], tokens: Tokens, sources: Sources) -> None:
     """Give each declaration to its kernel."""
-    places: list[tuple[str, int, int, Definition]] = []
+    found = list(found)
+    if not found:
+        return
+    owners: dict[tuple[str, int], list[Definition]] = {}  # of each line of code
+    active = set()
+    for i, text in enumerate(tokens.text):
+        if text and text[0] != "#":
+            active.add(_absolute(*tokens.where(i)))
     for definition in definitions:
-        file, first = tokens.where(definition.start)
-        places.append((file, first, tokens.where(definition.end)[1], definition))
-    active: set[tuple[str, int]] | None = None
+        places = {_absolute(*tokens.where(i)) for i in range(definition.start, definition.end + 1)}
+        for place in places:
+            owners.setdefault(place, []).append(definition)
     for declared in found:
         requirement = declared.requirement
-        owners = [
-            definition
-            for file, first, last, definition in places
-            if file == requirement.file and first <= declared.code_line <= last
-        ]
-        for definition in owners:
+        place = _absolute(*declared.code)
+        for definition in owners.get(place, ()):
             definition.requirements.append(requirement)
-        if owners:
-            continue
-        if active is None:
-            active = {tokens.where(i) for i, text in enumerate(tokens.text) if text and text[0] != "#"}
-        if (requirement.file, declared.code_line) in active:
-            text = f"'metalcore: {requirement.word}(...)' belongs to no kernel: it stands above or inside one"
+        if place in active and place not in owners:
+            text = f"'metalcore: {requirement.word}(...)' belongs to no kernel: put it above or inside one"
             raise at(requirement.file, requirement.line, text, sources)
+
+
+def _absolute(file: str, line: int) -> tuple[str, int]:
+    return (file if file.startswith("<") else os.path.abspath(file)), line
