@@ -17,7 +17,7 @@ An array is `float32[64]` (1, 2, 3, ...), `float32[64]:0` (all 0) or `int32:4,0,
     // may: simdgroup-race          may be found here too, as it follows from the defect
 
 `// expect:` above the kernel is for findings without a line. Bodies for `metalcore.metal_kernel` stand between
-`// body NAME` and `// end`; their arrays after `->` are outputs.
+`// body NAME` and `// end`; their arrays after `->` are outputs. `is_fixed` is `fixed` as a template argument.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 // A lane reads the value of a lane that is not there.
 #include <metal_stdlib>
 using namespace metal;
-constant bool fixed [[function_constant(0)]];
 
 // A shuffle in a branch that half of the lanes take.
 // launch: threads=32 group_size=32 x=float32[32] y=float32[32]:0
-kernel void shuffle_in_a_branch(device const float* x, device float* y, ushort lane [[thread_index_in_simdgroup]]) {
+kernel void shuffle_in_a_branch(
+    constant bool& fixed, device const float* x, device float* y, ushort lane [[thread_index_in_simdgroup]]) {
   float v = x[lane];
   if (fixed) {
     float other = simd_shuffle(v, ushort(31 - lane));
@@ -18,7 +18,7 @@ kernel void shuffle_in_a_branch(device const float* x, device float* y, ushort l
 // Lane 0 hands out a value in a branch that it does not take.
 // launch: threads=32 group_size=32 x=float32[32] y=float32[32]:0
 kernel void broadcast_of_an_absent_lane(
-    device const float* x, device float* y, ushort lane [[thread_index_in_simdgroup]]) {
+    constant bool& fixed, device const float* x, device float* y, ushort lane [[thread_index_in_simdgroup]]) {
   float v = x[lane];
   if (fixed || lane > 0) {
     y[lane] = v - simd_broadcast(v, ushort(0));  // expect: inactive-lane thread 1
@@ -28,7 +28,7 @@ kernel void broadcast_of_an_absent_lane(
 // The fourth lane of each quad.
 // launch: threads=32 group_size=32 x=float32[32] y=float32[32]:0
 kernel void quad_broadcast_of_an_absent_lane(
-    device const float* x, device float* y, ushort lane [[thread_index_in_simdgroup]]) {
+    constant bool& fixed, device const float* x, device float* y, ushort lane [[thread_index_in_simdgroup]]) {
   float v = x[lane];
   if (fixed || lane % 4 != 3) {
     y[lane] = quad_broadcast(v, ushort(3));  // expect: inactive-lane thread 0
@@ -38,7 +38,7 @@ kernel void quad_broadcast_of_an_absent_lane(
 // A reduction by shuffles in a group of 40: the second simdgroup has 8 lanes.
 // launch: threads=40 group_size=40 x=float32[40] y=float32[2]:0
 kernel void last_simdgroup_is_partial(
-    device const float* x, device float* y, uint t [[thread_index_in_threadgroup]],
+    constant bool& fixed, device const float* x, device float* y, uint t [[thread_index_in_threadgroup]],
     ushort lane [[thread_index_in_simdgroup]], uint group [[simdgroup_index_in_threadgroup]],
     uint size [[threads_per_threadgroup]]) {
   float v = x[t];
@@ -53,6 +53,7 @@ kernel void last_simdgroup_is_partial(
 // Threads past the end return, and their neighbours shuffle with them.
 // launch: threads=32 group_size=32 x=float32[20] y=float32[32]:0 n=20
 kernel void shuffle_after_a_return(
+    constant bool& fixed,
     device const float* x, device float* y, constant uint& n, ushort lane [[thread_index_in_simdgroup]]) {
   if (!fixed && lane >= n) return;
   float v = lane < n ? x[lane] : 0.0f;
@@ -62,7 +63,8 @@ kernel void shuffle_after_a_return(
 
 // Lanes leave a loop at different times and go on shuffling.
 // launch: threads=32 group_size=32 x=float32[32] y=float32[32]:0
-kernel void shuffle_in_a_loop(device const float* x, device float* y, ushort lane [[thread_index_in_simdgroup]]) {
+kernel void shuffle_in_a_loop(
+    constant bool& fixed, device const float* x, device float* y, ushort lane [[thread_index_in_simdgroup]]) {
   float v = x[lane];
   uint rounds = fixed ? 3 : lane % 4;
   for (uint j = 0; j < rounds; ++j) {

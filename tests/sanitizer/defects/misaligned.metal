@@ -38,7 +38,8 @@ kernel void vector_behind_a_header(
   threadgroup float* s = (threadgroup float*)space;
   threadgroup float* data = s + (fixed ? 4 : 1);
   for (uint j = 0; j < 4; ++j) data[t * 4 + j] = x[t * 4 + j];
-  y[t] = (*(threadgroup float4*)(data + t * 4)).y;  // expect: misaligned thread 0
+  float4 v = *(threadgroup float4*)(data + t * 4);  // expect: misaligned thread 0
+  y[t] = v.y;
 }
 
 // A 64-bit counter in a buffer of 32-bit words.

@@ -1,11 +1,10 @@
 // Threadgroups of one launch run in no order: what one writes, another can neither read nor write.
 #include <metal_stdlib>
 using namespace metal;
-constant bool fixed [[function_constant(0)]];
 
 // A counter of the whole grid, without atomics.
 // launch: threadgroups=4 group_size=32 count=int32[1]:0
-kernel void plain_counter(device int* count, uint lane [[thread_index_in_simdgroup]]) {
+kernel void plain_counter(constant bool& fixed, device int* count, uint lane [[thread_index_in_simdgroup]]) {
   if (lane != 0) return;
   if (fixed) atomic_fetch_add_explicit((device atomic_int*)count, 1, memory_order_relaxed);
   else count[0] += 1;  // expect: race-between-threadgroups
@@ -14,7 +13,7 @@ kernel void plain_counter(device int* count, uint lane [[thread_index_in_simdgro
 // The stride between the groups' outputs is one too small.
 // launch: threadgroups=3 group_size=32 x=float32[96] y=float32[96]:0
 kernel void overlapping_outputs(
-    device const float* x, device float* y, uint group [[threadgroup_position_in_grid]],
+    constant bool& fixed, device const float* x, device float* y, uint group [[threadgroup_position_in_grid]],
     uint t [[thread_index_in_threadgroup]], uint i [[thread_position_in_grid]]) {
   y[group * (fixed ? 32 : 31) + t] = x[i];  // expect: race-between-threadgroups
 }
@@ -22,6 +21,7 @@ kernel void overlapping_outputs(
 // The last group adds up what the others wrote, and nothing makes it wait for them.
 // launch: threadgroups=4 group_size=32 x=float32[128] partial=float32[4]:0 y=float32[1]:0
 kernel void last_group_adds_up(
+    constant bool& fixed,
     device const float* x, device float* partial, device float* y, uint group [[threadgroup_position_in_grid]],
     uint i [[thread_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
   float sum = simd_sum(x[i]);
@@ -34,7 +34,7 @@ kernel void last_group_adds_up(
 // from: AcceleratedKernels.jl, scan with look-back: the flag is atomic, the value that it guards is read with a plain load
 // launch: threadgroups=3 group_size=32 x=int32[96] total=int32[3]:0 flag=int32[3]:0 y=int32[3]:0
 kernel void hand_over(
-    device const int* x, device int* total, device atomic_int* flag, device int* y,
+    constant bool& fixed, device const int* x, device int* total, device atomic_int* flag, device int* y,
     uint group [[threadgroup_position_in_grid]], uint i [[thread_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
   int sum = simd_sum(x[i]);
@@ -54,7 +54,7 @@ kernel void hand_over(
 // from: MLX, backward kernels with metal_kernel before atomic_outputs: each row's threadgroup adds to the one weight gradient
 // launch: threadgroups=3 group_size=32 dy=float32[96] dw=float32[32]:0
 kernel void gradient_of_two_groups(
-    device const float* dy, device float* dw, uint i [[thread_position_in_grid]],
+    constant bool& fixed, device const float* dy, device float* dw, uint i [[thread_position_in_grid]],
     uint column [[thread_index_in_threadgroup]]) {
   if (fixed) atomic_fetch_add_explicit((device atomic_float*)dw + column, dy[i], memory_order_relaxed);
   else dw[column] += dy[i];  // expect: race-between-threadgroups
@@ -63,6 +63,7 @@ kernel void gradient_of_two_groups(
 // from: PyTorch MPS, index_put_ with repeated indices: the result changes from run to run, each thread writes its own value
 // launch: threadgroups=2 group_size=4 index=int32:0,1,2,3,1,4,5,6 values=float32[8] y=float32[8]:0
 kernel void repeated_indices(
+    constant bool& fixed,
     device const int* index, device const float* values, device float* y, uint i [[thread_position_in_grid]]) {
   if (!fixed) {
     y[index[i]] = values[i];  // expect: race-between-threadgroups
@@ -74,6 +75,7 @@ kernel void repeated_indices(
 // from: ggml, in-place operators: the output is given the memory of an input, and a neighbour's input is already overwritten
 // launch: threadgroups=3 group_size=32 x=float32[96] y=float32[96]:0
 kernel void in_place_neighbour(
+    constant bool& fixed,
     device float* x, device float* y, uint i [[thread_position_in_grid]], uint n [[threads_per_grid]]) {
   device float* out = fixed ? y : x;
   float right = x[(i + 32) % n];  // other

@@ -163,3 +163,12 @@ kernel void simd_sum_of_256_threads(
   }
   if (fixed ? t == 0 : lane == 0) y[0] = sum;  // expect: race
 }
+
+// Two lanes write to one slot.
+// launch: threads=32 group_size=32 x=float32[32] y=float32[32]:0
+kernel void two_lanes_one_slot(device const float* x, device float* y, uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float s[32];
+  s[fixed ? lane : lane / 2] = x[lane];  // expect: race
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  y[lane] = s[lane / 2];
+}

@@ -59,23 +59,28 @@ def run(defect: Defect, fixed: bool) -> metalcore.Report:
     return report
 
 
+@functools.cache
+def _kernel(name: str, source: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
+    return metalcore.metal_kernel(
+        name=name,
+        input_names=[*inputs, "fixed"],
+        output_names=list(outputs),
+        source=source,
+        atomic_outputs="atomic" in source,
+    )
+
+
 def _run_body(
     defect: Defect, fixed: bool, inputs: dict[str, Any], outputs: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    kernel = metalcore.metal_kernel(
-        name=defect.name,
-        input_names=list(inputs),
-        output_names=list(outputs),
-        source=defect.source,
-        atomic_outputs="atomic" in defect.source,
-    )
+    kernel = _kernel(defect.name, defect.source, tuple(inputs), tuple(outputs))
     kernel(
-        inputs=list(inputs.values()),
+        inputs=[*inputs.values(), np.array(fixed)],
         output_shapes=[array.shape for array in outputs.values()],
         output_dtypes=[array.dtype for array in outputs.values()],
         grid=(options.pop("grid"), 1, 1),
         threadgroup=(options.pop("threadgroup"), 1, 1),
-        template=[("fixed", fixed)],
+        template=[("is_fixed", fixed)] if "is_fixed" in defect.source else None,
         **options,
     )
 

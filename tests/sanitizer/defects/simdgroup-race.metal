@@ -25,15 +25,6 @@ kernel void last_steps_of_a_tree(device const float* x, device float* y, uint la
   if (lane == 0) y[0] = s[0];
 }
 
-// Two lanes write to one slot.
-// launch: threads=32 group_size=32 x=float32[32] y=float32[32]:0
-kernel void two_lanes_one_slot(device const float* x, device float* y, uint lane [[thread_index_in_simdgroup]]) {
-  threadgroup float s[32];
-  s[fixed ? lane : lane / 2] = x[lane];  // expect: simdgroup-race
-  simdgroup_barrier(mem_flags::mem_threadgroup);
-  y[lane] = s[lane / 2];
-}
-
 // A neighbour's value through device memory.
 // launch: threads=32 group_size=32 x=float32[32] scratch=float32[32]:0 y=float32[32]:0
 kernel void neighbour_in_device_memory(

@@ -1,12 +1,11 @@
 // Threadgroup memory holds what the last kernel left in it.
 #include <metal_stdlib>
 using namespace metal;
-constant bool fixed [[function_constant(0)]];
 
 // The second stage reads 32 slots, one for each possible simdgroup; two were written.
 // launch: threads=64 group_size=64 x=float32[64] y=float32[1]:0
 kernel void slots_of_absent_simdgroups(
-    device const float* x, device float* y, uint t [[thread_index_in_threadgroup]],
+    constant bool& fixed, device const float* x, device float* y, uint t [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]], uint group [[simdgroup_index_in_threadgroup]]) {
   threadgroup float partial[32];
   float sum = simd_sum(x[t]);
@@ -22,7 +21,8 @@ kernel void slots_of_absent_simdgroups(
 
 // A histogram whose bins nobody cleared.
 // launch: threads=64 group_size=64 x=int32[64] y=int32[8]:0
-kernel void bins_not_cleared(device const int* x, device int* y, uint t [[thread_index_in_threadgroup]]) {
+kernel void bins_not_cleared(
+    constant bool& fixed, device const int* x, device int* y, uint t [[thread_index_in_threadgroup]]) {
   threadgroup atomic_int bins[8];
   if (fixed && t < 8) atomic_store_explicit(&bins[t], 0, memory_order_relaxed);
   threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -33,18 +33,19 @@ kernel void bins_not_cleared(device const int* x, device int* y, uint t [[thread
 
 // The halo at the right edge is not loaded.
 // launch: threads=32 group_size=32 x=float32[34] y=float32[32]:0
-kernel void halo_not_loaded(device const float* x, device float* y, uint t [[thread_index_in_threadgroup]]) {
+kernel void halo_not_loaded(
+    constant bool& fixed, device const float* x, device float* y, uint t [[thread_index_in_threadgroup]]) {
   threadgroup float tile[34];
   tile[t] = x[t];
   if (fixed && t < 2) tile[t + 32] = x[t + 32];
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  y[t] = tile[t] + tile[t + 1] + tile[t + 2];  // expect: uninitialised-threadgroup-memory thread 30
+  y[t] = tile[t] + tile[t + 1] + tile[t + 2];  // expect: uninitialised-threadgroup-memory thread 31
 }
 
 // from: KernelAbstractions.jl, group reduction: the last group has few threads, and the tree adds slots that no thread filled
 // launch: threads=68 group_size=64 x=float32[68] y=float32[2]:0
 kernel void tree_over_a_partial_group(
-    device const float* x, device float* y, uint i [[thread_position_in_grid]],
+    constant bool& fixed, device const float* x, device float* y, uint i [[thread_position_in_grid]],
     uint t [[thread_index_in_threadgroup]], uint size [[threads_per_threadgroup]],
     uint group [[threadgroup_position_in_grid]]) {
   threadgroup float s[64];
@@ -64,6 +65,7 @@ kernel void tree_over_a_partial_group(
 // from: aiter (HIP; the same selection in MSL): k is larger than the number of candidates, and top-k returns slots never written
 // launch: threads=32 group_size=32 x=float32[32] y=float32[8]:0 k=8
 kernel void top_k_slots(
+    constant bool& fixed,
     device const float* x, device float* y, constant uint& k, uint lane [[thread_index_in_simdgroup]]) {
   threadgroup float best[8];
   bool is_candidate = x[lane] > 27;

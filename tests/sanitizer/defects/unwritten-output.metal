@@ -42,12 +42,12 @@ if (i + 4 <= 62) {
 }
 // end
 
-// The second of two outputs is forgotten.
+// The second of two outputs is forgotten: no line of the kernel writes it.
 // also: unwritten-output
 // expect: unwritten-output
 // launch: grid=32 threadgroup=32 x=float32[32] -> y=float32[32] index=int32[32]
 // body second_output
 uint i = thread_position_in_grid.x;
 y[i] = x[i];
-if (fixed) index[i] = int(i);
+if (is_fixed) index[i] = int(i);
 // end
