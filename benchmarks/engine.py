@@ -31,10 +31,10 @@ WIDTH = 180  # of the table, where the output is no terminal
 QUIET_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
-def run_worker(order: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def run_worker(order: dict[str, Any], module: str = "harness.worker") -> Iterator[dict[str, Any]]:
     """Starts one process and yields its lines as they come."""
     worker = subprocess.Popen(
-        [sys.executable, "-m", "harness.worker"],
+        [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
