@@ -19,6 +19,7 @@ class Binding(NamedTuple):
     owner: object
     writable: bool = True
     inside: tuple[Binding, ...] = ()  # memory that pointers stored in this buffer lead to
+    fresh: bool = False  # nothing was written to it yet
 
 
 def torch_module() -> Any:

@@ -117,7 +117,8 @@ class MetalKernel:
                 print(f"Generated source code for `{self.name}`:\n```\n{written.text}\n```")
             size, group = _launch_size(grid, threadgroup, function.facts)
             outputs = [framework.output(shape, dtype, init_value) for shape, dtype in zip(shapes, dtypes, strict=True)]
-            bindings = self._bind_inputs(framework, ready) + [binding for _, binding in outputs]
+            is_fresh = init_value is None
+            bindings = self._bind_inputs(framework, ready) + [b._replace(fresh=is_fresh) for _, b in outputs]
             if 0 not in size:
                 function.launch_raw(bindings, grid=size, group=group)
             return [array for array, _ in outputs]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from metalcore import launch
 from metalcore.engine.codegen.variant import Site, Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
-from metalcore.engine.locks import locks
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import LoadedKernel, Plan
@@ -253,8 +252,8 @@ class Function:
         group: Sequence[int],
         threadgroup_memory: Mapping[int | str, int] | None = None,
     ) -> None:
-        """Run with memory that the caller has bound: objects with `address`, `size`, `writable` and `inside` (what
-        pointers in that memory lead to), or None. No dtype is checked."""
+        """Run with memory that the caller has bound: objects with `address`, `size`, `writable`, `inside` (what
+        pointers in that memory lead to) and `fresh` (nothing was written to it yet), or None. No dtype is checked."""
         plan = self._plan(tuple(grid), None, tuple(group), threadgroup_memory)
         if plan is None:
             return
@@ -273,7 +272,9 @@ class Function:
             self._binder.check_alignment(argument, binding.address)
             pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size
             regions += [(inner.address, inner.address + inner.size) for inner in binding.inside]
-        self._run(plan, self._binder.packed(pairs, regions, bindings))
+        packed = self._binder.packed(pairs, regions, bindings)
+        packed.fresh = sum(1 << slot for slot, b in enumerate(bindings) if b is not None and b.fresh)
+        self._run(plan, packed)
 
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
@@ -281,6 +282,8 @@ class Function:
         mode = current_mode()
         sizes = tuple(sorted(memory.items(), key=repr)) if memory else None
         key: Any = (mode, chosen_target(), threads, threadgroups, group_size, sizes)
+        if mode == SANITIZE:
+            key += (current_report().compiled_in,)
         try:
             return self._plans[key]
         except (KeyError, TypeError):
@@ -314,7 +317,7 @@ class Function:
         """Machine code for the threadgroups of a launch, and for those that the grid clips in x."""
         variant = Variant.choose(shape.group, mode != FAST, shape.grid)
         if mode == SANITIZE:
-            variant = replace(variant, sanitized=True)
+            variant = variant.with_checks(current_report().compiled_in, shape.clipped_in_x)
         kernel = self._load(variant)
         return kernel, self._load(variant.edge()) if shape.clipped_in_x else kernel
 
@@ -348,18 +351,12 @@ class Function:
 
     def _sanitize(self, plan: Plan, packed: Packed) -> None:
         """Run on one thread, in order, and report instead of raising."""
-        from metalcore.engine.runtime.faults import findings, out_of_bounds
+        from metalcore.engine.runtime.sanitize import run_sanitized
 
-        with locks.of("sanitize"):  # a plan has room for the findings of one launch
-            plan.forget_findings()
-            status = self._call(plan.address, packed.data, 1, packed.regions, packed.n_regions)
-            found = findings(self.name, plan)
+        status, found = run_sanitized(self.name, plan, packed, self.arguments, current_report())
         if status & ~layout.FAULT:
             self._raise(status, plan)
-        if status & layout.FAULT:
-            error = self._last_error()
-            found.append(out_of_bounds(self.name, error, plan.shape, self._sites(plan, error), self.arguments))
-        source = self._unit.remember() if found else ""
+        source = self._unit.remember() if found else ""  # the report quotes its lines
         current_report().add([replace(finding, source=source) for finding in found])
 
     @staticmethod

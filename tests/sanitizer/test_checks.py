@@ -25,13 +25,13 @@ MISTAKES = {
     "shift of 64 bits": ("x[i] = int(1ul << (60 + i));", "shift-past-width", 4),
     "variable": ("int v; if (i > 3) v = 1; x[i] = v;", "uninitialised-variable", 0),
     "variable in a condition": ("int v; if (i != 2) v = 1; if (v > 0) x[i] = 1;", "uninitialised-variable", 2),
-    "variable in an address": ("int v; if (i < 6) v = 1; x[v & 7] = 1;", "uninitialised-variable", 6),
+    "variable in an address": ("int v; if (i < 6) v = int(i); x[v & 7] = 1;", "uninitialised-variable", 6),
     "member of a struct": ("Pair p; p.v = float4(1); Pair q = p; x[i] = q.n;", "uninitialised-variable", 0),
     "component of a vector": ("int3 v; v.x = 1; v.z = 2; x[i] = v.x + v.y;", "uninitialised-variable", 0),
     "element of an array": ("int a[4]; a[0] = a[1] = 1; x[i] = a[i & 3];", "uninitialised-variable", 2),
     "result of a function": ("float v; if (i != 1) v = 2; x[i] = int(twice(v));", "uninitialised-variable", 1),
     "last of a loop": ("int v; for (int j = 0; j < int(i); ++j) v = j; x[i] = v;", "uninitialised-variable", 0),
-    "read past the end": ("x[i] = x[i + n];", "out-of-bounds", 6),
+    "read past the end": ("int v = x[i + n]; simdgroup_barrier(mem_flags::mem_device); x[i] = v;", "out-of-bounds", 6),
     "write past the end": ("x[i + n] = 1;", "out-of-bounds", 6),
 }
 CORRECT = {
@@ -43,7 +43,7 @@ CORRECT = {
     "set through a pointer": "int v; thread int* p = &v; *p = 3; x[i] = v;",
     "set by a function": "int v; [](thread int& r) { r = 4; }(v); x[i] = v;",
     "bit-fields": "struct { uint a : 3; uint b : 5; } s; s.a = 3; s.b = 7; x[i] = int(s.a + s.b);",
-    "shuffle of a vector": "int2 v = simd_shuffle_and_fill_down(int2(x[i], 1), int2(0), ushort(1)); x[i] = v.y;",
+    "shuffle of a vector": "int2 v = simd_shuffle_xor(int2(x[i], 1), ushort(1)); x[i] = v.y;",
 }
 
 

@@ -12,6 +12,7 @@ from metalcore.engine.checks.kinds import KINDS
 from metalcore.errors import SanitizerError
 
 Position = tuple[int, int, int]
+COMPILED_IN = frozenset(["not-finite"])
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,10 @@ class Finding:
     @property
     def key(self) -> tuple[Any, ...]:
         """Findings with the same key are counted together: kind, kernel and line, or pair of lines."""
-        other = (self.other.file, self.other.line, self.other.column) if self.other else None
-        return self.kind, self.kernel, self.source, self.file, self.line, self.column, other
+        places = [(self.file, self.line)]
+        if self.other:
+            places.append((self.other.file, self.other.line))
+        return self.kind, self.kernel, self.source, self.buffer, *sorted(places)
 
     def diagnostic(self) -> Diagnostic:
         """The finding in the form that all formatters take."""
@@ -119,6 +122,8 @@ class Report:
         self.schedule_seed, self.fail_fast = schedule_seed, fail_fast
         self.kinds = frozenset(k.id for k in KINDS.values() if not k.on_request or k.id in also) - frozenset(silence)
         """Ids of the kinds that are reported."""
+        self.compiled_in = tuple(sorted(COMPILED_IN & self.kinds))
+        """Kinds for which kernels are compiled anew."""
         self._found: dict[tuple[Any, ...], Finding] = {}
         self._lock = threading.Lock()
         self.launches = 0

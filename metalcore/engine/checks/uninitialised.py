@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import re
 
-from metalcore.engine.checks.program import NAME, Line, Program
+from metalcore.engine.checks.program import LIFETIME, LOAD, NAME, STORE, Line, Program
 
 CHECK = "uninitialised-variable"
 _ALLOCA = re.compile(r"^alloca (.+?), align (\d+)")
-_LOAD = re.compile(rf"^load (?:volatile )?(.+?), ptr ({NAME})")
-_STORE = re.compile(rf"^store (?:volatile )?(\S+|{NAME}) (\S+), ptr ({NAME})")
 _GEP = re.compile(rf"^getelementptr (.*?), ptr ({NAME})(.*)$")
-_LIFETIME = re.compile(rf"^call void @llvm\.lifetime\.(start|end)\.\w+\((?:i64 \S+, )?ptr ({NAME})\)")
 _COPY = re.compile(rf"^call void @llvm\.mem(?:cpy|move)\.\S+\(ptr [^,]*?({NAME}), ptr [^,]*?({NAME}), (i\d+ \S+), i1")
 _FILL = re.compile(rf"^call void @llvm\.memset\.\S+\(ptr [^,]*?({NAME}), i8 (\S+), (i\d+ \S+), i1")
 _BITS = {"float": 32, "half": 16, "bfloat": 16, "double": 64, "ptr": 64, "i1": 8}
@@ -37,29 +34,9 @@ class _Uninitialised:
         self.origin: dict[str, str] = {}  # pointer -> the variable that it points into
         self.twins: dict[str, str] = {}  # pointer -> the same place in the twin
         self.flags: dict[str, str] = {}  # value -> its boolean
-        self.forwarded = self._forward_pointers()
+        self.forwarded = program.forwarded
 
     # -- pointers ----------------------------------------------------------------------------------
-    def _forward_pointers(self) -> dict[str, str]:
-        """Pointers that are kept in a variable written once, as parameters are: what is loaded is what was stored."""
-        stores: dict[str, list[str]] = {}
-        slots = {line.result for line in self.program.lines if line.body.startswith("alloca ptr,")}
-        others: set[str] = set()
-        for line in self.program.lines:
-            stored, loaded = _STORE.match(line.body), _LOAD.match(line.body)
-            if stored and stored[3] in slots:
-                stores.setdefault(stored[3], []).append(stored[2])
-                others |= {n for n in (stored[2],) if n in slots}
-            elif not loaded and not _LIFETIME.match(line.body):
-                others |= slots & set(line.operands())
-        once = {slot: values[0] for slot, values in stores.items() if len(values) == 1 and slot not in others}
-        found = {}
-        for line in self.program.lines:
-            loaded = _LOAD.match(line.body)
-            if loaded and loaded[1] == "ptr" and loaded[2] in once:
-                found[line.result] = once[loaded[2]]
-        return found
-
     def _follow(self) -> None:
         """Which variable each pointer points into; variables whose address escapes are dropped."""
         for line in self.program.lines:
@@ -81,11 +58,11 @@ class _Uninitialised:
 
     def _escaping(self, line: Line) -> list[str]:
         body = line.body
-        if line.op in ("alloca", "getelementptr", "load") or _LIFETIME.match(body) or _COPY.match(body):
+        if line.op in ("alloca", "getelementptr", "load") or LIFETIME.match(body) or _COPY.match(body):
             return []
         if _FILL.match(body):
             return []
-        stored = _STORE.match(body)
+        stored = STORE.match(body)
         if stored:
             kept = stored[2] in self.origin and not any(v == stored[2] for v in self.forwarded.values())
             return [stored[2]] if kept else []
@@ -111,7 +88,7 @@ class _Uninitialised:
     def run(self) -> None:
         self._follow()
         lines = self.program.lines
-        marked = {m[2] for line in lines if (m := _LIFETIME.match(line.body))}
+        marked = {m[2] for line in lines if (m := LIFETIME.match(line.body))}
         for line in lines:  # a phi may read what is made further down
             if line.op == "phi" and not line.body.startswith("phi ptr"):
                 self.flags[line.result] = self.program.temp()
@@ -163,7 +140,7 @@ class _Uninitialised:
             self.flags[line.result] = self._any(line.operands(), line, line.after)
 
     def _load(self, line: Line) -> None:
-        loaded = _LOAD.match(line.body)
+        loaded = LOAD.match(line.body)
         if loaded is None:
             return
         self._report(line, self.flag(loaded[2]))
@@ -180,7 +157,7 @@ class _Uninitialised:
         self.flags[line.result] = flag
 
     def _store(self, line: Line) -> None:
-        stored = _STORE.match(line.body)
+        stored = STORE.match(line.body)
         if stored is None:
             return
         self._report(line, self.flag(stored[3]))
@@ -201,7 +178,7 @@ class _Uninitialised:
         line.after.append(f"  {self.flags[line.result]} = phi i1 {incoming}")
 
     def _call(self, line: Line) -> None:
-        scope, copy, fill = _LIFETIME.match(line.body), _COPY.match(line.body), _FILL.match(line.body)
+        scope, copy, fill = LIFETIME.match(line.body), _COPY.match(line.body), _FILL.match(line.body)
         if scope:
             if scope[1] == "start" and scope[2] in self.twins:
                 self._forget(self.twins[scope[2]], scope[2], line)

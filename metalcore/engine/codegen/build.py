@@ -35,7 +35,9 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     if variant.sanitized:
         from metalcore.engine.checks.instrument import instrument
 
-        hooked, places = instrument(llvm.inline_scalar(kernel.ir))
+        hooked, places = instrument(kernel, also=variant.also)
+        if dump:
+            dump("hooked.ll", hooked)
         scalar = llvm.optimise_scalar(hooked)
     else:
         scalar = llvm.optimise_scalar(kernel.ir)
@@ -47,6 +49,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         layout=variant.layout,
         single=variant.single,
         checked=variant.checked,
+        sanitized=variant.sanitized,
         tail=variant.tail,
         width=llvm.vector_width(),
         value_sizes=values,

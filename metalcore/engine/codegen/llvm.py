@@ -93,6 +93,19 @@ def inline_scalar(raw: str, entry: str = "__mc_entry") -> str:
         return str(module)
 
 
+def promote_scalar(inlined: str) -> str:
+    """Variables in registers where they can be, and nothing else: no access to other memory is moved or removed."""
+    with LOCK:
+        module = parse(inlined)
+        passes = binding.create_new_function_pass_manager()
+        passes.add_sroa_pass()
+        builder = binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0))
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+        return str(module)
+
+
 def _scalar_module(raw: str, entry: str) -> Any:
     text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", raw, flags=re.M)
     text = re.sub(r"^(attributes #\d+ = \{)(.*)$", _inline_attributes, text, flags=re.M)

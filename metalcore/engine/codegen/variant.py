@@ -18,6 +18,7 @@ class Variant:
     checked: bool
     tail: bool = True  # some simdgroup may have fewer than 32 threads
     sanitized: bool = False  # with the hooks of engine/checks
+    also: tuple[str, ...] = ()  # kinds of findings that are compiled in on request
 
     @property
     def key(self) -> str:
@@ -27,7 +28,7 @@ class Variant:
             "single" if self.single else "many",
             "sanitize" if self.sanitized else "checked" if self.checked else "fast",
         ]
-        return "-".join(parts + ["tail"] * self.tail)
+        return "-".join([*parts, *["tail"] * self.tail, *self.also])
 
     @staticmethod
     def choose(group_size: tuple[int, int, int], checked: bool, grid: tuple[int, int, int] | None = None) -> Variant:
@@ -49,6 +50,11 @@ class Variant:
         else:
             layout = "any"
         return Variant(layout, single, checked, _has_tail(group_size, grid or group_size, layout))
+
+    def with_checks(self, also: tuple[str, ...], clipped: bool) -> Variant:
+        """The same for sanitize mode, in which all groups of a launch run the same code: it numbers sites once."""
+        checked = replace(self, checked=True, sanitized=True, also=also)
+        return checked.edge() if clipped else checked
 
     def edge(self) -> Variant:
         """The variant that runs the groups which the grid clips in x."""

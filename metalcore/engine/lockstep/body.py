@@ -128,6 +128,9 @@ class Body(Interleave):
         elif name == "report_if":
             self.flush()
             self._report_if(instr)
+        elif name in ("read", "write", "touch_atomically", "store_atomically"):
+            self.flush()
+            self.watch_access(instr, name)
         elif (
             name.startswith("simd_")
             or name.startswith("simdgroup_mma")

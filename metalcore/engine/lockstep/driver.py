@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .ir import Instr
 from .memory import LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_GROUP_POS
+from .watch import HOOK_OFFSET, LAUNCH_SANITIZER, SANITIZER_ORDER
 
 
 def _first_position(layout: str) -> str:
@@ -19,6 +20,8 @@ def _first_position(layout: str) -> str:
   %ly = sub i32 %flat, %lz_h"""
 
 
+_ARGS = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d"
+_LAST = "i1 %alone, i32 %lx, i32 %ly, i32 %lz"
 # What a thread may ask for and still not notice in which threadgroup it is.
 _GROUP_FREE = {
     f"__mc_{name}"
@@ -46,13 +49,59 @@ def knows_its_group(instr: Instr) -> bool:
     )
 
 
-def driver(coroutine: bool, tail: bool, layout: str, span_threads: int) -> str:
+def _in_chosen_order(frame: str, coroutine: bool, position: str) -> str:
+    """Loops over places in the order of simdgroups instead of over simdgroups."""
+    begin = f"""
+  %sanitizer_at = getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}
+  %sanitizer = load ptr, ptr %sanitizer_at
+  %begin_at = getelementptr i8, ptr %sanitizer, i64 {HOOK_OFFSET["begin_group"]}
+  %begin_fn = load ptr, ptr %begin_at
+  call void %begin_fn(ptr %sanitizer, ptr %Wk, i32 %threads)
+  %order = getelementptr i8, ptr %sanitizer, i64 {SANITIZER_ORDER}
+"""
+    if coroutine:
+        frame = frame.replace(
+            "  %sg = phi i32 [ 0, %group ], [ %sg.next, %start.done ]",
+            "  %k = phi i32 [ 0, %group ], [ %sg.next, %start.done ]\n" + _ordered("sg", "k"),
+        )
+        frame = frame.replace("%sg.next = add i32 %sg, 1", "%sg.next = add i32 %k, 1")
+        frame = frame.replace("  %i = phi i32 [ 0, %round ]", "  %j = phi i32 [ 0, %round ]")
+        frame = frame.replace("  %i.at = ", _ordered("i", "j") + "\n  %i.at = ")
+        return begin + frame.replace("%i.next = add i32 %i, 1", "%i.next = add i32 %j, 1")
+    return f"""{begin}
+  br label %start
+start:
+  %k = phi i32 [ 0, %group ], [ %k.next, %start.done ]
+{_ordered("sg", "k")}
+  %is_full = icmp ult i32 %sg, %full
+{position}
+  br i1 %is_full, label %start.full, label %start.part
+start.full:
+  call void @simdgroup.full({_ARGS}, i32 %sg, i32 -1, {_LAST})
+  br label %start.done
+start.part:
+  call void @simdgroup.part({_ARGS}, i32 %sg, i32 %tail_bits, {_LAST})
+  br label %start.done
+start.done:
+  %k.next = add i32 %k, 1
+  %k.more = icmp ult i32 %k.next, %all
+  br i1 %k.more, label %start, label %group.done
+group.done:
+"""
+
+
+def _ordered(result: str, place: str) -> str:
+    return f"""  %{result}.place = getelementptr i32, ptr %order, i32 %{place}
+  %{result} = load i32, ptr %{result}.place"""
+
+
+def driver(coroutine: bool, tail: bool, layout: str, span_threads: int, sanitized: bool) -> str:
     """mc_run: every threadgroup of a row, every simdgroup of a threadgroup.
 
+    Sanitize mode is told of each threadgroup, and chooses the order of its simdgroups.
     Where *span_threads* is given, whole threadgroups side by side are one long loop over simdgroups.
     """
-    args = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d"
-    last = "i1 %alone, i32 %lx, i32 %ly, i32 %lz"
+    args, last = _ARGS, _LAST
     position = _first_position(layout)
     if coroutine:
         frame = f"""
@@ -132,6 +181,8 @@ group.done:
   %odd = and i32 %w, 31
   %is_whole = icmp eq i32 %odd, 0
 """
+    if sanitized:
+        frame = _in_chosen_order(frame, coroutine, position)
     if not tail:
         frame = "\n".join(line for line in frame.split("\n") if "@simdgroup.part" not in line and "%hp" not in line)
     return f"""

@@ -122,8 +122,10 @@ class Matrix(Simd):
         uniform = self.shape(instr.args[0]).uniform and self.shape(instr.args[1]).uniform and flip is not None
         where = self.address(instr.args[0], size)
         if not uniform or where.private:
-            self._matrix_lanes(instr, size, None)
+            self._matrix_lanes(instr, size, None, watched=True)
             return
+        if self.plan.sanitized:
+            self.watch_matrix(instr, where, size, LOAD, bool(flip))
         ok = self._matrix_inside(instr, where, size) if self.plan.checked else None
         done = ""
         if ok is not None:
@@ -209,7 +211,7 @@ class Matrix(Simd):
             result = self.temp(f"or i1 {result}, {both}")
         return result
 
-    def _matrix_lanes(self, instr: Instr, size: int, store: int | None) -> None:
+    def _matrix_lanes(self, instr: Instr, size: int, store: int | None, watched: bool = False) -> None:
         """Each lane on its own: the general form, and the one that reports bad accesses."""
         ty = f"i{size * 8}"
         transpose = instr.args[2]
@@ -231,6 +233,9 @@ class Matrix(Simd):
                 addresses.append(
                     self.temp(f"getelementptr i8, {self.vec('ptr')} {self.chunk(instr.args[0], c)}, {i64} {at}")
                 )
+            if watched and self.plan.sanitized:
+                where = self.address(instr.args[0], size)
+                self.watch_lanes(instr, where, addresses, LOAD if store is None else STORE)
             if store is None:
                 got = self.access_lanes(instr, instr.args[0], addresses, ty, size, LOAD, None)
                 for c in range(self.count):
@@ -252,8 +257,10 @@ class Matrix(Simd):
         where = self.address(instr.args[0], size)
         uniform = self.shape(instr.args[0]).uniform and self.shape(instr.args[1]).uniform
         if not uniform or not isinstance(transpose, Const) or transpose.value or where.private or self.mask is not None:
-            self._matrix_lanes(instr, size, 3)
+            self._matrix_lanes(instr, size, 3, watched=True)
             return
+        if self.plan.sanitized:
+            self.watch_matrix(instr, where, size, STORE, False)
         ok = self._matrix_inside(instr, where, size) if self.plan.checked else None
         done = ""
         if ok is not None:

@@ -41,6 +41,7 @@ def vectorise(
     layout: str,
     single: bool,
     checked: bool,
+    sanitized: bool = False,
     width: int,
     tail: bool = True,
     value_sizes: dict[int, int] | None = None,
@@ -69,12 +70,13 @@ def vectorise(
             is_grouped = is_grouped or knows_its_group(instr)
             written |= _written_slots(instr, roots)
     shared_offsets, variables, total = _lay_out(used_globals)
-    is_flat = layout == "line" and not is_grouped and not total
+    is_flat = layout == "line" and not is_grouped and not total and not sanitized
     length = sum(len(block.instrs) for block in graph.order)
     plan = Plan(
         layout,
         single,
         checked,
+        sanitized,
         value_sizes or {},
         ids,
         Ranges(shapes),
@@ -100,7 +102,7 @@ def vectorise(
         *_tables(used_globals, plan),
         SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)),
         *functions,
-        driver(plan.coroutine, tail, layout, SPAN[bool(graph.loops)] if is_flat else 0),
+        driver(plan.coroutine, tail, layout, SPAN[bool(graph.loops)] if is_flat else 0, sanitized),
         *sorted(plan.declarations | _DECLARATIONS),
         "attributes #0 = { nounwind }",
         "attributes #1 = { nounwind }",

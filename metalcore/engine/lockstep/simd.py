@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from metalcore.errors import UnsupportedFeature
 
 from .ir import Const, Instr, Value
-from .lanes import Lanes
 from .shapes import LANE
+from .watch import Watch
 
 _REDUCE = {
     "sum_f32": ("fadd", "float", "0.0"),
@@ -30,7 +30,7 @@ _REDUCE = {
 _PLAIN = ("fadd", "fmul", "add", "mul", "and", "or", "xor")
 
 
-class Simd(Lanes):
+class Simd(Watch):
     # -- small helpers -----------------------------------------------------------------------------
     def combine(self, op: str, ty: str, a: str, b: str) -> str:
         """op on two vectors (or scalars) of LLVM type ty."""
@@ -135,6 +135,7 @@ class Simd(Lanes):
             modulo = size.value
         if known is not None:
             picks = [_source_lane(kind, lane, known[lane] & 0xFFFFFFFF, modulo) for lane in LANE]
+            self.watch_fixed_shuffle(instr, picks)
             whole = self.join(self.chunks(instr.args[0]), "i32")
             other = self.join(self.chunks(instr.args[1]), "i32") if kind.startswith("fill") else "poison"
             for c, name in enumerate(self.split(self.permute(whole, "i32", picks, other), "i32")):
@@ -145,8 +146,9 @@ class Simd(Lanes):
         if kind.startswith("fill"):
             second = self.temp(f"getelementptr i8, ptr {data}, i64 128")
             self.spill_chunks(second, "i32", 4, self.chunks(instr.args[1]))
-        for c in range(self.count):
-            source = self._dynamic_source(kind, self.chunk(amount, c), c, modulo)
+        sources = [self._dynamic_source(kind, self.chunk(amount, c), c, modulo) for c in range(self.count)]
+        self.watch_shuffle(instr, sources)
+        for c, source in enumerate(sources):
             wide = self.temp(f"zext {self.vec('i32')} {source} to {self.vec('i64')}")
             pointers = self.temp(f"getelementptr i32, ptr {data}, {self.vec('i64')} {wide}")
             self.define_chunk(instr, c, self.gather(pointers, "i32", 4, None))
@@ -198,9 +200,11 @@ class Simd(Lanes):
         known = self.shape(lane).known
         if known is not None:
             name = str(known[0] & 31)
+            self.watch_fixed_shuffle(instr, [known[0] & 31] * len(LANE))
         else:
             raw = self.scalar(lane) if self.shape(lane).uniform else self._lane_of(lane, self.first_lane())
             name = self.temp(f"and i32 {raw}, 31")
+            self.watch_shuffle(instr, [self.splat("i32", name)] * self.count)
         self.define_scalar(instr, self._lane_of(instr.args[0], name))
 
     def _vote(self, instr: Instr, name: str) -> None:

@@ -17,6 +17,7 @@ from .ranges import Ranges
 from .roots import Roots
 from .shapes import Shape, Shapes
 from .values import scalar_type
+from .watch import HOOK_OFFSET, LAUNCH_SANITIZER
 
 _PARAMS = (
     "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %sg, i32 %bits, i1 %alone, "
@@ -31,6 +32,7 @@ class Plan:
     layout: str
     single: bool
     checked: bool
+    sanitized: bool
     value_sizes: dict[int, int]  # slots bound to `constant T&`: the host has checked that many bytes
     ids: dict[tuple[str, int], Shape]
     ranges: Ranges
@@ -45,6 +47,7 @@ class Plan:
     uses_mma: bool = False
     sites: list[Site] = field(default_factory=list)
     site_numbers: dict[tuple[object, int], int] = field(default_factory=dict)
+    known_sites: dict[Site, int] = field(default_factory=dict)
     tables: dict[tuple[int, ...], str] = field(default_factory=dict)
     declarations: set[str] = field(default_factory=set)
 
@@ -59,8 +62,7 @@ class Plan:
                 buffer = root.slot if root.kind == "buffer" else root.name.lstrip("@%") or f"threadgroup({root.slot})"
                 if root.kind == "unknown":
                     buffer = None
-            self.site_numbers[key] = len(self.sites)
-            self.sites.append(
+            self.site_numbers[key] = self._number(
                 Site(
                     place.file if place else "",
                     place.line if place else 0,
@@ -71,6 +73,19 @@ class Plan:
                 )
             )
         return self.site_numbers[key]
+
+    def bare_site(self, instr: Instr, what: str) -> int:
+        """Number of a barrier or shuffle in the same table."""
+        place = self.module.locations.get(instr.line)
+        where = (place.file, place.line, place.column) if place else ("", 0, 0)
+        return self._number(Site(*where, what, None, 0))
+
+    def _number(self, site: Site) -> int:
+        """The same line is often written several times: it is one site."""
+        if site not in self.known_sites:
+            self.known_sites[site] = len(self.sites)
+            self.sites.append(site)
+        return self.known_sites[site]
 
     def offset_table(self, offsets: tuple[int, ...]) -> str:
         return self.tables.setdefault(offsets, f"@mc.offsets.{len(self.tables)}")
@@ -94,6 +109,8 @@ class Simdgroup(Ids):
         self.plan.declarations.add(declaration.replace(" immarg", ""))
 
     def barrier(self, instr: Instr, kind: str) -> None:
+        if self.plan.sanitized:
+            self.watch_barrier(instr, kind)
         if kind == "threadgroup_barrier" and self.plan.coroutine:
             # One simdgroup alone has nobody to wait for. The second way in also keeps LLVM from moving work behind
             # the barrier.
@@ -180,6 +197,8 @@ class Simdgroup(Ids):
             "  %first_thread = mul i32 %sg, 32",
         ]
         tail = ["exit:"]
+        if self.plan.sanitized:
+            tail += end_of_simdgroup()
         if coroutine:
             head += _coroutine_head(self.private_total)
             tail += [
@@ -226,6 +245,16 @@ def needs_poll(loop: Loop, shapes: Shapes) -> bool:
                 return True
             steps += 1
     return steps != 1
+
+
+def end_of_simdgroup() -> list[str]:
+    return [
+        f"  %ended_at = getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}",
+        "  %ended = load ptr, ptr %ended_at",
+        f"  %end_fn_at = getelementptr i8, ptr %ended, i64 {HOOK_OFFSET['end_simdgroup']}",
+        "  %end_fn = load ptr, ptr %end_fn_at",
+        "  call void %end_fn(ptr %ended, i32 %sg)",
+    ]
 
 
 def _surely_positive(step: Value) -> bool:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from metalcore.engine.checks.report import Finding
 from metalcore.engine.codegen.variant import Site
 from metalcore.engine.runtime import layout
-from metalcore.engine.runtime.launch import Plan, Shape
+from metalcore.engine.runtime.launch import Shape
 from metalcore.errors import KernelFault
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import Argument
 
-_NOWHERE = Site("?", 0, 0, "load", None, 1)
+NOWHERE = Site("?", 0, 0, "load", None, 1)
 _VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic operation"}
 
 
@@ -51,41 +50,11 @@ def _where(error: layout.Error, site: Site, arguments: Sequence[Argument]) -> st
     return f"{name}: index {index}{inside}, the size is {count} ({hi - lo} bytes)"
 
 
-def out_of_bounds(
-    kernel: str, error: layout.Error, shape: Shape, sites: Sequence[Site], arguments: Sequence[Argument]
-) -> Finding:
-    """The same for sanitize mode, which goes on."""
-    site = sites[error.site] if error.site < len(sites) else _NOWHERE
-    detail = f"{_VERBS.get(error.kind, 'access')} of {_where(error, site, arguments)}"
-    thread = thread_position(error, shape)
-    return Finding(
-        "out-of-bounds", kernel, site.file, site.line, site.column, thread, _group(thread, shape), error.count, detail
-    )
-
-
-def findings(kernel: str, plan: Plan) -> list[Finding]:
-    """What the checks reported in the last launch."""
-    found = []
-    for place, entry in zip(plan.kernel.native.places, plan.findings, strict=True):
-        if entry.count:
-            thread = thread_position(entry, plan.shape)
-            where = (place.file, place.line, place.column)
-            sides = divmod(entry.thread_index, 32)
-            group = _group(thread, plan.shape)
-            found.append(Finding(place.check, kernel, *where, thread, group, entry.count, "", *sides))
-    return found
-
-
-def _group(thread: tuple[int, int, int], shape: Shape) -> tuple[int, int, int]:
-    x, y, z = (at // size for at, size in zip(thread, shape.group, strict=True))
-    return x, y, z
-
-
 def fault(
     kernel: str, error: layout.Error, shape: Shape, sites: Sequence[Site], arguments: Sequence[Argument]
 ) -> KernelFault:
     """The error to raise for a launch that went out of bounds."""
-    site = sites[error.site] if error.site < len(sites) else _NOWHERE
+    site = sites[error.site] if error.site < len(sites) else NOWHERE
     line = f"{site.file}:{site.line}" + (f":{site.column}" if site.column else "")
     more = f"; {error.count - 1} more in this launch" if error.count > 1 else ""
     return KernelFault(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 
 BUFFERS = 31
 LANES = 32
@@ -73,6 +73,7 @@ class Launch(ctypes.Structure):
         ("error", Error),
         ("report", c_void_p),
         ("findings", c_void_p),
+        ("sanitizer", c_void_p),
     ]
 
 
@@ -99,6 +100,59 @@ class Plan(ctypes.Structure):
     ]
 
 
+EVENTS = 512
+GROUP_ROOT, ANY_ROOT, NO_SITE = 31, 32, 1023
+# Kinds of mc_event, in the order of native/sanitize.h, as the ids of checks/kinds.py.
+EVENT_KINDS = (
+    "out-of-bounds",
+    "race",
+    "race-between-threadgroups",
+    "same-value-race",
+    "simdgroup-race",
+    "wrong-fence",
+    "barrier-divergence",
+    "uninitialised-threadgroup-memory",
+    "uninitialised-output",
+    "unwritten-output",
+    "inactive-lane",
+)
+
+
+class Event(ctypes.Structure):
+    _fields_ = [
+        ("count", c_uint64),
+        ("address", c_uint64),
+        ("other_address", c_uint64),
+        ("size", c_uint64),
+        ("kind", c_uint32),
+        ("site", c_uint32),
+        ("other_site", c_uint32),
+        ("root", c_uint32),
+        ("access", c_uint32),
+        ("other_access", c_uint32),
+        ("thread", c_uint32),
+        ("other_thread", c_uint32),
+        ("group", c_uint32 * 3),
+        ("other_group", c_uint32 * 3),
+    ]
+
+
+class Options(ctypes.Structure):
+    """What sanitize mode is asked for, and what it found."""
+
+    _fields_ = [
+        ("seed", c_uint64),
+        ("is_shuffled", c_uint32),
+        ("fresh", c_uint32),
+        ("unwritten", c_uint32),
+        ("n_events", c_uint32),
+        ("lost", c_uint64),
+        ("shadow_bytes", c_uint64),
+        ("granule", c_uint8 * (BUFFERS + 1)),
+        ("events", Event * EVENTS),
+    ]
+
+
 class Rule(ctypes.Structure):
     _fields_ = [
         ("kind", c_uint32),
@@ -119,6 +173,8 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "mc_worker": Worker,
     "mc_plan": Plan,
     "mc_rule": Rule,
+    "mc_event": Event,
+    "mc_options": Options,
 }
 
 

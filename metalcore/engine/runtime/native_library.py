@@ -28,12 +28,16 @@ def _source_key() -> str:
 def _build() -> bytes:
     import tempfile
 
+    from metalcore.engine.codegen.llvm import host_features
     from metalcore.engine.runtime.toolchain import compile_c, link_shared
 
+    wide = ("+avx2",) if host_features().get("avx2") else ()
     with tempfile.TemporaryDirectory(prefix="metalcore-") as folder:
-        objects, output = os.path.join(folder, "runtime.o"), os.path.join(folder, "runtime.so")
-        compile_c(os.path.join(SOURCES, "runtime.c"), objects)
-        link_shared([objects], output)
+        output, objects = os.path.join(folder, "runtime.so"), []
+        for name, features in (("runtime", ()), ("track", wide)):  # shadow records are handled four at a time
+            objects.append(os.path.join(folder, f"{name}.o"))
+            compile_c(os.path.join(SOURCES, f"{name}.c"), objects[-1], features)
+        link_shared(objects, output)
         with open(output, "rb") as file:
             return file.read()
 
@@ -68,6 +72,8 @@ def _load() -> ctypes.CDLL:
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, pointer, ctypes.c_uint64]
     library.mc_call.restype = ctypes.c_int
+    library.mc_sanitize.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_uint64, pointer]
+    library.mc_sanitize.restype = ctypes.c_int
     library.mc_set_python(_python_functions())
     library.mc_last_error.argtypes = [ctypes.POINTER(layout.Error)]
     library.mc_last_error.restype = None

@@ -46,10 +46,15 @@ def run_zig(arguments: Sequence[str], what: str) -> None:
         raise MetalcoreError(f"{what} failed (exit code {done.returncode}):\n{said}")
 
 
-def compile_c(source: str, output: str) -> None:
-    """One C file, which includes nothing but the compiler's own headers, to an object file."""
+def compile_c(source: str, output: str, features: Sequence[str] = ()) -> None:
+    """One C file, which includes nothing but the compiler's own headers, to an object file.
+
+    *features* are instructions that this machine has: ("+avx2",).
+    """
     headers = os.path.join(os.path.dirname(zig()), "lib", "include")
     options = ["-O2", "-std=c11", "-ffreestanding", "-mrelocation-model", "pic", "-pic-level", "2"]
+    for feature in features:
+        options += ["-target-feature", feature]
     flags = [*options, "-fvisibility=hidden", "-internal-isystem", headers, "-o", output, source]
     run_zig(["clang", "-cc1", "-triple", host_triple(), "-emit-obj", *flags], f"compiling {source}")
 

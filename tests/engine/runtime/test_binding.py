@@ -289,6 +289,7 @@ def test_dlpack_objects(tmp_path: Path) -> None:
 def test_launch_raw_takes_memory_as_it_is(tmp_path: Path) -> None:
     class Raw:
         inside = ()
+        fresh = False
 
         def __init__(self, array: np.ndarray, writable: bool = True) -> None:
             self.address, self.size, self.writable = array.__array_interface__["data"][0], array.nbytes, writable

@@ -14,7 +14,7 @@ from metalcore.engine.runtime.toolchain import compile_c, link_shared
 def _as_c_sees_them(folder: Path, expressions: list[str]) -> list[int]:
     source, objects, shared = (str(folder / f"offsets{end}") for end in (".c", ".o", ".so"))
     Path(source).write_text(
-        f'#include "{os.path.join(SOURCES, "runtime.h")}"\n'
+        f'#include "{os.path.join(SOURCES, "sanitize.h")}"\n'
         f'__attribute__((visibility("default"))) const uint64_t offsets[] = {{{", ".join(expressions)}}};\n'
     )
     compile_c(source, objects)

@@ -14,6 +14,7 @@ enum mc_access_kind { MC_LOAD = 0, MC_STORE = 1, MC_ATOMIC = 2 };
 
 typedef struct mc_launch mc_launch;
 typedef struct mc_worker mc_worker;
+typedef struct mc_sanitizer mc_sanitizer;
 
 /* One access of a simdgroup of which at least one active lane is out of bounds, or whose pointer is of unknown origin.
  * lo[i] == hi[i] == 0 means "unknown origin" (a pointer loaded from memory): any region of the launch may hold it.
@@ -76,6 +77,7 @@ struct mc_launch {
   mc_error error;
   void (*report)(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread); /* sanitize mode */
   mc_finding* findings; /* one for each place; sanitize mode */
+  mc_sanitizer* sanitizer; /* sanitize mode, else null */
 };
 
 /* One per CPU thread that runs a launch. frame_cur is 128-byte aligned when mc_run is entered and may be moved freely:
@@ -133,7 +135,8 @@ MC_AT(mc_launch, n_regions, 816);
 MC_AT(mc_launch, error, 824);
 MC_AT(mc_launch, report, 888);
 MC_AT(mc_launch, findings, 896);
-_Static_assert(sizeof(mc_launch) == 904, "mc_launch");
+MC_AT(mc_launch, sanitizer, 904);
+_Static_assert(sizeof(mc_launch) == 912, "mc_launch");
 MC_AT(mc_worker, group_memory, 8);
 MC_AT(mc_worker, frame_cur, 16);
 MC_AT(mc_worker, frame_end, 24);

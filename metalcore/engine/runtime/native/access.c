@@ -16,6 +16,7 @@ static const mc_region* find_region(const mc_launch* launch, const char* addr) {
 }
 
 static void record(mc_launch* launch, const mc_access* access, uint32_t lane, const char* lo, const char* hi) {
+  if (launch->sanitizer) mc_out_of_bounds(launch->sanitizer, access, lane, lo, hi);
   mc_error* error = &launch->error;
   __atomic_fetch_add(&error->count, 1, __ATOMIC_RELAXED);
   uint32_t unclaimed = 0;

@@ -1,5 +1,5 @@
 /* The entry points that Python calls. */
-#include "runtime.h"
+#include "sanitize.h"
 
 #define MC_INLINE 0x8000000000000000u /* a size with this bit: the address is an offset into the packed arguments */
 #define MC_SMALL_THREADS 2048         /* fewer threads of unknown cost start on the caller alone */
@@ -32,6 +32,13 @@ static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int op
   return is_open;
 }
 
+static void run_in_order_of_seed(mc_job* job, mc_context* context, const mc_sanitizer* s) {
+  for (uint64_t i = 0; i < job->total && !*job->launch->stop; i++) {
+    uint64_t group = mc_nth_group(s, i);
+    mc_job_run(job, context, group, group + 1);
+  }
+}
+
 static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
   mc_job job = {.launch = launch, .main_fn = plan->main_fn, .edge_fn = plan->edge_fn};
   uint64_t* cost = plan->cost;
@@ -45,7 +52,9 @@ static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
   if (!context || !mc_context_prepare(context, launch)) return MC_NO_MEMORY;
   uint32_t slot = mc_interrupt_enter(&launch->stop, plan->is_brief);
   uint64_t floats = mc_set_float_environment(MC_FLOAT_DEFAULT);
-  if (threads <= 1 || job.total == 1) {
+  if (launch->sanitizer && launch->sanitizer->options->is_shuffled) {
+    run_in_order_of_seed(&job, context, launch->sanitizer);
+  } else if (threads <= 1 || job.total == 1) {
     mc_job_run(&job, context, 0, job.total);
   } else {
     double grid = (double)launch->grid[0] * launch->grid[1] * launch->grid[2];
@@ -76,6 +85,7 @@ void mc_begin(const mc_plan* plan, mc_launch* launch) {
   memcpy((char*)launch + bound, (const char*)&plan->launch + bound, end - bound);
   memset(&launch->error, 0, sizeof launch->error);
   launch->findings = plan->launch.findings;
+  launch->sanitizer = 0;
 }
 
 /* Adds the bound buffers to sorted regions; room for MC_BUFFERS more is there. */
@@ -101,21 +111,25 @@ int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t threads, mc_region
   return result;
 }
 
-/* packed: n_slots pairs (address, size) in slot order, then the bytes of arguments passed by value.
- * regions: n_regions sorted allocations that hold what lists of arrays point to, and room for MC_BUFFERS more. */
-MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t threads, mc_region* regions,
-                      uint64_t n_regions) {
-  mc_launch launch;
-  mc_begin(plan, &launch);
+/* packed: n_slots pairs (address, size) in slot order, then the bytes of arguments passed by value. */
+void mc_bind(const mc_plan* plan, const uint64_t* packed, mc_launch* launch) {
+  mc_begin(plan, launch);
   for (uint32_t i = 0; i < plan->n_slots; i++) {
     uint64_t address = packed[2 * i], size = packed[2 * i + 1];
     if (size & MC_INLINE) {
       address += (uint64_t)(uintptr_t)packed;
       size &= ~MC_INLINE;
     }
-    launch.buffers[i] = (void*)(uintptr_t)address;
-    launch.sizes[i] = size;
+    launch->buffers[i] = (void*)(uintptr_t)address;
+    launch->sizes[i] = size;
   }
+}
+
+/* regions: n_regions sorted allocations that hold what lists of arrays point to, and room for MC_BUFFERS more. */
+MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t threads, mc_region* regions,
+                      uint64_t n_regions) {
+  mc_launch launch;
+  mc_bind(plan, packed, &launch);
   return mc_start(plan, &launch, threads, regions, n_regions);
 }
 

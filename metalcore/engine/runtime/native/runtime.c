@@ -1,8 +1,11 @@
 /* The whole runtime as one translation unit: one compiler start instead of five. */
 #include "access.c"
+#include "events.c"
 #include "interrupt.c"
 #include "launch.c"
 #include "memory.c"
 #include "pool.c"
 #include "python.c"
 #include "report.c"
+#include "rounds.c"
+#include "sanitize.c"

@@ -31,14 +31,14 @@ typedef struct mc_plan {
   uint32_t written;  /* bit i: the kernel writes [[buffer(i)]] */
   uint32_t is_brief; /* it ends by itself before anyone would press Ctrl-C twice */
 } mc_plan;
-MC_AT(mc_plan, main_fn, 904);
-MC_AT(mc_plan, edge_fn, 912);
-MC_AT(mc_plan, cost, 920);
-MC_AT(mc_plan, rules, 928);
-MC_AT(mc_plan, n_slots, 936);
-MC_AT(mc_plan, written, 940);
-MC_AT(mc_plan, is_brief, 944);
-_Static_assert(sizeof(mc_plan) == 952, "mc_plan");
+MC_AT(mc_plan, main_fn, 912);
+MC_AT(mc_plan, edge_fn, 920);
+MC_AT(mc_plan, cost, 928);
+MC_AT(mc_plan, rules, 936);
+MC_AT(mc_plan, n_slots, 944);
+MC_AT(mc_plan, written, 948);
+MC_AT(mc_plan, is_brief, 952);
+_Static_assert(sizeof(mc_plan) == 960, "mc_plan");
 
 enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8 };
 
@@ -71,6 +71,9 @@ void mc_slow_access(mc_launch*, const mc_access*);
 /* report.c */
 void mc_report(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread);
 
+/* events.c, rounds.c, sanitize.c: sanitize mode */
+void mc_out_of_bounds(mc_sanitizer*, const mc_access*, uint32_t lane, const char* lo, const char* hi);
+
 /* interrupt.c */
 uint32_t mc_interrupt_enter(volatile uint32_t** stop, int is_brief); /* a slot to give back */
 void mc_interrupt_leave(uint32_t slot);
@@ -78,6 +81,7 @@ void mc_interrupt_after_fork(void);
 
 /* launch.c */
 void mc_begin(const mc_plan*, mc_launch*);
+void mc_bind(const mc_plan*, const uint64_t* packed, mc_launch*);
 int mc_start(const mc_plan*, mc_launch*, uint32_t threads, mc_region* regions, uint64_t n_regions);
 
 /* pool.c */

@@ -1,0 +1,181 @@
+"""Hooks for every access to memory that threads share, and tests of its alignment.
+
+`__mc_read`, `__mc_write`, `__mc_touch_atomically` and `__mc_store_atomically` stand in front of the access, with its
+address and size. Neighbouring accesses of one kind (components of a vector, members of a struct) share one hook.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from metalcore.engine.checks.program import Line, Program
+from metalcore.engine.lockstep.ir import Const, Global, Instr, Type, Value
+from metalcore.engine.lockstep.roots import Root
+from metalcore.engine.lockstep.shapes import gep_terms
+
+_MOST_BYTES = 64  # of one hook
+_OWN_ALIGN = 16  # of threadgroup memory
+
+
+@dataclass
+class _Access:
+    line: Line
+    hook: str
+    pointer: Value
+    size: int
+    align: int
+    value: tuple[Type, str] | None  # of a store
+    base: Value
+    offset: int
+
+
+def add(program: Program) -> None:
+    values = {a.index for a in program.kernel.arguments if a.kind == "value"}
+    aligns = {a.index: a.element_align for a in program.kernel.arguments if a.kind == "buffer"}
+    run: list[_Access] = []
+    block = None
+    for line, instr in program.pairs:
+        found = _access(program, line, instr, values)
+        ends = instr.block is not block or (instr.op == "call" and instr.callee.startswith("__mc_"))
+        if run and (ends or (found and found.hook != run[0].hook)):
+            _add_hooks(program, run)
+            run = []
+        block = instr.block
+        if found is None:
+            continue
+        _check_alignment(program, found, aligns)
+        if found.hook.endswith("_atomically"):
+            _add_hooks(program, [found])
+        else:
+            run.append(found)
+    if run:
+        _add_hooks(program, run)
+
+
+def _access(program: Program, line: Line, instr: Instr, values: set[int]) -> _Access | None:
+    value = None
+    if instr.op == "load":
+        pointer, ty = instr.args[0], instr.type
+    elif instr.op == "store":
+        stored = instr.extra["stored"]
+        assert isinstance(stored, Type)
+        pointer, ty = instr.args[1], stored
+        value = (ty, _spelled(instr.args[0]))
+    elif instr.op == "atomicrmw":
+        pointer, ty = instr.args[0], instr.type
+    elif instr.op == "cmpxchg":
+        pointer, ty = instr.args[0], instr.type.items[0]
+    else:
+        return None
+    roots = program.roots.of_address(pointer)
+    if all(r.kind in ("private", "table") or (r.kind == "buffer" and r.slot in values) for r in roots):
+        return None
+    hook = "__mc_read" if instr.op == "load" else "__mc_write"
+    if instr.op in ("atomicrmw", "cmpxchg") or instr.extra.get("atomic"):
+        hook = "__mc_store_atomically" if instr.op == "store" else "__mc_touch_atomically"
+    base, offset = _base_and_offset(pointer)
+    align = int(str(instr.extra.get("align", 1)))
+    return _Access(line, hook, pointer, ty.size, align, value, base, offset)
+
+
+def _base_and_offset(pointer: Value) -> tuple[Value, int]:
+    offset = 0
+    while isinstance(pointer, Instr) and pointer.op == "getelementptr":
+        terms = gep_terms(pointer)
+        if len(terms) > 1 or not isinstance(terms[0][1], int):
+            break
+        offset += terms[0][1]
+        pointer = pointer.args[0]
+    return pointer, offset
+
+
+def _spelled(value: Value) -> str:
+    return value.text if isinstance(value, Const) else value.name
+
+
+def _add_hooks(program: Program, run: list[_Access]) -> None:
+    """One hook for each stretch of bytes that the run touches without a gap."""
+    by_base: dict[Value, list[_Access]] = {}
+    for access in run:
+        by_base.setdefault(access.base, []).append(access)
+    for members in by_base.values():
+        order = {id(a): i for i, a in enumerate(members)}
+        stretches: list[list[_Access]] = []
+        for access in sorted(members, key=lambda a: (a.offset, order[id(a)])):
+            last = stretches[-1] if stretches else []
+            end = last[-1].offset + last[-1].size if last else 0
+            fits = last and access.offset == end and access.offset + access.size - last[0].offset <= _MOST_BYTES
+            if fits and last[-1].size == access.size:
+                last.append(access)
+            else:
+                stretches.append([access])
+        for stretch in stretches:
+            _add_hook(program, stretch, min(stretch, key=lambda a: order[id(a)]))
+
+
+def _add_hook(program: Program, stretch: list[_Access], first: _Access) -> None:
+    line, lowest = first.line, stretch[0]
+    size = sum(a.size for a in stretch)
+    # Its own address may be computed further down, or be part of the instruction.
+    pointer = _spelled(lowest.pointer) if lowest is first and lowest.offset == 0 else program.temp()
+    if pointer != _spelled(lowest.pointer):
+        line.before.append(
+            f"  {pointer} = getelementptr i8, ptr {_spelled(lowest.base)}, i64 {lowest.offset}{line.debug}"
+        )
+    value = ""
+    if first.hook == "__mc_write":
+        value = ", i64 " + (_as_number(program, line, *first.value) if len(stretch) == 1 and first.value else "0")
+    line.before.append(f"  call void @{first.hook}(ptr {pointer}, i32 {size}{value}){line.debug}")
+
+
+def _as_number(program: Program, line: Line, ty: Type, text: str) -> str:
+    """A stored value as 64 bits: lanes that store to one place are compared."""
+    if ty.kind == "ptr" or ty.bits > 64 or ty.is_aggregate:
+        return "0"
+    if ty.kind != "int":
+        bits = program.temp()
+        line.before.append(f"  {bits} = bitcast {ty.text} {text} to i{ty.bits}{line.debug}")
+        text = bits
+    if ty.bits == 64:
+        return text
+    wide = program.temp()
+    line.before.append(f"  {wide} = zext i{ty.bits} {text} to i64{line.debug}")
+    return wide
+
+
+# -- alignment ---------------------------------------------------------------------------------------
+def _check_alignment(program: Program, access: _Access, aligns: dict[int, int]) -> None:
+    if access.align <= _surely_aligned(program, access.pointer, aligns):
+        return
+    start, number, low, test = (program.temp() for _ in range(4))
+    debug = access.line.debug
+    access.line.before += [
+        f"  {start} = getelementptr i8, ptr {_spelled(access.base)}, i64 {access.offset}{debug}",
+        f"  {number} = ptrtoint ptr {start} to i64{debug}",
+        f"  {low} = and i64 {number}, {access.align - 1}{debug}",
+        f"  {test} = icmp ne i64 {low}, 0{debug}",
+    ]
+    program.report_if(test, "misaligned", access.line)
+
+
+def _surely_aligned(program: Program, pointer: Value, aligns: dict[int, int]) -> int:
+    """What an address is a multiple of, given how the host binds buffers."""
+    result = 1 << 12
+    while isinstance(pointer, Instr) and pointer.op == "getelementptr":
+        for scale, index in gep_terms(pointer):
+            factor = index if isinstance(index, int) else scale
+            if factor:
+                result = min(result, factor & -factor)
+        pointer = pointer.args[0]
+    if isinstance(pointer, Global):
+        return min(result, max(_OWN_ALIGN, pointer.align))
+    roots = program.roots.of_address(pointer)
+    if not isinstance(pointer, Instr) or pointer.callee not in ("__mc_arg", "__mc_threadgroup_arg"):
+        return 1
+    return min([result, *(_align_of_root(root, aligns) for root in roots)])
+
+
+def _align_of_root(root: Root, aligns: dict[int, int]) -> int:
+    if root.kind == "buffer":
+        return aligns.get(root.slot, 1)
+    return _OWN_ALIGN if root.kind in ("shared", "tgarg") else 1

@@ -1,0 +1,202 @@
+"""Hooks of sanitize mode that concern memory and lanes: each becomes a call of the runtime's records.
+
+Lockstep only says what 32 lanes do at once: an address, a step from lane to lane, a size. What that means is decided in
+runtime/native/track.c and rounds.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .ir import Const, Instr
+from .lanes import Lanes, Names
+from .memory import ATOMIC, LOAD, STORE, Address
+from .roots import Root
+from .shapes import LANES
+
+# Offsets into the structs of runtime/native: abi.h and sanitize.h.
+LAUNCH_SANITIZER, SANITIZER_ORDER = 904, 264
+_HOOKS = ("row", "lanes", "matrix", "barrier", "simdgroup_barrier", "fence", "begin_group", "end_simdgroup", "shuffle")
+HOOK_OFFSET = {name: 392 + 8 * i for i, name in enumerate(_HOOKS)}
+_GROUP_ROOT, _ANY_ROOT = 31, 32
+_KINDS = {"read": LOAD, "write": STORE, "touch_atomically": ATOMIC, "store_atomically": ATOMIC}
+_MOST_RUNS = 4
+_NEEDS_NO_VALUE = 1 << 20  # in the number that tells hooks what is accessed
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring lanes whose addresses are a fixed step apart."""
+
+    first: int
+    count: int
+    base: str
+    offset: int
+    step: int
+
+
+def is_watched(roots: frozenset[Root]) -> bool:
+    return not roots or any(r.kind not in ("private", "table") for r in roots)
+
+
+class Watch(Lanes):
+    def sanitizer(self) -> str:
+        if "sanitizer" not in self.entry_values:
+            at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}")
+            self.entry_values["sanitizer"] = self.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
+        return self.entry_values["sanitizer"]
+
+    def call_hook(self, name: str, arguments: str) -> None:
+        state = self.sanitizer()
+        at = self.temp(f"getelementptr i8, ptr {state}, i64 {HOOK_OFFSET[name]}")
+        function = self.temp(f"load ptr, ptr {at}, !invariant.load !0")
+        self.emit(f"call void {function}(ptr {state}, {arguments})")
+
+    # -- memory ------------------------------------------------------------------------------------
+    def watch_access(self, instr: Instr, name: str) -> None:
+        """__mc_read(ptr, size), __mc_write(ptr, size, value), and the two atomic ones: checks/accesses.py."""
+        size = instr.args[1]
+        assert isinstance(size, Const) and size.value is not None
+        where = self.address(instr.args[0], size.value)
+        if not is_watched(where.roots):
+            return
+        kind = _KINDS[name]
+        state = self._begin_watch(where.roots)
+        meta = self._meta(instr, where, kind)
+        if name == "store_atomically":
+            meta |= _NEEDS_NO_VALUE
+        runs = self._runs(where)
+        if runs is None or (kind != LOAD and any(run.step < size.value for run in runs)):
+            values = "null"
+            if kind == STORE:
+                values = self.scratch("values", 8)
+                self.spill_chunks(values, "i64", 8, self.chunks(instr.args[2]))
+            addresses = self.spill_addresses(where)
+            lanes = self.bits(self.mask)
+            self.call_hook(
+                "lanes",
+                f"ptr {addresses}, ptr {values}, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread",
+            )
+        else:
+            for run in runs:
+                self._watch_run(run, where.size, meta)
+        self._end_watch(state)
+
+    def _begin_watch(self, roots: frozenset[Root]) -> tuple[str, Names]:
+        """Memory that this launch does not write has no records: its hooks cost a test."""
+        root = _root_number(roots)
+        key = ("watched", root)
+        if key not in self.entry_values:
+            at = self.sanitizer()
+            at = self.at_entry(f"getelementptr i8, ptr {at}, i64 {8 * root}")
+            shadow = self.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
+            self.entry_values[key] = self.at_entry(f"icmp ne ptr {shadow}, null")
+        watch, done = self.new_label("watch"), self.new_label("watched")
+        self.emit(f"br i1 {self.entry_values[key]}, label %{watch}, label %{done}")
+        saved = self.snapshot()
+        self.place(watch)
+        return done, saved
+
+    def _end_watch(self, state: tuple[str, Names]) -> None:
+        done, saved = state
+        self.jump(done)
+        self.restore(saved)
+        self.place(done)
+
+    def _meta(self, instr: Instr, where: Address, kind: int) -> int:
+        site = min(self.plan.site(instr, where, kind), 0xFFFF)
+        return site | kind << 16 | _root_number(where.roots) << 24
+
+    def _runs(self, where: Address) -> list[Run] | None:
+        """The access as a few runs of lanes, or None where every lane goes its own way."""
+        if where.offsets is None or where.lane_step:
+            return None
+        runs: list[Run] = []
+        lane = 0
+        while lane < LANES:
+            end = (lane // self.width + 1) * self.width if where.bases else LANES
+            step = where.offsets[lane + 1] - where.offsets[lane] if lane + 1 < end else 0
+            last = lane + 1
+            while last < end and where.offsets[last] - where.offsets[last - 1] == step:
+                last += 1
+            base = where.bases[lane // self.width] if where.bases else where.base
+            runs.append(Run(lane, last - lane, base, where.offsets[lane], step))
+            if len(runs) > _MOST_RUNS:
+                return None
+            lane = last
+        return runs
+
+    def _watch_run(self, run: Run, size: int, meta: int) -> None:
+        base = self.pointer_at(run.base, run.offset)
+        number = self.temp(f"ptrtoint ptr {base} to i64")
+        lanes, first = self.bits(self.mask), "%first_thread"
+        if run.count < LANES:
+            own = (1 << run.count) - 1
+            if self.mask is None:
+                lanes = str(own)
+            else:
+                moved = self.temp(f"lshr i32 {lanes}, {run.first}")
+                lanes = self.temp(f"and i32 {moved}, {own}")
+            first = self.temp(f"add i32 %first_thread, {run.first}") if run.first else first
+        self.call_hook("row", f"i64 {number}, i64 {run.step}, i32 {size}, i32 {meta}, i32 {lanes}, i32 {first}")
+
+    def watch_matrix(self, instr: Instr, where: Address, size: int, kind: int, transposed: bool) -> None:
+        """Eight rows of eight elements, by all lanes."""
+        if not is_watched(where.roots):
+            return
+        state = self._begin_watch(where.roots)
+        number = self.temp(f"ptrtoint ptr {self.scalar(instr.args[0])} to i64")
+        stride = self.temp(f"mul i64 {self.scalar(instr.args[1])}, {size}")
+        meta = self._meta(instr, where, kind)
+        self.call_hook(
+            "matrix", f"i64 {number}, i64 {stride}, i32 {size}, i32 {int(transposed)}, i32 {meta}, i32 %first_thread"
+        )
+        self._end_watch(state)
+
+    def watch_lanes(self, instr: Instr, where: Address, addresses: list[str], kind: int) -> None:
+        """An access that each lane makes at an address of its own."""
+        if not is_watched(where.roots):
+            return
+        state = self._begin_watch(where.roots)
+        spilled = self.scratch("addresses", 8)
+        self.spill_chunks(spilled, "ptr", 8, addresses)
+        meta, lanes = self._meta(instr, where, kind), self.bits(self.mask)
+        self.call_hook(
+            "lanes", f"ptr {spilled}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
+        )
+        self._end_watch(state)
+
+    # -- barriers and lanes ------------------------------------------------------------------------
+    def watch_barrier(self, instr: Instr, kind: str) -> None:
+        flags = self.scalar(instr.args[0])
+        if kind == "fence":
+            self.call_hook("fence", f"i32 {flags}, i32 {self.scalar(instr.args[2])}")
+            return
+        name = "barrier" if kind == "threadgroup_barrier" else "simdgroup_barrier"
+        site = self.plan.bare_site(instr, "barrier")
+        self.call_hook(name, f"i32 {site}, i32 {flags}, i32 {self.bits(self.mask)}, i32 %sg")
+
+    def watch_shuffle(self, instr: Instr, sources: Sequence[str]) -> None:
+        """Which lane each lane reads, where some lanes may be idle."""
+        if not self.plan.sanitized or self.mask is None:
+            return
+        place = self.scratch("sources", 4)
+        self.spill_chunks(place, "i32", 4, list(sources))
+        site = self.plan.bare_site(instr, "shuffle")
+        self.call_hook("shuffle", f"i32 {site}, ptr {place}, i32 {self.bits(self.mask)}, i32 %first_thread")
+
+    def watch_fixed_shuffle(self, instr: Instr, sources: Sequence[int]) -> None:
+        if self.plan.sanitized and self.mask is not None:
+            self.watch_shuffle(instr, [self.lane_constants("i32", sources, c) for c in range(self.count)])
+
+
+def _root_number(roots: frozenset[Root]) -> int:
+    kinds = {r.kind for r in roots}
+    if kinds <= {"shared", "tgarg"} and kinds:
+        return _GROUP_ROOT
+    if len(roots) == 1:
+        root = next(iter(roots))
+        if root.kind == "buffer":
+            return root.slot
+    return _ANY_ROOT

@@ -1,0 +1,165 @@
+/* Sanitize mode: shadow records of memory, barrier intervals, events. A launch in this mode runs on one thread. */
+#ifndef METALCORE_SANITIZE_H
+#define METALCORE_SANITIZE_H
+
+#include "runtime.h"
+
+#define MC_SIMDGROUPS 32   /* most that a threadgroup of 1,024 threads has */
+#define MC_GROUP_ROOT 31   /* "root" of threadgroup memory; 0 to 30 are buffers */
+#define MC_ANY_ROOT 32     /* a pointer that may lead anywhere: the address decides */
+#define MC_NO_SITE 1023    /* a record has ten bits for a site */
+#define MC_EVENTS 512
+
+enum mc_event_kind {
+  MC_OUT_OF_BOUNDS = 0,
+  MC_RACE,
+  MC_RACE_BETWEEN_GROUPS,
+  MC_SAME_VALUE_RACE,
+  MC_SIMDGROUP_RACE,
+  MC_WRONG_FENCE,
+  MC_BARRIER_DIVERGENCE,
+  MC_UNINITIALISED_GROUP_MEMORY,
+  MC_UNINITIALISED_OUTPUT,
+  MC_UNWRITTEN_OUTPUT,
+  MC_INACTIVE_LANE,
+};
+
+enum { MC_DEVICE_SPACE = 0, MC_GROUP_SPACE = 1, MC_SPACES = 2 };
+
+/* One finding: the first of its kind at a pair of sites, and how many there were. layout.py mirrors it. */
+typedef struct mc_event {
+  uint64_t count;
+  uint64_t address; /* of the access; an offset where root is MC_GROUP_ROOT */
+  uint64_t other_address; /* out of bounds: lo of the memory */
+  uint64_t size;          /* out of bounds: bytes of the memory; unwritten: elements */
+  uint32_t kind, site, other_site, root;
+  uint32_t access, other_access; /* enum mc_access_kind */
+  uint32_t thread, other_thread; /* indices in the threadgroup */
+  uint32_t group[3], other_group[3];
+} mc_event;
+_Static_assert(sizeof(mc_event) == 88, "mc_event");
+
+/* What Python asks for and gets back. layout.py mirrors it. */
+typedef struct mc_options {
+  uint64_t seed;
+  uint32_t is_shuffled; /* run simdgroups and threadgroups in the order of the seed */
+  uint32_t fresh;       /* bit i: nobody has written [[buffer(i)]] before this launch */
+  uint32_t unwritten;   /* look for parts of fresh buffers that are never written */
+  uint32_t n_events;
+  uint64_t lost;        /* events for which there was no room */
+  uint64_t shadow_bytes;
+  uint8_t granule[MC_BUFFERS + 1]; /* log2 of the smallest access of each root */
+  mc_event events[MC_EVENTS];
+} mc_options;
+MC_AT(mc_options, granule, 40);
+MC_AT(mc_options, events, 72);
+
+/* A piece of memory that is watched: one record for each granule. */
+typedef struct mc_shadow {
+  uintptr_t lo, hi;
+  uint64_t* records;
+  uint32_t shift; /* log2 of the granule */
+  uint32_t space;
+  uint32_t root;
+  uint32_t is_fresh;
+  uint64_t bytes; /* of the records, as mapped */
+} mc_shadow;
+
+/* An access that wrote where another thread had: whether the values differ shows when the store is done. */
+typedef struct mc_pending {
+  mc_event event;
+  uintptr_t address;
+  uint32_t size;
+  uint8_t before[64];
+} mc_pending;
+
+struct mc_sanitizer {
+  mc_shadow* roots[MC_ANY_ROOT + 1]; /* first: kernels test these; null: not watched */
+  uint32_t order[MC_SIMDGROUPS];     /* kernels run simdgroups in this order */
+  void (*row)(mc_sanitizer*, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
+              uint32_t first_thread);
+  void (*lanes)(mc_sanitizer*, const uintptr_t* addresses, const uint64_t* values, uint32_t size, uint32_t meta,
+                uint32_t lanes, uint32_t first_thread);
+  void (*matrix)(mc_sanitizer*, uintptr_t base, int64_t stride, uint32_t size, uint32_t transposed, uint32_t meta,
+                 uint32_t first_thread);
+  void (*barrier)(mc_sanitizer*, uint32_t site, uint32_t flags, uint32_t lanes, uint32_t simdgroup);
+  void (*simdgroup_barrier)(mc_sanitizer*, uint32_t site, uint32_t flags, uint32_t lanes, uint32_t simdgroup);
+  void (*fence)(mc_sanitizer*, uint32_t flags, uint32_t scope);
+  void (*begin_group)(mc_sanitizer*, const mc_worker*, uint32_t threads);
+  void (*end_simdgroup)(mc_sanitizer*, uint32_t simdgroup);
+  void (*shuffle)(mc_sanitizer*, uint32_t site, const uint32_t* sources, uint32_t lanes, uint32_t first_thread);
+
+  mc_launch* launch;
+  const mc_worker* worker;
+  mc_options* options;
+  mc_shadow shadows[MC_BUFFERS + 1];
+  uint32_t n_shadows;
+  uint64_t random;
+
+  /* Time counts barrier intervals: of the launch at group starts and barriers, of a simdgroup at its own barriers. */
+  uint32_t time, group_start;
+  uint32_t since[MC_SPACES]; /* start of the first interval behind the last barrier that orders this memory */
+  uint32_t since_any;        /* the same for barriers of whatever flags */
+  uint32_t own_since[MC_SIMDGROUPS][MC_SPACES], own_since_any[MC_SIMDGROUPS];
+  uint32_t since_fence; /* last fence of device scope */
+  uint32_t* group_times; /* when the n-th threadgroup of this launch began */
+  uint64_t groups_begun, group_times_bytes;
+  uint64_t lost_history; /* groups_begun when the records were last wiped */
+
+  uint32_t n_simdgroups, n_threads;
+  uint32_t n_arrived, n_ended;
+  uint32_t round_site, round_flags, round_simdgroup, last_ended;
+
+  mc_pending pending[MC_LANES];
+  uint32_t n_pending;
+};
+MC_AT(mc_sanitizer, order, 264);
+MC_AT(mc_sanitizer, row, 392);
+MC_AT(mc_sanitizer, shuffle, 456);
+
+/* A record: who touched a granule last. Bit 63 stays 0, so that records compare as signed numbers.
+ * A reader has a second thread where several read; any writer differs from one of the two. */
+enum { MC_READ = 1, MC_READ_WRITTEN = 2, MC_WRITTEN = 3, MC_TOUCHED_ATOMICALLY = 4 };
+#define MC_TIME_SHIFT 38
+#define MC_THREAD_SHIFT 28
+#define MC_SECOND_SHIFT 18
+#define MC_SITE_SHIFT 8
+#define MC_MASK_SHIFT 4
+#define MC_LAST_TIME ((1u << 25) - 1)
+#define MC_THREAD_STEP ((1ull << MC_THREAD_SHIFT) | (1ull << MC_SECOND_SHIFT))
+
+static inline uint32_t mc_time_of(uint64_t record) { return (uint32_t)(record >> MC_TIME_SHIFT); }
+static inline uint32_t mc_thread_of(uint64_t record) { return record >> MC_THREAD_SHIFT & 1023; }
+static inline uint32_t mc_second_of(uint64_t record) { return record >> MC_SECOND_SHIFT & 1023; }
+static inline uint32_t mc_site_of(uint64_t record) { return record >> MC_SITE_SHIFT & 1023; }
+static inline uint32_t mc_mask_of(uint64_t record) { return record >> MC_MASK_SHIFT & 15; }
+static inline uint32_t mc_kind_of(uint64_t record) { return record & 15; }
+
+static inline uint64_t mc_record(uint32_t time, uint32_t thread, uint32_t second, uint32_t site, uint32_t mask,
+                                 uint32_t kind) {
+  if (site > MC_NO_SITE) site = MC_NO_SITE;
+  return (uint64_t)time << MC_TIME_SHIFT | (uint64_t)thread << MC_THREAD_SHIFT | (uint64_t)second << MC_SECOND_SHIFT |
+         (uint64_t)site << MC_SITE_SHIFT | (uint64_t)mask << MC_MASK_SHIFT | kind;
+}
+
+/* events.c */
+void mc_event_add(mc_sanitizer*, const mc_event*);
+void mc_event_group(const mc_sanitizer*, uint32_t time, uint32_t group[3]);
+uint64_t mc_nth_group(const mc_sanitizer*, uint64_t n);
+void mc_settle(mc_sanitizer*);
+
+/* track.c */
+void mc_track_row(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
+void mc_track_lanes(mc_sanitizer*, const uintptr_t*, const uint64_t*, uint32_t, uint32_t, uint32_t, uint32_t);
+void mc_track_matrix(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
+
+/* rounds.c */
+void mc_at_barrier(mc_sanitizer*, uint32_t, uint32_t, uint32_t, uint32_t);
+void mc_at_simdgroup_barrier(mc_sanitizer*, uint32_t, uint32_t, uint32_t, uint32_t);
+void mc_at_fence(mc_sanitizer*, uint32_t, uint32_t);
+void mc_begin_group(mc_sanitizer*, const mc_worker*, uint32_t);
+void mc_end_simdgroup(mc_sanitizer*, uint32_t);
+void mc_at_shuffle(mc_sanitizer*, uint32_t, const uint32_t*, uint32_t, uint32_t);
+uint64_t mc_random(mc_sanitizer*);
+
+#endif

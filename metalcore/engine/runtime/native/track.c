@@ -1,0 +1,301 @@
+/* Shadow records: who touched each granule of watched memory last, and whether that was in order. */
+#include "sanitize.h"
+
+typedef struct mc_touch {
+  mc_shadow* shadow;
+  uint32_t access, site, thread, size;
+  uint32_t needs_value; /* it reads what is there */
+  uintptr_t address;
+} mc_touch;
+
+static mc_shadow* shadow_of(mc_sanitizer* s, uint32_t root, uintptr_t address) {
+  if (root < MC_ANY_ROOT) return s->roots[root];
+  for (uint32_t i = 0; i < s->n_shadows; i++)
+    if (address >= s->shadows[i].lo && address < s->shadows[i].hi) return &s->shadows[i];
+  return 0;
+}
+
+static mc_event event_of(const mc_sanitizer* s, const mc_touch* t, uint32_t kind) {
+  mc_event event = {.count = 1, .kind = kind, .site = t->site, .other_site = ~0u, .access = t->access};
+  event.root = t->shadow->root;
+  event.address = t->shadow->space == MC_GROUP_SPACE ? t->address - t->shadow->lo : t->address;
+  event.thread = t->thread;
+  for (int i = 0; i < 3; i++) event.group[i] = s->worker->group_pos[i];
+  return event;
+}
+
+/* Whether no barrier orders an access of another thread at `time` before what `thread` does now. */
+static int is_unordered(const mc_sanitizer* s, uint32_t space, uint32_t time, uint32_t other, uint32_t thread) {
+  if (other == thread || time < s->since[space]) return 0;
+  return other / MC_LANES != thread / MC_LANES || time >= s->own_since[thread / MC_LANES][space];
+}
+
+static uint32_t conflict_kind(const mc_sanitizer* s, uint64_t old, uint32_t other, const mc_touch* t) {
+  uint32_t time = mc_time_of(old), simdgroup = t->thread / MC_LANES;
+  if (time < s->since_any) return MC_WRONG_FENCE;
+  if (other / MC_LANES != simdgroup) return MC_RACE;
+  if (time < s->own_since_any[simdgroup]) return MC_WRONG_FENCE;
+  /* Lanes that write one place in one statement: no barrier would help. */
+  return mc_site_of(old) == t->site && t->access == MC_STORE ? MC_RACE : MC_SIMDGROUP_RACE;
+}
+
+/* One granule. Returns 1 and fills `found` where two accesses conflict. */
+static int touch(mc_sanitizer* s, const mc_touch* t, uint64_t* record, uint32_t mask, mc_event* found) {
+  const mc_shadow* shadow = t->shadow;
+  const uint32_t space = shadow->space, thread = t->thread, is_load = t->access == MC_LOAD;
+  uint64_t old = *record;
+  if (space == MC_GROUP_SPACE && mc_time_of(old) < s->group_start) old = 0; /* of the threadgroup before */
+  uint32_t kind = mc_kind_of(old), time = mc_time_of(old);
+  if (t->needs_value && kind < MC_READ_WRITTEN && mask == 15 && (space == MC_GROUP_SPACE || shadow->is_fresh)) {
+    mc_event event = event_of(
+        s, t, space == MC_GROUP_SPACE ? MC_UNINITIALISED_GROUP_MEMORY : MC_UNINITIALISED_OUTPUT);
+    mc_event_add(s, &event);
+  }
+  const uint32_t new_kind = t->access == MC_STORE    ? MC_WRITTEN
+                            : t->access == MC_ATOMIC ? MC_TOUCHED_ATOMICALLY
+                            : kind >= MC_READ_WRITTEN ? MC_READ_WRITTEN
+                                                      : MC_READ;
+  const uint64_t fresh = mc_record(s->time, thread, thread, t->site, mask, new_kind);
+  if (!kind) {
+    *record = fresh;
+    return 0;
+  }
+  const int old_writes = kind >= MC_WRITTEN, both_atomic = kind == MC_TOUCHED_ATOMICALLY && t->access == MC_ATOMIC;
+  const int clashes = (!is_load || old_writes) && !both_atomic && (mask & mc_mask_of(old));
+  const uint32_t first = mc_thread_of(old), second = mc_second_of(old);
+  if (time < s->group_start) { /* another threadgroup */
+    if (clashes && time >= s->since_fence) {
+      *found = event_of(s, t, MC_RACE_BETWEEN_GROUPS);
+      found->other_site = mc_site_of(old);
+      found->other_thread = first;
+      found->other_access = kind == MC_TOUCHED_ATOMICALLY ? MC_ATOMIC : old_writes ? MC_STORE : MC_LOAD;
+      mc_event_group(s, time, found->other_group);
+      if (!is_load) *record = fresh;
+      return 1;
+    }
+    if (!is_load || old_writes) *record = fresh; /* else the read of the other threadgroup stays: writers clash with it */
+    return 0;
+  }
+  const int first_open = is_unordered(s, space, time, first, thread);
+  const int second_open = is_unordered(s, space, time, second, thread);
+  if (clashes && (first_open || second_open)) {
+    uint32_t other = first_open ? first : second;
+    *found = event_of(s, t, conflict_kind(s, old, other, t));
+    found->other_site = mc_site_of(old);
+    found->other_thread = other;
+    found->other_access = kind == MC_TOUCHED_ATOMICALLY ? MC_ATOMIC : old_writes ? MC_STORE : MC_LOAD;
+    for (int i = 0; i < 3; i++) found->other_group[i] = s->worker->group_pos[i];
+    if (!is_load) *record = fresh;
+    return 1;
+  }
+  if (is_load && old_writes) { /* one's own write stays, as long as others may clash with it */
+    if (first == thread && time >= s->since[space]) return 0;
+    *record = fresh;
+  } else if (is_load || both_atomic) {
+    /* Another reader stays, with its site: who reads is often the one who writes next. */
+    uint32_t kept = first_open ? first : second;
+    *record = first_open || second_open ? mc_record(s->time, kept, thread, mc_site_of(old), mask, new_kind) : fresh;
+  } else {
+    *record = fresh;
+  }
+  if (mask != 15 && first == thread && time == s->time) *record |= (uint64_t)mc_mask_of(old) << MC_MASK_SHIFT;
+  return 0;
+}
+
+/* Which quarters of a granule an access smaller than it touches. */
+static uint32_t part_mask(uintptr_t offset, uint32_t size, uint32_t granule) {
+  uint32_t quarter = granule / 4, from = (uint32_t)(offset & (granule - 1)) / quarter, n = (size + quarter - 1) / quarter;
+  return ((1u << n) - 1) << from & 15;
+}
+
+/* One thread's access of any size: at most one conflict is reported for it. */
+static int touch_all(mc_sanitizer* s, const mc_touch* t, mc_event* found) {
+  const mc_shadow* shadow = t->shadow;
+  if (t->address < shadow->lo || t->address > shadow->hi || shadow->hi - t->address < t->size) return 0;
+  uintptr_t offset = t->address - shadow->lo;
+  uint32_t granule = 1u << shadow->shift;
+  uint64_t *record = shadow->records + (offset >> shadow->shift);
+  uint64_t *last = shadow->records + ((offset + t->size - 1) >> shadow->shift);
+  if (t->size < granule && record == last) return touch(s, t, record, part_mask(offset, t->size, granule), found);
+  int any = 0;
+  mc_event more;
+  for (; record <= last; record++) any |= touch(s, t, record, 15, any ? &more : found);
+  return any;
+}
+
+static void report(mc_sanitizer* s, const mc_touch* t, const mc_event* event) {
+  if (t->access == MC_STORE && event->other_access == MC_STORE && t->size <= sizeof s->pending[0].before &&
+      s->n_pending < MC_LANES) {
+    mc_pending* p = &s->pending[s->n_pending++];
+    p->event = *event;
+    p->address = t->address;
+    p->size = t->size;
+    memcpy(p->before, (const void*)t->address, t->size);
+  } else {
+    mc_event_add(s, event);
+  }
+}
+
+typedef int64_t mc_four __attribute__((vector_size(32)));
+
+static inline mc_four load_four(const uint64_t* p) {
+  mc_four v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+typedef struct mc_window {
+  int64_t floor, start, since; /* records below floor count as none; [start, since) are in order */
+  int64_t is_load;
+  int may_be_none; /* whether an access may be the first of its granule */
+} mc_window;
+
+static mc_window window_of(const mc_sanitizer* s, const mc_shadow* shadow, uint32_t access) {
+  mc_window w;
+  w.start = (int64_t)s->group_start << MC_TIME_SHIFT;
+  w.floor = shadow->space == MC_GROUP_SPACE ? w.start : 1;
+  w.since = (int64_t)s->since[shadow->space] << MC_TIME_SHIFT;
+  w.is_load = access == MC_LOAD;
+  w.may_be_none = access != MC_LOAD || (shadow->space == MC_DEVICE_SPACE && !shadow->is_fresh);
+  return w;
+}
+
+/* Lanes of -1 where the records need no closer look. */
+static inline mc_four is_fine(mc_four old, mc_four next, const mc_window* w) {
+  mc_four none = old < w->floor;
+  mc_four same = (mc_four)(((old ^ next) >> MC_SECOND_SHIFT) == 0);
+  mc_four older = (old >= w->start) & (old < w->since);
+  if (!w->may_be_none) older &= (old & 15) >= MC_READ_WRITTEN, none &= 0, same &= (old & 15) >= MC_READ_WRITTEN;
+  return none | same | older;
+}
+
+static inline mc_four merged(mc_four old, mc_four next, const mc_window* w) {
+  if (!w->is_load) return next;
+  mc_four same = (mc_four)(((old ^ next) >> MC_SECOND_SHIFT) == 0);
+  mc_four unwritten = (old < w->floor) | ((old & 15) == MC_READ);
+  mc_four read = next | (unwritten & MC_READ) | (~unwritten & MC_READ_WRITTEN);
+  return (same & old) | (~same & read);
+}
+
+/* 32 lanes side by side, nothing to report: one look and one write for four granules. Returns 0 where it is not so. */
+static int quick_row(mc_sanitizer* s, const mc_touch* t, uint32_t per_lane) {
+  const mc_shadow* shadow = t->shadow;
+  uint64_t* records = shadow->records + ((t->address - shadow->lo) >> shadow->shift);
+  const mc_window w = window_of(s, shadow, t->access);
+  const int64_t base =
+      (int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, t->access == MC_STORE ? MC_WRITTEN : 0);
+  const int64_t step = (int64_t)MC_THREAD_STEP;
+  const mc_four start = per_lane == 1   ? (mc_four){base, base + step, base + 2 * step, base + 3 * step}
+                        : per_lane == 2 ? (mc_four){base, base, base + step, base + step}
+                                        : (mc_four){base, base, base, base};
+  const uint32_t total = MC_LANES * per_lane;
+  mc_four fine = {-1, -1, -1, -1};
+  for (uint32_t i = 0; i < total; i += 4)
+    fine &= is_fine(load_four(records + i), start + step * (int64_t)(i / per_lane), &w);
+  if (!(fine[0] & fine[1] & fine[2] & fine[3])) return 0;
+  for (uint32_t i = 0; i < total; i += 4) {
+    mc_four next = merged(load_four(records + i), start + step * (int64_t)(i / per_lane), &w);
+    memcpy(records + i, &next, sizeof next);
+  }
+  return 1;
+}
+
+static mc_touch touch_of(mc_sanitizer* s, uint32_t meta, uintptr_t address, uint32_t size) {
+  uint32_t site = meta & 0xffff;
+  mc_touch t = {.access = meta >> 16 & 15, .site = site < MC_NO_SITE ? site : MC_NO_SITE, .size = size};
+  t.address = address;
+  t.needs_value = t.access == MC_LOAD || (t.access == MC_ATOMIC && !(meta >> 20 & 1));
+  t.shadow = shadow_of(s, meta >> 24, address);
+  return t;
+}
+
+static void touch_lane(mc_sanitizer* s, mc_touch* t, uintptr_t address, uint32_t thread) {
+  mc_event event;
+  t->address = address;
+  t->thread = thread;
+  if (touch_all(s, t, &event)) report(s, t, &event);
+}
+
+void mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
+                  uint32_t first_thread) {
+  if (s->n_pending) mc_settle(s);
+  mc_touch t = touch_of(s, meta, base, size);
+  const mc_shadow* shadow = t.shadow;
+  if (!shadow || !lanes) return;
+  t.thread = first_thread;
+  if (lanes == ~0u && stride == (int64_t)size && t.access != MC_ATOMIC && base >= shadow->lo && base < shadow->hi &&
+      shadow->hi - base >= MC_LANES * (uint64_t)size && !((base - shadow->lo) & ((1u << shadow->shift) - 1))) {
+    uint32_t per_lane = size >> shadow->shift;
+    if (per_lane && !(per_lane & (per_lane - 1)) && per_lane << shadow->shift == size && quick_row(s, &t, per_lane))
+      return;
+  }
+  if (!stride && t.access == MC_LOAD) /* two readers of one place stand for all */
+    lanes = 1u << __builtin_ctz(lanes) | 0x80000000u >> __builtin_clz(lanes);
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    uint32_t lane = (uint32_t)__builtin_ctz(rest);
+    touch_lane(s, &t, base + (uintptr_t)(stride * lane), first_thread + lane);
+  }
+}
+
+void mc_track_lanes(mc_sanitizer* s, const uintptr_t* addresses, const uint64_t* values, uint32_t size, uint32_t meta,
+                    uint32_t lanes, uint32_t first_thread) {
+  if (s->n_pending) mc_settle(s);
+  const uint64_t bits = size >= 8 ? ~0ull : (1ull << (8 * size)) - 1;
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    uint32_t lane = (uint32_t)__builtin_ctz(rest);
+    mc_touch t = touch_of(s, meta, addresses[lane], size);
+    if (!t.shadow) continue;
+    t.thread = first_thread + lane;
+    mc_event event;
+    if (!touch_all(s, &t, &event)) continue;
+    uint32_t twin = MC_LANES; /* an earlier lane of this very store */
+    if (values && event.other_access == MC_STORE)
+      for (uint32_t i = 0; i < lane; i++)
+        if (lanes >> i & 1 && addresses[i] == addresses[lane]) twin = i;
+    if (twin < MC_LANES && event.other_thread == first_thread + twin) {
+      if (!((values[twin] ^ values[lane]) & bits)) event.kind = MC_SAME_VALUE_RACE;
+      mc_event_add(s, &event);
+    } else {
+      report(s, &t, &event);
+    }
+  }
+}
+
+/* An 8x8 matrix: lane l holds elements (row, column) and (row, column + 1). */
+static uint32_t holder(uint32_t row, uint32_t column) {
+  return (row & 4) << 2 | (column & 4) << 1 | (row & 3) << 1 | (column >> 1 & 1);
+}
+
+void mc_track_matrix(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t transposed, uint32_t meta,
+                     uint32_t first_thread) {
+  if (s->n_pending) mc_settle(s);
+  mc_touch t = touch_of(s, meta, base, size);
+  const mc_shadow* shadow = t.shadow;
+  if (!shadow) return;
+  const mc_window w = window_of(s, shadow, t.access);
+  const uint64_t kind = t.access == MC_STORE ? MC_WRITTEN : 0;
+  for (uint32_t line = 0; line < 8; line++) {
+    uintptr_t at = base + (uintptr_t)(stride * line);
+    int done = 0;
+    if (at >= shadow->lo && at < shadow->hi && shadow->hi - at >= 8 * size && size == 1u << shadow->shift &&
+        !((at - shadow->lo) & (size - 1))) {
+      uint64_t* records = shadow->records + ((at - shadow->lo) >> shadow->shift);
+      mc_four next[2], fine = {-1, -1, -1, -1};
+      for (uint32_t half = 0; half < 2; half++) {
+        for (uint32_t i = 0; i < 4; i++) {
+          uint32_t other = 4 * half + i, thread = first_thread;
+          thread += transposed ? holder(other, line) : holder(line, other);
+          next[half][i] = (int64_t)mc_record(s->time, thread, thread, t.site, 15, kind);
+        }
+        fine &= is_fine(load_four(records + 4 * half), next[half], &w);
+      }
+      done = !!(fine[0] & fine[1] & fine[2] & fine[3]);
+      for (uint32_t half = 0; half < 2 && done; half++) {
+        mc_four result = merged(load_four(records + 4 * half), next[half], &w);
+        memcpy(records + 4 * half, &result, sizeof result);
+      }
+    }
+    for (uint32_t i = 0; i < 8 && !done; i++)
+      touch_lane(s, &t, at + (uintptr_t)i * size, first_thread + (transposed ? holder(i, line) : holder(line, i)));
+  }
+}

@@ -1,0 +1,166 @@
+"""A launch in sanitize mode: what the native runtime is asked for, and its events as findings."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metalcore.engine.checks.report import Access, Finding, Report
+from metalcore.engine.codegen.variant import NativeKernel, Site
+from metalcore.engine.locks import locks
+from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.faults import NOWHERE, thread_position
+from metalcore.engine.runtime.launch import Plan, Shape
+from metalcore.engine.runtime.native_library import runtime_library
+
+if TYPE_CHECKING:
+    from metalcore.engine.frontend.model import Argument
+    from metalcore.engine.runtime.binding import Packed
+
+_VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic"}
+_WORDS = {"read": "a read of", "write": "a write of", "atomic": "an atomic operation on"}
+_LANES = 32
+_UNSET = "uninitialised-threadgroup-memory"
+_LOCAL = re.compile(r"^_ZZ.*E\d+([A-Za-z_]\w*?)(?:_\d+|__\d+_)?$")
+
+
+def run_sanitized(
+    kernel: str, plan: Plan, packed: Packed, arguments: Sequence[Argument], report: Report
+) -> tuple[int, list[Finding]]:
+    """Run on one thread and say what was found."""
+    options = layout.Options()
+    options.seed = (report.schedule_seed or 0) & (1 << 64) - 1
+    options.is_shuffled = report.schedule_seed is not None
+    options.unwritten = "unwritten-output" in report.kinds
+    options.fresh = packed.fresh
+    options.granule[:] = _granules(plan.kernel.native)
+    with locks.of("sanitize"):  # a plan has room for the findings of one launch
+        plan.forget_findings()
+        status = runtime_library().mc_sanitize(
+            plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options)
+        )
+        words = _Words(kernel, plan, arguments, packed)
+        found = words.places() + [words.event(event) for event in options.events[: options.n_events]]
+    return status, _without_followers(found)
+
+
+def _without_followers(found: list[Finding]) -> list[Finding]:
+    """A read that races with the write it should have waited for also sees memory without a value: say it once."""
+    raced = set()
+    for f in found:
+        if f.other is not None:
+            raced |= {(f.buffer, f.file, f.line), (f.buffer, f.other.file, f.other.line)}
+    return [f for f in found if f.kind != _UNSET or (f.buffer, f.file, f.line) not in raced]
+
+
+def _granules(native: NativeKernel) -> list[int]:
+    """log2 of the smallest access to each buffer, and to threadgroup memory; 4 bytes at most."""
+    smallest = [4] * (layout.BUFFERS + 1)
+    for site in native.sites:
+        if site.access not in ("load", "store", "atomic"):
+            continue
+        size = max(1, site.element_size & -site.element_size)
+        slots: Sequence[int] = range(len(smallest))
+        if isinstance(site.buffer, int):
+            slots = [site.buffer]
+        elif isinstance(site.buffer, str):
+            slots = [layout.GROUP_ROOT]
+        for slot in slots:
+            smallest[slot] = min(smallest[slot], size)
+    return [size.bit_length() - 1 for size in smallest]
+
+
+class _Words:
+    """Turns numbers of the runtime into findings."""
+
+    def __init__(self, kernel: str, plan: Plan, arguments: Sequence[Argument], packed: Packed) -> None:
+        self.kernel, self.native, self.plan = kernel, plan.kernel.native, plan
+        self.shape: Shape = plan.shape
+        self.buffers = {a.index: a for a in arguments if a.kind in ("buffer", "value")}
+        self.packed = packed
+
+    def places(self) -> list[Finding]:
+        """What hooks of conditions reported."""
+        found = []
+        for place, entry in zip(self.native.places, self.plan.findings, strict=True):
+            if entry.count:
+                sides = divmod(entry.thread_index, _LANES)
+                thread, group = self._thread(entry.thread_index, entry.group)
+                where = (place.file, place.line, place.column)
+                found.append(Finding(place.check, self.kernel, *where, thread, group, entry.count, "", *sides))
+        return found
+
+    def _thread(self, index: int, group: Sequence[int]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        where = layout.Finding()
+        where.group[:], where.thread_index = tuple(group), index
+        x, y, z = group
+        return thread_position(where, self.shape), (x, y, z)
+
+    def _site(self, number: int) -> Site:
+        return self.native.sites[number] if number < len(self.native.sites) else NOWHERE
+
+    def event(self, event: layout.Event) -> Finding:
+        kind = layout.EVENT_KINDS[event.kind]
+        site = self._site(event.site)
+        if kind == "unwritten-output":
+            site = next((s for s in self.native.sites if s.buffer == event.root and s.access != "load"), NOWHERE)
+        thread, group = self._thread(event.thread, event.group)
+        buffer, index, detail = self._memory(kind, event, site)
+        other = None
+        other_thread, other_group = self._thread(event.other_thread, event.other_group)
+        if event.other_site < len(self.native.sites) or event.other_site == layout.NO_SITE:
+            where = self._site(event.other_site)
+            verb = _VERBS[event.other_access] if kind != "barrier-divergence" else "barrier"
+            other = Access(verb, where.file, where.line, where.column, other_thread, other_group)
+        elif kind == "barrier-divergence":
+            detail = f"thread {thread} waits here, thread {other_thread} of the same threadgroup does not"
+        elif kind == "inactive-lane":
+            detail = f"lane {event.thread % _LANES} reads lane {event.other_thread % _LANES}"
+        access = _VERBS[event.access] if buffer else ""
+        sides = divmod(event.thread, _LANES)
+        where_found = (site.file, site.line, site.column)
+        found = Finding(kind, self.kernel, *where_found, thread, group, event.count, detail, *sides)
+        return replace(found, buffer=buffer, index=index, access=access, other=other)
+
+    def _memory(self, kind: str, event: layout.Event, site: Site) -> tuple[str, int | None, str]:
+        """Name of the memory, index in it, and both in words."""
+        if kind in ("barrier-divergence", "inactive-lane"):
+            return "", None, ""
+        verb = _WORDS[_VERBS[event.access]]
+        size = site.element_size or 1
+        slot = event.root if kind == "unwritten-output" else site.buffer
+        if isinstance(slot, int) and slot in self.buffers:
+            argument = self.buffers[slot]
+            size = argument.element_size or size
+            name, words = argument.name, f"'{argument.name}' ([[buffer({slot})]])"
+            start = self.packed.address_of(slot)
+        elif isinstance(site.buffer, str):
+            name = _plain(site.buffer)
+            words = f"threadgroup memory '{name}'"
+            start = event.other_address if kind == "out-of-bounds" else self._offset_of(site.buffer)
+        else:
+            name, words, start = "", "memory reached through a pointer", event.other_address or event.address
+        index = (event.address - start) // size
+        if kind == "unwritten-output":
+            count = event.count * event.size // size
+            return name, index, f"{count} elements of {words}, the first at index {index}"
+        if kind == "out-of-bounds":
+            if not event.other_address and not event.size:
+                return name, None, f"{verb} {words}: nothing is bound there"
+            return name, index, f"{verb} {words} at index {index}, the size is {event.size // size}"
+        return name, index, f"{verb} {words} at index {index}"
+
+    def _offset_of(self, variable: str) -> int:
+        found = next((v.offset for v in self.native.threadgroup_variables if v.name == variable), None)
+        if found is None:  # "threadgroup(0)": its size came with the launch
+            found = self.plan.valid.placed[int(variable.removeprefix("threadgroup(").rstrip(")"))][0]
+        return found
+
+
+def _plain(mangled: str) -> str:
+    """The name of a variable inside a function, as it is written there."""
+    found = _LOCAL.match(mangled)
+    return found[1] if found else mangled
