@@ -5,8 +5,8 @@
     python -m tests.sanitizer.false_alarms --part foreign -k softmax
     python -m tests.sanitizer.false_alarms --part foreign --sweep  all instantiations of the corpus
 
-Tests that make a mistake on purpose are in EXPECTED, each with its reason. The exit status is 1 where something was found
-that is not expected, or a test ended otherwise than without the sanitizer.
+Tests that make a mistake on purpose are in EXPECTED, each with its reason. The exit status is 1 where something was
+found that is not expected, or a test ended otherwise than without the sanitizer.
 """
 
 from __future__ import annotations
