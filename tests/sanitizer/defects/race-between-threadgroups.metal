@@ -81,3 +81,18 @@ kernel void in_place_neighbour(
   float right = x[(i + 32) % n];  // other
   out[i] = right + 1;  // expect: race-between-threadgroups
 }
+
+// A threadgroup reads back what it wrote, behind a barrier; then the next one reads it.
+// launch: threadgroups=3 group_size=32 x=float32[96] total=float32[3]:0 y=float32[3]:0
+kernel void read_back_behind_a_barrier(
+    constant bool& fixed, device const float* x, device float* total, device float* y,
+    uint group [[threadgroup_position_in_grid]], uint i [[thread_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  float sum = simd_sum(x[i]);
+  if (lane == 0) total[group] = sum;  // other
+  threadgroup_barrier(mem_flags::mem_device);
+  if (lane != 7) return;
+  float mine = total[group];
+  if (!fixed && group > 0) mine += total[group - 1];  // expect: race-between-threadgroups
+  y[group] = mine;
+}

@@ -172,3 +172,32 @@ kernel void two_lanes_one_slot(device const float* x, device float* y, uint lane
   simdgroup_barrier(mem_flags::mem_threadgroup);
   y[lane] = s[lane / 2];
 }
+
+// Thread 0 works out the mean, and all read it at once: its own simdgroup too.
+// launch: threads=64 group_size=64 x=float32[64] y=float32[64]:0
+kernel void mean_of_thread_0(device const float* x, device float* y, uint t [[thread_index_in_threadgroup]]) {
+  threadgroup float s[64];
+  threadgroup float mean;
+  s[t] = x[t];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (t == 0) {
+    float sum = 0;
+    for (uint j = 0; j < 64; ++j) sum += s[j];
+    mean = sum / 64;  // other
+  }
+  if (fixed) threadgroup_barrier(mem_flags::mem_threadgroup);
+  y[t] = x[t] - mean;  // expect: race, simdgroup-race
+}
+
+// The first simdgroup writes, guards it with a barrier of its own, and reads; the second reads too.
+// launch: threads=64 group_size=64 x=float32[64] y=float32[64]:0
+kernel void simdgroup_barrier_then_all_read(
+    device const float* x, device float* y, uint t [[thread_index_in_threadgroup]]) {
+  threadgroup float table[16];
+  if (t < 16) table[t] = x[t];  // other
+  if (fixed) threadgroup_barrier(mem_flags::mem_threadgroup);
+  else simdgroup_barrier(mem_flags::mem_threadgroup);
+  float sum = 0;
+  for (uint j = 0; j < 16; ++j) sum += table[j];  // expect: race
+  y[t] = sum;
+}
