@@ -13,8 +13,9 @@ class Control:
         blocks = graph.order
         leave = Block("lint.exit")
         reverse: dict[Block, list[Block]] = {block: [] for block in [*blocks, leave]}
+        ways = {block: [s for s in block.succs if s.terminator.op != "unreachable"] for block in blocks}
         for block in blocks:
-            for after in block.succs or [leave]:
+            for after in ways[block] or [leave]:
                 reverse[after].append(block)
         for loop in graph.loops:  # one that never ends still gets a way out
             if not loop.exits():
@@ -22,9 +23,9 @@ class Control:
         above = immediate_dominators(leave, reverse)  # the next block that every way passes
         direct: dict[Block, set[Block]] = {block: set() for block in blocks}
         for block in blocks:
-            if len(block.succs) < 2 or block not in above:
+            if len(ways[block]) < 2 or block not in above:
                 continue
-            for after in block.succs:
+            for after in ways[block]:
                 at = after
                 while at is not above[block] and at is not leave and at in above:
                     direct[at].add(block)

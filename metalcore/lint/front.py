@@ -22,7 +22,7 @@ from metalcore.engine.frontend.unit import _constants, constant_prologue
 _OWN = re.compile(r"\b__mc_(request|enabled|function|kernel|entry|describe_enabled|describe)\b")
 _ENTRY = re.compile(r"\n/\*mc:begin(\d+)\*/.*?/\*mc:end\*/\n# [^\n]*\n", re.DOTALL)
 _MARK = re.compile(r"/\*mc:k(\d+)\*/")
-PER_TEMPLATE = 4  # instantiations of one template that are looked at closely; all are compiled
+PER_TEMPLATE = 3  # instantiations of one template that are looked at closely; all are compiled
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,13 @@ class Front:
         """Every kernel that is no template, and a few instantiations of each template, of differing types."""
         groups: dict[str, list[Kernel]] = {}
         for kernel in self.kernels:
-            name = kernel.expression.split("<", 1)[0].strip()
-            groups.setdefault(name if "<" in kernel.expression else f"{name}#{kernel.marker}", []).append(kernel)
+            groups.setdefault(template_of(kernel), []).append(kernel)
         chosen: list[Kernel] = []
         for members in groups.values():
             picked = [members[0]]
-            for word in ("bfloat", "half|float16"):
+            for word in ("bfloat", "half|float16", r"int64_t|size_t|\blong\b"):
                 picked += [k for k in members if re.search(word, k.expression)][:1]
-            picked += [members[-1], *members]
+            picked += [members[-1]]
             chosen += list({kernel.marker: kernel for kernel in picked}.values())[:PER_TEMPLATE]
         return sorted(chosen, key=lambda kernel: kernel.marker)
 
@@ -178,6 +177,12 @@ class Front:
                 raise ClangErrors(result.errors, text)
             failed = (errors, result.errors, text)
             text = again
+
+
+def template_of(kernel: Kernel) -> str:
+    """The same for all instantiations of a template, and for no other kernel."""
+    name = kernel.expression.split("<", 1)[0].strip()
+    return name if "<" in kernel.expression else f"{name}#{kernel.marker}"
 
 
 def _placed(kernel: Kernel) -> str:

@@ -12,11 +12,13 @@ from metalcore.engine.frontend import calls, entry
 from metalcore.engine.frontend.entry import Row
 from metalcore.engine.frontend.lowering import lower
 from metalcore.engine.frontend.model import Kernel
-from metalcore.lint.front import Front
+from metalcore.lint.front import Front, template_of
 
 _METADATA = re.compile(r"^!(\d+) = (.*)$", re.MULTILINE)
 _PROMISE = re.compile(r" nofpclass\([a-z ]*\)")  # fast math's, which the parser need not know
 _ARRAY_INDEX = re.compile(r"getelementptr [^\n]*\[\d+ x ")
+
+Details = list[tuple[Kernel, str, tuple[Row, ...], int | None]]  # kernel, its entry point, parameters, limit
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ def lower_sample(front: Front, values: dict[int | str, object]) -> list[Lowered]
     raw = front.ir_of(kernels, values)
     if calls.resolve_recursion(raw, front.sources) is not raw:
         return _one_by_one(front, kernels, values)
-    details = [(k, f"__mc_entry_{k.marker}", _rows(raw, k), _max_threads(raw, k)) for k in kernels]
+    tables = _tables(raw)
+    details = [(k, f"__mc_entry_{k.marker}", _rows(tables, k), _max_threads(raw, k)) for k in kernels]
     return _finish(raw, details)
 
 
@@ -55,6 +58,13 @@ def _one_by_one(front: Front, kernels: list[Kernel], values: dict[int | str, obj
     return found
 
 
+def _tables(raw: str) -> str:
+    """The lines of the IR that describe parameters: a small part of it."""
+    found = [line for line in raw.split("\n") if line.startswith("@")]
+    found += re.findall(r"^define [^\n]*@__mc_describe.*?^}", raw, re.MULTILINE | re.DOTALL)
+    return "\n".join(found) + "\n"
+
+
 def _rows(raw: str, kernel: Kernel) -> tuple[Row, ...]:
     return tuple(entry.table(raw, f"__mc_describe_{kernel.marker}"))
 
@@ -65,18 +75,20 @@ def _max_threads(raw: str, kernel: Kernel) -> int | None:
     return entry.max_threads(raw.replace(f"@__mc_entry_{kernel.marker}(", "@__mc_entry("))
 
 
-def _finish(raw: str, details: list[tuple[Kernel, str, tuple[Row, ...], int | None]]) -> list[Lowered]:
+def _finish(raw: str, details: Details) -> list[Lowered]:
     names = [name for _, name, _, _ in details]
     text = _PROMISE.sub("", entry.strip(raw))
     with llvm.LOCK:
         module = _module(text, names)
         _promote(module)
         light = str(module)
+        shared, bodies = _split(light, names)
+        arrays = list(_with_arrays(details, bodies).values())
         heavy = ""
-        if _ARRAY_INDEX.search(light) and " alloca [" in light:
+        if arrays:
+            module = _module(light, arrays)
             llvm.optimise(module, 2)
             heavy = str(module)
-    shared, bodies = _split(light, names)
     heavy_shared, heavy_bodies = _split(heavy, names) if heavy else ("", {})
     metadata = {int(n): words for n, words in _METADATA.findall(light)}
     heavy_metadata = {int(n): words for n, words in _METADATA.findall(heavy)}
@@ -88,7 +100,7 @@ def _finish(raw: str, details: list[tuple[Kernel, str, tuple[Row, ...], int | No
             rows,
             limit,
             metadata,
-            heavy_shared + heavy_bodies[name] if heavy and " alloca [" in heavy_bodies[name] else "",
+            heavy_shared + heavy_bodies[name] if " alloca " in heavy_bodies.get(name, "") else "",
             heavy_metadata,
         )
         for kernel, name, rows, limit in details
@@ -96,9 +108,20 @@ def _finish(raw: str, details: list[tuple[Kernel, str, tuple[Row, ...], int | No
     ]
 
 
+def _with_arrays(details: Details, bodies: dict[str, str]) -> dict[str, str]:
+    """One kernel of each template that indexes private arrays: optimising takes most of the time."""
+    found: dict[str, str] = {}
+    for kernel, name, _, _ in details:
+        body = bodies.get(name, "")
+        if (" alloca [" in body or " alloca %" in body) and _ARRAY_INDEX.search(body):
+            found.setdefault(template_of(kernel), name)
+    return found
+
+
 def _module(text: str, names: list[str]) -> binding.ModuleRef:
     """Everything but the entry points made internal and always inlined."""
     text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", text, flags=re.M)
+    text = re.sub(r"^@llvm\.global\.annotations = .*$", "", text, flags=re.M)
     text = re.sub(r"^(attributes #\d+ = \{)(.*)$", llvm._inline_attributes, text, flags=re.M)
     kept = tuple(f"@{name}(" for name in names)
     lines = []
@@ -126,6 +149,7 @@ def _promote(module: binding.ModuleRef) -> None:
     passes.add_sccp_pass()
     passes.add_simplify_cfg_pass()
     passes.add_sroa_pass()
+    passes.add_jump_threading_pass()  # clang's way out of a loop goes through a switch
     passes.add_aggressive_dce_pass()
     passes.add_simplify_cfg_pass()
     options = binding.create_pipeline_tuning_options(0)

@@ -82,19 +82,20 @@ def _compiled(prepared: Preprocessed, front: Front, findings: Findings, outcome:
     from metalcore.lint import stages
 
     sample = front.sample()
+    seen: set[str] = set()
     for number, values in enumerate(front.choices):
         text = front.text_of(sample, values)
         places = Places(text, front.sources)
         tree = Tree()
         if number == 0 and _SMALL_FLOAT.search(text):
             tree = read_tree(text, front.options.math_mode)
-        lowered = lower_sample(front, values)
+        lowered = [kernel for kernel in lower_sample(front, values) if _is_new(kernel, seen)]
         programs = _programs(lowered, places, outcome, lambda k: (k.text, k.metadata))
         optimised = _programs(
             [k for k in lowered if k.optimised], places, outcome, lambda k: (k.optimised, k.optimised_metadata or {})
         )
         context = Context(prepared, front, places, tree, programs, optimised, findings)
-        for check in stages.TREE:
+        for check in stages.SOURCE:
             check(context)
         for program in programs:
             for check_program in stages.PROGRAM:
@@ -102,6 +103,14 @@ def _compiled(prepared: Preprocessed, front: Front, findings: Findings, outcome:
         for program in optimised:
             for check_program in stages.OPTIMISED:
                 check_program(context, program)
+
+
+def _is_new(kernel: Lowered, seen: set[str]) -> bool:
+    """Whether function constants changed the kernel's code."""
+    code = re.sub(r"!\d+", "", kernel.text)
+    fresh = code not in seen
+    seen.add(code)
+    return fresh
 
 
 def _programs(

@@ -1,4 +1,4 @@
-"""The rules, by what they need to see: tokens, clang's errors, the syntax tree, or a kernel's data flow."""
+"""The rules of code that compiles, by what they look at: all of a source, a kernel, or a kernel after optimisation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from metalcore.lint.rules import (
     vectors,
 )
 
-TREE: tuple[Callable[[Context], None], ...] = (literals.check, shuffles.check)
+SOURCE: tuple[Callable[[Context], None], ...] = (literals.check, shuffles.check, indices.check)
 PROGRAM: tuple[Callable[[Context, Program], None], ...] = (
     parameters.check_bindings,
     threadgroup_memory.check,
@@ -30,7 +30,6 @@ PROGRAM: tuple[Callable[[Context, Program], None], ...] = (
     fences.check,
     reductions.check,
     vectors.check,
-    indices.check,
     accumulators.check,
     float_float.check,
     division.check,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from metalcore.diagnostics import Related
+from metalcore.engine.lockstep.ir import Block
 from metalcore.lint.context import Context
 from metalcore.lint.divergence import Divergence
 from metalcore.lint.program import Program
@@ -18,14 +19,14 @@ def check(context: Context, program: Program) -> None:
         if not barriers:
             continue
         divergence = Divergence(program, "simdgroup" if alone else level)
+        seen: set[Block] = set()
         for barrier in barriers:
             place = program.place(barrier)
-            if place is None or barrier.block is None:
-                continue
-            branch = divergence.deciding(barrier.block)
-            if branch is None:
-                continue
-            why = divergence.branches[branch]
+            branch = divergence.deciding(barrier.block) if barrier.block is not None else None
+            if place is None or branch is None or branch in seen:
+                continue  # one finding for each branch: what is behind an early return may hold many barriers
+            seen.add(branch)
+            why = divergence.branches[branch].name
             text = f"not all threads of the {level} reach this {name}: it depends on {why}"
             decided = program.place(branch.terminator)
             related: tuple[Related, ...] = ()

@@ -6,6 +6,7 @@ import re
 
 from metalcore.engine.lockstep.ir import Const, Instr, Value
 from metalcore.lint.context import Context
+from metalcore.lint.places import Place
 from metalcore.lint.program import Program, attribute, constant
 
 # A product of two sizes passes 2^31; without a sign it takes three to be likely.
@@ -14,20 +15,27 @@ _LARGE = re.compile(r"thread_position_in_grid|threadgroup_position_in_grid|threa
 _SAME = ("sext", "zext", "freeze", "shl", "lshr", "ashr", "bitcast")
 
 
-def check(context: Context, program: Program) -> None:
+def check(context: Context) -> None:
     """Indices of device memory that are widened to 64 bits only after they were multiplied."""
-    degrees = _Degrees(program)
-    for instr in program.instructions():
-        if instr.op != "getelementptr" or not any(r.kind == "buffer" for r in program.roots.get(instr.args[0])):
-            continue
-        for index in instr.args[1:]:
-            product = _product(index, degrees, set())
-            place = program.place(product) if product is not None else None
-            if product is None or place is None or place.own:
+    wide: set[Place | None] = set()  # products that another instantiation of the same line makes in 64 bits
+    found: dict[Place, tuple[str, str]] = {}
+    for program in context.programs:
+        degrees = _Degrees(program)
+        for instr in program.instructions():
+            if instr.op == "mul" and instr.type.bits == 64:
+                wide.add(program.place(instr))
+            if instr.op != "getelementptr" or not any(r.kind == "buffer" for r in program.roots.get(instr.args[0])):
                 continue
-            kind = "int" if "nsw" in _flags(product) else "uint"
+            for index in instr.args[1:]:
+                product = _product(index, degrees, set())
+                place = program.place(product) if product is not None else None
+                if product is not None and place is not None and not place.own:
+                    kind = "int" if "nsw" in _flags(product) else "uint"
+                    found.setdefault(place, (kind, program.kernel.host_name))
+    for place, (kind, kernel) in found.items():
+        if place not in wide:
             text = f"this index is a product of sizes in 32 bits ({kind}), which passes {_limit(kind)} on large arrays"
-            context.findings.add("int32-index", place, text, program.kernel.host_name)
+            context.findings.add("int32-index", place, text, kernel)
 
 
 def _limit(kind: str) -> str:
