@@ -27,7 +27,7 @@ _SIMD = re.compile(
 
 
 class Why(NamedTuple):
-    """What makes a value differ: a thread attribute, and whether simdgroups differ too or only lanes (then in all alike)."""
+    """What makes a value differ: a thread attribute, and whether only lanes differ, in all simdgroups alike."""
 
     name: str
     lanes_only: bool = False
@@ -81,8 +81,9 @@ class Divergence:
         if not roots:
             return False
         branch = self.deciding(block)
-        reasons = (self._at(instr.args[0], block), self._at(instr.args[1], block), branch and self.branches[branch])
-        why = _worst(reasons)
+        why = _worst(self._at(arg, block) for arg in instr.args)
+        if branch is not None:
+            why = _worst([why, self.branches[branch]])
         if why is None:
             return False
         span = self._span(instr.args[1])

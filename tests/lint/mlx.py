@@ -49,7 +49,9 @@ def main(names: tuple[str, ...]) -> None:
     for message in wrong:
         click.echo(message, err=True)
     counts = Counter(diagnostic.rule for diagnostic in found)
-    click.echo(f"{len(files)} files, {len(found)} findings: " + ", ".join(f"{r} {n}" for r, n in sorted(counts.items())))
+    click.echo(
+        f"{len(files)} files, {len(found)} findings: " + ", ".join(f"{r} {n}" for r, n in sorted(counts.items()))
+    )
     sys.exit(2 if wrong else 0)
 
 
