@@ -16,8 +16,8 @@ static void tick(mc_sanitizer* s) {
     s->time++;
     return;
   }
-  for (uint32_t i = 0; i < s->n_shadows; i++) memset(s->shadows[i].records, 0, s->shadows[i].bytes);
-  s->time = s->group_start = s->since_any = s->since_fence = 1;
+  mc_wipe_shadows();
+  s->time = s->launch_start = s->group_start = s->since_any = s->since_fence = 1;
   s->since[0] = s->since[1] = 1;
   memset(s->own_since, 0, sizeof s->own_since);
   memset(s->own_since_any, 0, sizeof s->own_since_any);

@@ -42,13 +42,33 @@ static uint32_t written_ranges(const mc_sanitizer* s, const mc_plan* plan, const
   return n;
 }
 
+/* Records outlive their launch: older times count as none, so nothing need be cleared. One launch at a time uses them. */
+static struct {
+  uint64_t* records[MC_BUFFERS + 1];
+  uint64_t bytes[MC_BUFFERS + 1];
+  uint32_t time;
+} kept;
+
+void mc_wipe_shadows(void) {
+  for (uint32_t i = 0; i <= MC_BUFFERS; i++)
+    if (kept.records[i]) memset(kept.records[i], 0, kept.bytes[i]);
+}
+
+static uint64_t* keep_records(uint32_t i, uint64_t bytes) {
+  if (kept.bytes[i] >= bytes && kept.bytes[i] / 8 <= bytes) return kept.records[i]; /* not far too large */
+  if (kept.records[i]) munmap(kept.records[i], kept.bytes[i]);
+  kept.records[i] = mc_map(bytes);
+  kept.bytes[i] = kept.records[i] ? bytes : 0;
+  return kept.records[i];
+}
+
 static uint64_t pages(uint64_t bytes) { return (bytes + MC_PAGE - 1) / MC_PAGE * MC_PAGE; }
 
 static mc_shadow* add_shadow(mc_sanitizer* s, uint64_t size, uint32_t shift, uint32_t space, uint32_t root) {
   mc_shadow* shadow = &s->shadows[s->n_shadows];
   *shadow = (mc_shadow){.shift = shift, .space = space, .root = root};
   shadow->bytes = pages(((size >> shift) + 8) * sizeof(uint64_t));
-  shadow->records = mc_map(shadow->bytes);
+  shadow->records = keep_records(s->n_shadows, shadow->bytes);
   if (!shadow->records) return 0;
   s->options->shadow_bytes += ((size >> shift) + 1) * sizeof(uint64_t);
   s->n_shadows++;
@@ -95,7 +115,8 @@ static void find_unwritten(mc_sanitizer* s) {
     mc_event event = {.kind = MC_UNWRITTEN_OUTPUT, .site = ~0u, .other_site = ~0u, .root = shadow->root};
     uint64_t n = (shadow->hi - shadow->lo) >> shadow->shift;
     for (uint64_t at = 0; at < n; at++) {
-      if (mc_kind_of(shadow->records[at]) >= MC_READ_WRITTEN) continue;
+      uint64_t record = shadow->records[at];
+      if (mc_time_of(record) >= s->launch_start && mc_kind_of(record) & MC_HAS_VALUE) continue;
       if (!event.count++) event.address = shadow->lo + (at << shadow->shift);
     }
     event.size = 1u << shadow->shift;
@@ -120,6 +141,8 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
   s->launch = &launch;
   s->options = options;
   s->random = options->seed;
+  s->time = kept.time;
+  s->launch_start = kept.time + 1;
   s->row = mc_track_row;
   s->lanes = mc_track_lanes;
   s->matrix = mc_track_matrix;
@@ -136,7 +159,7 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
     if (s->n_pending) mc_settle(s);
     if (options->unwritten && !(status & MC_STOPPED)) find_unwritten(s);
   }
-  for (uint32_t i = 0; i < s->n_shadows; i++) munmap(s->shadows[i].records, s->shadows[i].bytes);
+  kept.time = s->time;
   if (s->group_times) munmap(s->group_times, times);
   munmap(s, own);
   return status;

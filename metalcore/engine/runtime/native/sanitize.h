@@ -97,7 +97,7 @@ struct mc_sanitizer {
   uint64_t random;
 
   /* Time counts barrier intervals: of the launch at group starts and barriers, of a simdgroup at its own barriers. */
-  uint32_t time, group_start;
+  uint32_t time, launch_start, group_start;
   uint32_t since[MC_SPACES]; /* start of the first interval behind the last barrier that orders this memory */
   uint32_t since_any;        /* the same for barriers of whatever flags */
   uint32_t own_since[MC_SIMDGROUPS][MC_SPACES], own_since_any[MC_SIMDGROUPS];
@@ -119,7 +119,16 @@ MC_AT(mc_sanitizer, shuffle, 456);
 
 /* A record: who touched a granule last. Bit 63 stays 0, so that records compare as signed numbers.
  * A reader has a second thread where several read; any writer differs from one of the two. */
-enum { MC_READ = 1, MC_READ_WRITTEN = 2, MC_WRITTEN = 3, MC_TOUCHED_ATOMICALLY = 4 };
+enum {
+  MC_READ = 1,      /* the last access was a read */
+  MC_HAS_VALUE = 2, /* it was written in this launch, or threadgroup */
+  MC_WRITE = 4,     /* the last access was a write */
+  MC_ATOMICALLY = 8,
+  MC_READ_WRITTEN = MC_READ | MC_HAS_VALUE,
+  MC_WRITTEN = MC_WRITE | MC_HAS_VALUE,
+  MC_TOUCHED_ATOMICALLY = MC_ATOMICALLY | MC_HAS_VALUE,
+  MC_WRITES = MC_WRITE | MC_ATOMICALLY,
+};
 #define MC_TIME_SHIFT 38
 #define MC_THREAD_SHIFT 28
 #define MC_SECOND_SHIFT 18
@@ -161,5 +170,8 @@ void mc_begin_group(mc_sanitizer*, const mc_worker*, uint32_t);
 void mc_end_simdgroup(mc_sanitizer*, uint32_t);
 void mc_at_shuffle(mc_sanitizer*, uint32_t, const uint32_t*, uint32_t, uint32_t);
 uint64_t mc_random(mc_sanitizer*);
+
+/* sanitize.c */
+void mc_wipe_shadows(void);
 
 #endif

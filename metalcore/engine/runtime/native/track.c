@@ -44,23 +44,24 @@ static int touch(mc_sanitizer* s, const mc_touch* t, uint64_t* record, uint32_t 
   const mc_shadow* shadow = t->shadow;
   const uint32_t space = shadow->space, thread = t->thread, is_load = t->access == MC_LOAD;
   uint64_t old = *record;
-  if (space == MC_GROUP_SPACE && mc_time_of(old) < s->group_start) old = 0; /* of the threadgroup before */
+  /* Of the threadgroup before, or of a launch before. */
+  if (mc_time_of(old) < (space == MC_GROUP_SPACE ? s->group_start : s->launch_start)) old = 0;
   uint32_t kind = mc_kind_of(old), time = mc_time_of(old);
-  if (t->needs_value && kind < MC_READ_WRITTEN && mask == 15 && (space == MC_GROUP_SPACE || shadow->is_fresh)) {
+  if (t->needs_value && !(kind & MC_HAS_VALUE) && mask == 15 && (space == MC_GROUP_SPACE || shadow->is_fresh)) {
     mc_event event = event_of(
         s, t, space == MC_GROUP_SPACE ? MC_UNINITIALISED_GROUP_MEMORY : MC_UNINITIALISED_OUTPUT);
     mc_event_add(s, &event);
   }
   const uint32_t new_kind = t->access == MC_STORE    ? MC_WRITTEN
                             : t->access == MC_ATOMIC ? MC_TOUCHED_ATOMICALLY
-                            : kind >= MC_READ_WRITTEN ? MC_READ_WRITTEN
-                                                      : MC_READ;
+                            : kind & MC_HAS_VALUE    ? MC_READ_WRITTEN
+                                                     : MC_READ;
   const uint64_t fresh = mc_record(s->time, thread, thread, t->site, mask, new_kind);
   if (!kind) {
     *record = fresh;
     return 0;
   }
-  const int old_writes = kind >= MC_WRITTEN, both_atomic = kind == MC_TOUCHED_ATOMICALLY && t->access == MC_ATOMIC;
+  const int old_writes = kind & MC_WRITES, both_atomic = kind == MC_TOUCHED_ATOMICALLY && t->access == MC_ATOMIC;
   const int clashes = (!is_load || old_writes) && !both_atomic && (mask & mc_mask_of(old));
   const uint32_t first = mc_thread_of(old), second = mc_second_of(old);
   if (time < s->group_start) { /* another threadgroup */
@@ -138,65 +139,146 @@ static void report(mc_sanitizer* s, const mc_touch* t, const mc_event* event) {
 
 typedef int64_t mc_four __attribute__((vector_size(32)));
 
-static inline mc_four load_four(const uint64_t* p) {
-  mc_four v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
+typedef int64_t mc_four_in_memory __attribute__((vector_size(32), aligned(8), may_alias));
+
+static inline mc_four load_four(const uint64_t* p) { return *(const mc_four_in_memory*)p; }
+static inline void store_four(uint64_t* p, mc_four v) { *(mc_four_in_memory*)p = v; }
+
+#define MC_THREADS ((int64_t)(1023ull << MC_THREAD_SHIFT | 1023ull << MC_SECOND_SHIFT))
 
 typedef struct mc_window {
   int64_t floor, start, since; /* records below floor count as none; [start, since) are in order */
-  int64_t is_load;
-  int may_be_none; /* whether an access may be the first of its granule */
+  int64_t own;                 /* records from here on are not in order with this simdgroup */
+  int may_be_none;             /* whether an access may be the first of its granule */
 } mc_window;
 
-static mc_window window_of(const mc_sanitizer* s, const mc_shadow* shadow, uint32_t access) {
+static mc_window window_of(const mc_sanitizer* s, const mc_touch* t) {
+  const mc_shadow* shadow = t->shadow;
+  uint32_t own = s->own_since[t->thread / MC_LANES][shadow->space], since = s->since[shadow->space];
   mc_window w;
   w.start = (int64_t)s->group_start << MC_TIME_SHIFT;
-  w.floor = shadow->space == MC_GROUP_SPACE ? w.start : 1;
-  w.since = (int64_t)s->since[shadow->space] << MC_TIME_SHIFT;
-  w.is_load = access == MC_LOAD;
-  w.may_be_none = access != MC_LOAD || (shadow->space == MC_DEVICE_SPACE && !shadow->is_fresh);
+  w.floor = shadow->space == MC_GROUP_SPACE ? w.start : (int64_t)s->launch_start << MC_TIME_SHIFT;
+  w.since = (int64_t)since << MC_TIME_SHIFT;
+  w.own = (int64_t)(own > since ? own : since) << MC_TIME_SHIFT;
+  w.may_be_none = t->access != MC_LOAD || (shadow->space == MC_DEVICE_SPACE && !shadow->is_fresh);
   return w;
 }
 
-/* Lanes of -1 where the records need no closer look. */
-static inline mc_four is_fine(mc_four old, mc_four next, const mc_window* w) {
+static inline mc_four is_read(mc_four old) { return (old & MC_WRITES) == 0; }
+
+/* The same thread, and no barrier since that others would have seen. */
+static inline mc_four is_own(mc_four old, mc_four next, const mc_window* w) {
+  return (((old ^ next) & MC_THREADS) == 0) & (old >= w->own);
+}
+
+/* Lanes of -1 where nothing is to be reported. */
+static inline mc_four is_fine(mc_four old, mc_four next, const mc_window* w, int is_load) {
   mc_four none = old < w->floor;
-  mc_four same = (mc_four)(((old ^ next) >> MC_SECOND_SHIFT) == 0);
+  mc_four same = is_own(old, next, w);
   mc_four older = (old >= w->start) & (old < w->since);
-  if (!w->may_be_none) older &= (old & 15) >= MC_READ_WRITTEN, none &= 0, same &= (old & 15) >= MC_READ_WRITTEN;
-  return none | same | older;
+  if (!is_load) return none | same | older;
+  mc_four fine = same | older | (is_read(old) & (old >= w->own));
+  mc_four has_value = (old & MC_HAS_VALUE) != 0;
+  return w->may_be_none ? fine | none : fine & has_value;
 }
 
-static inline mc_four merged(mc_four old, mc_four next, const mc_window* w) {
-  if (!w->is_load) return next;
-  mc_four same = (mc_four)(((old ^ next) >> MC_SECOND_SHIFT) == 0);
-  mc_four unwritten = (old < w->floor) | ((old & 15) == MC_READ);
-  mc_four read = next | (unwritten & MC_READ) | (~unwritten & MC_READ_WRITTEN);
-  return (same & old) | (~same & read);
+/* The records after an access that is fine. */
+static inline mc_four merged(mc_four old, mc_four next, const mc_window* w, int is_load) {
+  if (!is_load) return next;
+  const int64_t second = 1023ll << MC_SECOND_SHIFT;
+  mc_four same = is_own(old, next, w);
+  mc_four shared = is_read(old) & (old >= w->own);
+  mc_four one_reader = ((old >> (MC_THREAD_SHIFT - MC_SECOND_SHIFT) ^ old) & second) == 0;
+  mc_four joins = one_reader & ~same & shared;
+  mc_four kept = (joins & ((old & ~second) | (next & second))) | (~joins & old);
+  mc_four has_value = (old >= w->floor) & (old & MC_HAS_VALUE);
+  mc_four keeps = same | shared;
+  return (keeps & kept) | (~keeps & (next | MC_READ | has_value));
 }
 
-/* 32 lanes side by side, nothing to report: one look and one write for four granules. Returns 0 where it is not so. */
-static int quick_row(mc_sanitizer* s, const mc_touch* t, uint32_t per_lane) {
-  const mc_shadow* shadow = t->shadow;
-  uint64_t* records = shadow->records + ((t->address - shadow->lo) >> shadow->shift);
-  const mc_window w = window_of(s, shadow, t->access);
-  const int64_t base =
-      (int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, t->access == MC_STORE ? MC_WRITTEN : 0);
+static inline int all_set(mc_four v) { return (v[0] & v[1] & v[2] & v[3]) < 0; }
+static inline int none_set(mc_four v) { return (v[0] | v[1] | v[2] | v[3]) >= 0; }
+
+/* Lanes side by side, nothing to report. Returns 0 where it is not so. The sign of a sum of bits says whether all of
+ * `old - floor` are negative, that is, all records are none. */
+static inline __attribute__((always_inline)) int quick(uint64_t* records, uint32_t total, uint32_t per_lane, int64_t base,
+                                                       const mc_window* w, int is_load) {
   const int64_t step = (int64_t)MC_THREAD_STEP;
   const mc_four start = per_lane == 1   ? (mc_four){base, base + step, base + 2 * step, base + 3 * step}
                         : per_lane == 2 ? (mc_four){base, base, base + step, base + step}
                                         : (mc_four){base, base, base, base};
-  const uint32_t total = MC_LANES * per_lane;
+  const int64_t second = 1023ll << MC_SECOND_SHIFT;
+  const mc_four zero = {0, 0, 0, 0}, floor = zero + w->floor, since = zero + w->since, own = zero + w->own;
+  mc_four below = {-1, -1, -1, -1}, before = below, value = below; /* true of all */
+  mc_four any_below = zero, any_early = zero, any_bit = zero, differs = zero, alone = zero; /* true of any */
+  for (uint32_t i = 0; i < total; i += 4) {
+    mc_four old = load_four(records + i);
+    below &= old - floor;
+    before &= old - since;
+    any_early |= old - own;
+    differs |= old ^ (start + step * (int64_t)(i / per_lane));
+    if (!is_load) continue;
+    any_below |= old - floor;
+    value &= old;
+    any_bit |= old;
+    alone |= ((old >> (MC_THREAD_SHIFT - MC_SECOND_SHIFT) ^ old) & second) == 0;
+  }
+  const int is_group = w->floor == w->start; /* none and older are one range */
+  const int is_recent = none_set(any_early);
+  const int is_same = is_recent && !((differs[0] | differs[1] | differs[2] | differs[3]) & MC_THREADS);
+  int64_t kind = 0;
+  if (is_load) {
+    const int has_value = (value[0] & value[1] & value[2] & value[3] & MC_HAS_VALUE) != 0;
+    const int is_shared = is_recent && none_set(alone) && !((any_bit[0] | any_bit[1] | any_bit[2] | any_bit[3]) & MC_WRITES);
+    if ((is_same || is_shared) && (w->may_be_none || has_value)) return 1;
+    if (w->may_be_none && all_set(below)) kind = MC_READ;
+    else if (is_group && has_value && all_set(before) && none_set(any_below)) kind = MC_READ_WRITTEN;
+  } else {
+    kind = is_same || all_set(below) || (is_group && all_set(before));
+  }
+  if (kind) {
+    const mc_four first = is_load ? start + kind : start;
+    for (uint32_t i = 0; i < total; i += 4) store_four(records + i, first + step * (int64_t)(i / per_lane));
+    return 1;
+  }
   mc_four fine = {-1, -1, -1, -1};
   for (uint32_t i = 0; i < total; i += 4)
-    fine &= is_fine(load_four(records + i), start + step * (int64_t)(i / per_lane), &w);
-  if (!(fine[0] & fine[1] & fine[2] & fine[3])) return 0;
-  for (uint32_t i = 0; i < total; i += 4) {
-    mc_four next = merged(load_four(records + i), start + step * (int64_t)(i / per_lane), &w);
-    memcpy(records + i, &next, sizeof next);
-  }
+    fine &= is_fine(load_four(records + i), start + step * (int64_t)(i / per_lane), w, is_load);
+  if (!all_set(fine)) return 0;
+  for (uint32_t i = 0; i < total; i += 4)
+    store_four(records + i, merged(load_four(records + i), start + step * (int64_t)(i / per_lane), w, is_load));
+  return 1;
+}
+
+static int quick_row(mc_sanitizer* s, const mc_touch* t, uint32_t lanes, uint32_t per_lane) {
+  const mc_shadow* shadow = t->shadow;
+  uint64_t* records = shadow->records + ((t->address - shadow->lo) >> shadow->shift);
+  const mc_window w = window_of(s, t);
+  const uint32_t kind = t->access == MC_STORE ? MC_WRITTEN : 0;
+  const int64_t base = (int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, kind);
+  if (lanes == MC_LANES && per_lane == 1) /* the common case, with everything known */
+    return kind ? quick(records, MC_LANES, 1, base, &w, 0) : quick(records, MC_LANES, 1, base, &w, 1);
+  if (lanes * per_lane % 4) return 0;
+  return kind ? quick(records, lanes * per_lane, per_lane, base, &w, 0)
+              : quick(records, lanes * per_lane, per_lane, base, &w, 1);
+}
+
+/* One place that all lanes read: two of them stand for all. Returns 0 where it needs a closer look. */
+static int quick_place(const mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
+  const mc_shadow* shadow = t->shadow;
+  if (t->address < shadow->lo || t->address >= shadow->hi || t->size != 1u << shadow->shift) return 0;
+  uint64_t *record = &shadow->records[(t->address - shadow->lo) >> shadow->shift], old = *record;
+  const mc_window w = window_of(s, t);
+  const int64_t at = (int64_t)old;
+  uint32_t kind = mc_kind_of(old);
+  if (!(kind & MC_HAS_VALUE) && !w.may_be_none) return 0;
+  if (at >= w.own) return !(kind & MC_WRITES) && mc_thread_of(old) != mc_second_of(old);
+  if (at < w.floor) kind = MC_READ;
+  else if (at >= w.start && at < w.since) kind = kind & MC_HAS_VALUE ? MC_READ_WRITTEN : MC_READ;
+  else return 0;
+  if (!(kind & MC_HAS_VALUE) && !w.may_be_none) return 0;
+  uint32_t first = t->thread + (uint32_t)__builtin_ctz(lanes), last = t->thread + 31 - (uint32_t)__builtin_clz(lanes);
+  *record = mc_record(s->time, first, last, t->site, 15, kind);
   return 1;
 }
 
@@ -223,14 +305,18 @@ void mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size
   const mc_shadow* shadow = t.shadow;
   if (!shadow || !lanes) return;
   t.thread = first_thread;
-  if (lanes == ~0u && stride == (int64_t)size && t.access != MC_ATOMIC && base >= shadow->lo && base < shadow->hi &&
-      shadow->hi - base >= MC_LANES * (uint64_t)size && !((base - shadow->lo) & ((1u << shadow->shift) - 1))) {
+  const uint32_t n = lanes == ~0u ? MC_LANES : (uint32_t)__builtin_ctz(~lanes); /* lanes 0 to n - 1, where it is so */
+  const int is_block = lanes == ~0u || !(lanes & (lanes + 1));
+  if (is_block && stride == (int64_t)size && t.access != MC_ATOMIC && base >= shadow->lo && base < shadow->hi &&
+      shadow->hi - base >= n * (uint64_t)size && !((base - shadow->lo) & ((1u << shadow->shift) - 1))) {
     uint32_t per_lane = size >> shadow->shift;
-    if (per_lane && !(per_lane & (per_lane - 1)) && per_lane << shadow->shift == size && quick_row(s, &t, per_lane))
+    if (per_lane && !(per_lane & (per_lane - 1)) && per_lane << shadow->shift == size && quick_row(s, &t, n, per_lane))
       return;
   }
-  if (!stride && t.access == MC_LOAD) /* two readers of one place stand for all */
+  if (!stride && t.access == MC_LOAD) { /* two readers of one place stand for all */
+    if (quick_place(s, &t, lanes)) return;
     lanes = 1u << __builtin_ctz(lanes) | 0x80000000u >> __builtin_clz(lanes);
+  }
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     uint32_t lane = (uint32_t)__builtin_ctz(rest);
     touch_lane(s, &t, base + (uintptr_t)(stride * lane), first_thread + lane);
@@ -272,8 +358,9 @@ void mc_track_matrix(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t s
   mc_touch t = touch_of(s, meta, base, size);
   const mc_shadow* shadow = t.shadow;
   if (!shadow) return;
-  const mc_window w = window_of(s, shadow, t.access);
-  const uint64_t kind = t.access == MC_STORE ? MC_WRITTEN : 0;
+  t.thread = first_thread;
+  const mc_window w = window_of(s, &t);
+  const uint32_t kind = t.access == MC_STORE ? MC_WRITTEN : 0;
   for (uint32_t line = 0; line < 8; line++) {
     uintptr_t at = base + (uintptr_t)(stride * line);
     int done = 0;
@@ -287,12 +374,12 @@ void mc_track_matrix(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t s
           thread += transposed ? holder(other, line) : holder(line, other);
           next[half][i] = (int64_t)mc_record(s->time, thread, thread, t.site, 15, kind);
         }
-        fine &= is_fine(load_four(records + 4 * half), next[half], &w);
+        fine &= is_fine(load_four(records + 4 * half), next[half], &w, !kind);
       }
-      done = !!(fine[0] & fine[1] & fine[2] & fine[3]);
+      done = all_set(fine);
       for (uint32_t half = 0; half < 2 && done; half++) {
-        mc_four result = merged(load_four(records + 4 * half), next[half], &w);
-        memcpy(records + 4 * half, &result, sizeof result);
+        mc_four result = merged(load_four(records + 4 * half), next[half], &w, !kind);
+        store_four(records + 4 * half, result);
       }
     }
     for (uint32_t i = 0; i < 8 && !done; i++)
