@@ -15,7 +15,6 @@ from metalcore.tools import demo
 from tests.sanitizer import false_alarms
 from tests.sanitizer.false_alarms import EXPECTED, PARTS, ROOT, Expected, Outcome, expected, short
 
-
 SHORT = [case for case in demo._cases(64) if case.name in ("softmax", "histogram")]  # barriers, atomics
 
 
