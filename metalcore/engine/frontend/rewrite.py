@@ -181,7 +181,7 @@ def _array_parameters(tokens: Tokens, structure: Structure) -> None:
             continue
         for start, stop in tokens.split(function.open + 1, function.close):
             words = tokens.words(start, stop)
-            bracket = next((i for i in range(start, stop) if tokens.text[i] in ("[", "=", "(")), -1)
+            bracket = _first_bracket(tokens, start, stop)
             if bracket < 0 or tokens.text[bracket] != "[" or SPACES.isdisjoint(words):
                 continue
             name = tokens.back(bracket)
@@ -189,6 +189,18 @@ def _array_parameters(tokens: Tokens, structure: Structure) -> None:
             more = tokens.at(after) == "["
             tokens.blank(bracket, tokens.match[bracket] + 1)
             tokens.text[name] = f"(*{tokens.text[name]})" if more else f"*{tokens.text[name]}"
+
+
+def _first_bracket(tokens: Tokens, start: int, stop: int) -> int:
+    """The first `[`, `=` or `(` of a parameter that is not an attribute's; -1 where there is none."""
+    i = start
+    while i < stop:
+        if tokens.text[i] == "[" and tokens.at(tokens.forward(i)) == "[":
+            i = max(tokens.match[i], i)
+        elif tokens.text[i] in ("[", "=", "("):
+            return i
+        i += 1
+    return -1
 
 
 def _local_variables(

@@ -40,12 +40,13 @@ def _crosses(program: Program, barrier: Instr, kind: str) -> bool:
     """Whether some thread may read behind the barrier what another wrote before it."""
     written = _before(program, barrier, kind)
     read = _behind(program, barrier, kind)
-    return any(not _is_own(a, b) for root in written.keys() & read for a in written[root] for b in read[root])
+    own = (*_THREAD, "thread_index_in_simdgroup") if "simdgroup" in barrier.callee else _THREAD
+    return any(not _is_own(a, b, own) for root in written.keys() & read for a in written[root] for b in read[root])
 
 
-def _is_own(written: Value | None, read: Value | None) -> bool:
+def _is_own(written: Value | None, read: Value | None, own: tuple[str, ...]) -> bool:
     """Whether a thread reads what it wrote itself: the same expression of its own position."""
-    if written is None or read is None or not any(name in _THREAD for name, _ in attributes([written])):
+    if written is None or read is None or not any(name in own for name, _ in attributes([written])):
         return False
     return key(written) == key(read)
 

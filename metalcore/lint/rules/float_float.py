@@ -35,8 +35,14 @@ def _is_fma(instr: Instr) -> bool:
 
 
 def _may_reorder(instr: Instr) -> bool:
-    flags = instr.extra.get("flags") or ()
-    return any(flag in ("reassoc", "fast") for flag in flags)  # type: ignore[attr-defined]
+    """Whether the flags of a sum let the compiler reorder it; fma is the library's, and its operands tell instead."""
+    told = [arg for arg in instr.args if isinstance(arg, Instr)] if _is_fma(instr) else [instr]
+    return any(flag in ("reassoc", "fast") for each in told for flag in _flags(each))
+
+
+def _flags(instr: Instr) -> list[str]:
+    flags = instr.extra.get("flags")
+    return flags if isinstance(flags, list) else []
 
 
 def _form(value: Value, sign: int, forms: dict[Instr, tuple[Form, int]], depth: int) -> tuple[Form, int]:
