@@ -11,20 +11,10 @@ from metalcore.errors import LaunchError
 from tests.sanitizer.defects import Defect, all_defects
 from tests.sanitizer.defects.run import complaints, run
 
-# What the engine does not find yet, as a kind or as kind/kernel: take a line out when its check has landed.
-PENDING: frozenset[str] = frozenset(
-    ("race/simdgroup_barrier_then_all_read", "race-between-threadgroups/read_back_behind_a_barrier")
-)
 DEFECTS = all_defects()
 
 
-def _parameter(defect: Defect) -> object:
-    is_pending = defect.kind in PENDING or defect.id in PENDING
-    marks = [pytest.mark.xfail(strict=True, reason="the check is not built yet")] if is_pending else []
-    return pytest.param(defect, id=defect.id, marks=marks)
-
-
-@pytest.mark.parametrize("defect", [_parameter(defect) for defect in DEFECTS])
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.id)
 def test_the_defect_is_found(defect: Defect) -> None:
     if defect.kind == "launch":
         with pytest.raises(LaunchError):

@@ -102,6 +102,13 @@ class _Words:
     def _site(self, number: int) -> Site:
         return self.native.sites[number] if number < len(self.native.sites) else NOWHERE
 
+    def _other_site(self, event: layout.Event, site: Site) -> Site:
+        """Where the other access of a race is. A later one may have taken its place: then it is the likeliest line."""
+        if event.other_site != layout.NO_SITE:
+            return self._site(event.other_site)
+        verb = ("load", "store", "atomic")[event.other_access]
+        return next((s for s in self.native.sites if s.access == verb and s.buffer == site.buffer), NOWHERE)
+
     def event(self, event: layout.Event) -> Finding:
         kind = layout.EVENT_KINDS[event.kind]
         site = self._site(event.site)
@@ -112,7 +119,7 @@ class _Words:
         other = None
         other_thread, other_group = self._thread(event.other_thread, event.other_group)
         if event.other_site < len(self.native.sites) or event.other_site == layout.NO_SITE:
-            where = self._site(event.other_site)
+            where = self._other_site(event, site)
             verb = _VERBS[event.other_access] if kind != "barrier-divergence" else "barrier"
             other = Access(verb, where.file, where.line, where.column, other_thread, other_group)
         elif kind == "barrier-divergence":

@@ -30,13 +30,19 @@ static int is_unordered(const mc_sanitizer* s, uint32_t space, uint32_t time, ui
   return other / MC_LANES != thread / MC_LANES || time >= s->own_since[thread / MC_LANES][space];
 }
 
-static uint32_t conflict_kind(const mc_sanitizer* s, uint64_t old, uint32_t other, const mc_touch* t) {
+static uint32_t conflict_kind(const mc_sanitizer* s, uint64_t old, uint32_t other, uint32_t other_access,
+                              const mc_touch* t) {
   uint32_t time = mc_time_of(old), simdgroup = t->thread / MC_LANES;
   if (time < s->since_any) return MC_WRONG_FENCE;
   if (other / MC_LANES != simdgroup) return MC_RACE;
   if (time < s->own_since_any[simdgroup]) return MC_WRONG_FENCE;
   /* Lanes that write one place in one statement: no barrier would help. */
-  return mc_site_of(old) == t->site && t->access == MC_STORE ? MC_RACE : MC_SIMDGROUP_RACE;
+  const int both_store = t->access == MC_STORE && other_access == MC_STORE;
+  return both_store && mc_site_of(old) == t->site ? MC_RACE : MC_SIMDGROUP_RACE;
+}
+
+static uint32_t access_of(uint32_t kind) {
+  return kind & MC_ATOMICALLY ? MC_ATOMIC : kind & MC_WRITE ? MC_STORE : MC_LOAD;
 }
 
 /* One granule. Returns 1 and fills `found` where two accesses conflict. */
@@ -61,15 +67,17 @@ static int touch(mc_sanitizer* s, const mc_touch* t, uint64_t* record, uint32_t 
     *record = fresh;
     return 0;
   }
-  const int old_writes = kind & MC_WRITES, both_atomic = kind == MC_TOUCHED_ATOMICALLY && t->access == MC_ATOMIC;
-  const int clashes = (!is_load || old_writes) && !both_atomic && (mask & mc_mask_of(old));
+  const int old_writes = kind & MC_WRITES, both_atomic = kind & MC_ATOMICALLY && t->access == MC_ATOMIC;
+  const int overlaps = (mask & mc_mask_of(old)) && !both_atomic;
+  const int clashes = (!is_load || old_writes) && overlaps;
   const uint32_t first = mc_thread_of(old), second = mc_second_of(old);
   if (time < s->group_start) { /* another threadgroup */
-    if (clashes && time >= s->since_fence) {
+    const int hides_write = !old_writes && kind & MC_HAS_VALUE; /* that threadgroup wrote it and then read it */
+    if ((clashes || (hides_write && overlaps)) && time >= s->since_fence) {
       *found = event_of(s, t, MC_RACE_BETWEEN_GROUPS);
-      found->other_site = mc_site_of(old);
+      found->other_site = is_load && hides_write ? MC_NO_SITE : mc_site_of(old);
       found->other_thread = first;
-      found->other_access = kind == MC_TOUCHED_ATOMICALLY ? MC_ATOMIC : old_writes ? MC_STORE : MC_LOAD;
+      found->other_access = access_of(is_load && hides_write ? MC_WRITTEN : kind);
       mc_event_group(s, time, found->other_group);
       if (!is_load) *record = fresh;
       return 1;
@@ -77,21 +85,27 @@ static int touch(mc_sanitizer* s, const mc_touch* t, uint64_t* record, uint32_t 
     if (!is_load || old_writes) *record = fresh; /* else the read of the other threadgroup stays: writers clash with it */
     return 0;
   }
-  const int first_open = is_unordered(s, space, time, first, thread);
-  const int second_open = is_unordered(s, space, time, second, thread);
+  /* A write that threads of its simdgroup have read behind a barrier of their own: it is open to the others alone. */
+  const int is_read_write = kind & MC_READ && kind & MC_WRITE;
+  int first_open = is_unordered(s, space, time, first, thread);
+  int second_open = is_unordered(s, space, time, second, thread);
+  if (is_read_write && first / MC_LANES == thread / MC_LANES) first_open = 0;
+  if (is_read_write && is_load) second_open = 0;
   if (clashes && (first_open || second_open)) {
     uint32_t other = first_open ? first : second;
-    *found = event_of(s, t, conflict_kind(s, old, other, t));
-    found->other_site = mc_site_of(old);
+    uint32_t other_access = access_of(is_read_write && !first_open ? MC_READ : kind);
+    *found = event_of(s, t, conflict_kind(s, old, other, other_access, t));
+    found->other_site = is_read_write && !first_open ? MC_NO_SITE : mc_site_of(old);
     found->other_thread = other;
-    found->other_access = kind == MC_TOUCHED_ATOMICALLY ? MC_ATOMIC : old_writes ? MC_STORE : MC_LOAD;
+    found->other_access = other_access;
     for (int i = 0; i < 3; i++) found->other_group[i] = s->worker->group_pos[i];
     if (!is_load) *record = fresh;
     return 1;
   }
   if (is_load && old_writes) { /* one's own write stays, as long as others may clash with it */
-    if (first == thread && time >= s->since[space]) return 0;
-    *record = fresh;
+    if (time < s->since[space]) *record = fresh;
+    else if (first != thread) *record = mc_record(s->time, first, thread, mc_site_of(old), mask, kind | MC_READ);
+    else return 0;
   } else if (is_load || both_atomic) {
     /* Another reader stays, with its site: who reads is often the one who writes next. */
     uint32_t kept = first_open ? first : second;
