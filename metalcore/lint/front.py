@@ -22,7 +22,7 @@ from metalcore.engine.frontend.unit import _constants, constant_prologue
 _OWN = re.compile(r"\b__mc_(request|enabled|function|kernel|entry|describe_enabled|describe)\b")
 _ENTRY = re.compile(r"\n/\*mc:begin(\d+)\*/.*?/\*mc:end\*/\n# [^\n]*\n", re.DOTALL)
 _MARK = re.compile(r"/\*mc:k(\d+)\*/")
-PER_TEMPLATE = 3  # instantiations of one template that are looked at closely; all are compiled
+PER_TEMPLATE = 4  # instantiations of one template that are looked at closely; all are compiled
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,7 @@ class Front:
         groups: dict[str, list[Kernel]] = {}
         for kernel in self.kernels:
             groups.setdefault(template_of(kernel), []).append(kernel)
-        chosen: list[Kernel] = []
-        for members in groups.values():
-            picked = [members[0]]
-            for word in ("bfloat", "half|float16", r"int64_t|size_t|\blong\b"):
-                picked += [k for k in members if re.search(word, k.expression)][:1]
-            picked += [members[-1]]
-            chosen += list({kernel.marker: kernel for kernel in picked}.values())[:PER_TEMPLATE]
+        chosen = [kernel for members in groups.values() for kernel in _differing(members)]
         return sorted(chosen, key=lambda kernel: kernel.marker)
 
     def _prologue(self, values: Mapping[int | str, object]) -> str:
@@ -177,6 +171,28 @@ class Front:
                 raise ClangErrors(result.errors, text)
             failed = (errors, result.errors, text)
             text = again
+
+
+def _differing(members: list[Kernel]) -> list[Kernel]:
+    """The first instantiation, and then always the one with the most template arguments that none before it had."""
+    arguments = {k.marker: set(enumerate(_arguments(k))) for k in members}
+    picked, rest = [members[0]], members[1:]
+    seen = set(arguments[members[0].marker])
+    while rest and len(picked) < PER_TEMPLATE:
+        best = max(rest, key=lambda k: len(arguments[k.marker] - seen))
+        if not arguments[best.marker] - seen:
+            break
+        picked.append(best)
+        rest.remove(best)
+        seen |= arguments[best.marker]
+    return picked
+
+
+def _arguments(kernel: Kernel) -> list[str]:
+    """Template arguments as written; a bfloat counts twice, because it is where types go wrong."""
+    inside = kernel.expression.partition("<")[2].rpartition(">")[0]
+    found = [piece.strip() for piece in inside.split(",")]
+    return found + ["bfloat"] if "bfloat" in inside else found
 
 
 def template_of(kernel: Kernel) -> str:

@@ -90,7 +90,7 @@ RULES: dict[str, Rule] = {
         _rule(
             "vector-without-tail",
             "warning",
-            "a kernel on vectors of 2 or 4 leaves out, or reads past, the last elements of other lengths",
+            "a kernel on vectors of 4 leaves out, or reads past, the last elements of other lengths",
             "handle the last `n % 4` elements one by one",
         ),
         _rule(

@@ -6,9 +6,11 @@ from metalcore.engine.lockstep.cfg import Loop
 from metalcore.engine.lockstep.ir import Const, Instr, Value
 from metalcore.lint.context import Context
 from metalcore.lint.program import Program, constant
+from metalcore.lint.slices import made_of
 
 SHORT = 8  # a loop of so few steps loses little
 _DEPTH = 12
+_PASSED_ON = ("fptrunc", "fpext", "select", "phi", "fneg", "fmul", "bitcast")
 _NAMES = {"half": "half", "bfloat": "bfloat"}
 
 
@@ -33,10 +35,13 @@ def _addition(value: Value, phi: Instr, loop: Loop, depth: int, seen: set[Instr]
     if not isinstance(value, Instr) or depth == 0 or value in seen or value is phi or value.block not in loop.blocks:
         return None
     seen.add(value)
-    if _adds(value) and any(_reaches(arg, phi, loop, depth, set()) for arg in value.args):
-        others = [arg for arg in value.args if not _reaches(arg, phi, loop, depth, set())]
-        return value if others and not all(isinstance(arg, Const) for arg in others) else None
-    for arg in value.args if value.op in ("fptrunc", "fpext", "select", "phi", "fmul", "fneg", "bitcast") else []:
+    if _adds(value):
+        sums = [arg for arg in _terms(value) if _reaches(arg, phi, loop, depth, set())]
+        others = [arg for arg in value.args if arg not in sums]
+        # A counter adds constants; a rotation (x c - y s) adds what itself comes from the sum.
+        adds = any(not isinstance(arg, Const) for arg in others) and phi not in made_of(others)
+        return value if sums and adds else None
+    for arg in value.args if value.op in _PASSED_ON else []:
         found = _addition(arg, phi, loop, depth - 1, seen)
         if found is not None:
             return found
@@ -44,14 +49,19 @@ def _addition(value: Value, phi: Instr, loop: Loop, depth: int, seen: set[Instr]
 
 
 def _reaches(value: Value, phi: Instr, loop: Loop, depth: int, seen: set[Instr]) -> bool:
+    """Whether a value is the step's own, as it is or with something added."""
     if value is phi:
         return True
     if not isinstance(value, Instr) or depth == 0 or value in seen or value.block not in loop.blocks:
         return False
     seen.add(value)
-    if value.op in ("fptrunc", "fpext", "select", "phi", "fmul", "fneg", "bitcast") or _adds(value):
-        return any(_reaches(arg, phi, loop, depth - 1, seen) for arg in value.args)
-    return False
+    further = _terms(value) if _adds(value) else value.args if value.op in _PASSED_ON else []
+    return any(_reaches(arg, phi, loop, depth - 1, seen) for arg in further)
+
+
+def _terms(instr: Instr) -> list[Value]:
+    """What an addition adds to: of `fma(a, b, c)` the c."""
+    return instr.args[2:] if instr.op == "call" else instr.args
 
 
 def _adds(instr: Instr) -> bool:

@@ -72,7 +72,7 @@ class _Degrees:
         self._known: dict[Instr, int] = {}
 
     def of(self, value: Value) -> int:
-        if not isinstance(value, Instr):
+        if not isinstance(value, Instr) or value.type.bits < 32:
             return 0
         if value not in self._known:
             self._known[value] = 0  # while it is being computed

@@ -8,6 +8,8 @@ from metalcore.lint.context import Context
 from metalcore.lint.program import Program, constant
 from metalcore.lint.slices import attributes, made_of
 
+WIDTH = 4  # pairs are mostly complex numbers, and halves of a length are many things
+
 
 def check(context: Context, program: Program) -> None:
     """A bound that is scaled by the vector's width, and no access to single elements of the same buffers."""
@@ -38,7 +40,7 @@ def _accesses(program: Program) -> tuple[dict[Root, int], set[Root]]:
         roots = [root for root in program.roots.get(instr.args[0]) if root.kind == "buffer"]
         source = instr.extra["source"]
         assert isinstance(source, Type)
-        if id(source) in program.vectors and len(source.items) in (2, 4):
+        if id(source) in program.vectors and len(source.items) == WIDTH:
             vectors.update((root, len(source.items)) for root in roots)
         elif not source.is_aggregate:
             scalars.update(roots)
