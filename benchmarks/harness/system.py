@@ -16,10 +16,10 @@ KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 _FIRST_CALL = """
 import sys, time
 import numpy as np
-import metalcore
+from metalcore import Library
 x, w, y = np.ones(4096, np.float32), np.ones(1024, np.float32), np.zeros(4096, np.float32)
 start = time.perf_counter()
-metalcore.Library(sys.argv[1]).function("rms_norm")(x, w, y, 1024, 1e-5, threadgroups=4, group_size=256)
+Library(sys.argv[1]).function("rms_norm")(x, w, y, 1024, 1e-5, threadgroups=4, group_size=256)
 took = time.perf_counter() - start
 assert np.allclose(y, 1.0, atol=1e-4)
 print(took)

@@ -34,6 +34,7 @@ class _Uninitialised:
         self.origin: dict[str, str] = {}  # pointer -> the variable that it points into
         self.twins: dict[str, str] = {}  # pointer -> the same place in the twin
         self.flags: dict[str, str] = {}  # value -> its boolean
+        self.escaped: set[str] = set()  # pointers into variables that count as set
         self.forwarded = program.forwarded
 
     # -- pointers ----------------------------------------------------------------------------------
@@ -54,6 +55,7 @@ class _Uninitialised:
                     self.origin[line.result] = self.origin[base]
                     changed = True
         lost = {self.origin[name] for line in self.program.lines for name in self._escaping(line)}
+        self.escaped = {name for name, variable in self.origin.items() if variable in lost}
         self.origin = {name: variable for name, variable in self.origin.items() if variable not in lost}
 
     def _escaping(self, line: Line) -> list[str]:
@@ -163,7 +165,7 @@ class _Uninitialised:
         self._report(line, self.flag(stored[3]))
         twin, bits, flag = self.twins.get(stored[3]), _bits(stored[1]), self.flag(stored[2])
         if twin is None:
-            if stored[3] not in self.sizes:
+            if stored[3] not in self.escaped:  # memory that others see
                 self._report(line, flag)
         elif bits is not None:
             wide = self.program.temp()
