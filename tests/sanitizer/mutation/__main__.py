@@ -17,7 +17,7 @@ from tests.sanitizer.mutation.cases import CASES
 from tests.sanitizer.mutation.judge import Outcome
 from tests.sanitizer.mutation.mutants import Mutant, mutants_of, unchanged
 from tests.sanitizer.mutation.pool import run_all
-from tests.sanitizer.mutation.summary import REASONS, TARGET, Summary
+from tests.sanitizer.mutation.summary import TARGET, Summary, reason
 
 
 def choose(count: int, seed: int, kernels: Sequence[str] = ()) -> list[Mutant]:
@@ -51,6 +51,8 @@ def _run(mutants: list[Mutant], processes: int, console: Console) -> list[Outcom
         for outcome in run_all(mutants, processes, cache):
             outcomes.append(outcome)
             progress.advance(task)
+            if not console.is_terminal and len(outcomes) % 50 == 0:
+                console.print(f"{len(outcomes)} of {len(mutants)} mutants")
     return outcomes
 
 
@@ -61,7 +63,7 @@ def _print(summary: Summary, console: Console) -> None:
     console.print(table)
     for o in summary.missed:
         console.print(f"not found: {o.id} line {o.line}, {o.change}: {o.after}", markup=False)
-        console.print(f"  {REASONS.get(o.id, 'reason not known')}", markup=False)
+        console.print(f"  {reason(o)}", markup=False)
     for o in summary.broken:
         console.print(f"{o.id} line {o.line}, {o.change}: {o.after}: {o.error}", markup=False)
     console.print(f"plain wrong answers (index mutants, listed in the JSON): {len(summary.plain)}")
