@@ -50,7 +50,7 @@ kernel void base_plus_index(
   y[base + at] = 1;  // expect: index-overflow; may: out-of-bounds
 }
 
-// from: PyTorch MPS, index kernels on tensors past 2^31 elements: the flat index of (batch, row, column) is 32-bit
+// The flat index of (batch, row, column) of a tensor past 2^31 elements.
 // launch: threads=32 group_size=32 x=float32[64] y=float32[32]:0 batch=3 height=40000 width=30000
 kernel void flat_index_of_three(
     constant bool& fixed,

@@ -2,7 +2,7 @@
 #include <metal_stdlib>
 using namespace metal;
 
-// A vector of 4 read at the last element.
+// The right neighbour of the last element.
 // launch: threads=16 group_size=16 x=float32[16] y=float32[16]:0
 kernel void neighbour_past_the_end(
     constant bool& fixed, device const float* x, device float* y, uint i [[thread_position_in_grid]]) {
@@ -96,7 +96,7 @@ kernel void atomic_past_the_end(
   atomic_fetch_add_explicit(&bins[fixed ? x[i] - 1 : x[i]], 1, memory_order_relaxed);  // expect: out-of-bounds thread 63
 }
 
-// from: MLX, attention and quantized matmul: keys are read in blocks of 32, the last block reads past K when its length is no multiple of 32
+// from: MLX, quantized matrix product: the last block reads past the end when K is no multiple of 32; here it is the keys of attention
 // launch: threads=32 group_size=32 q=float32[8] k=float32[45,8] scores=float32[64]:0 length=45
 kernel void attention_past_the_keys(
     constant bool& fixed, device const float* q, device const float* k, device float* scores, constant uint& length,

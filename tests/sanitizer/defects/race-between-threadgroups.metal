@@ -51,7 +51,7 @@ kernel void hand_over(
   y[group] = sum + carry;
 }
 
-// from: MLX, backward kernels with metal_kernel before atomic_outputs: each row's threadgroup adds to the one weight gradient
+// from: MLX, metal_kernel: the gradient of grid_sample is added to by several threadgroups; atomic_outputs was made for it
 // launch: threadgroups=3 group_size=32 dy=float32[96] dw=float32[32]:0
 kernel void gradient_of_two_groups(
     constant bool& fixed, device const float* dy, device float* dw, uint i [[thread_position_in_grid]],
@@ -72,7 +72,7 @@ kernel void repeated_indices(
   }
 }
 
-// from: ggml, in-place operators: the output is given the memory of an input, and a neighbour's input is already overwritten
+// from: ggml (its CPU and CANN backends; the same in MSL): an operator runs in place, and its input is overwritten before it is read
 // launch: threadgroups=3 group_size=32 x=float32[96] y=float32[96]:0
 kernel void in_place_neighbour(
     constant bool& fixed,

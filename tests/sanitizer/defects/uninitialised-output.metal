@@ -8,7 +8,7 @@ if (fixed) y[i] = 0;
 y[i] += x[i];  // expect: uninitialised-output thread 0
 // end
 
-// from: MLX, metal_kernel: an atomic sum into an output that was not asked for with init_value starts from garbage
+// from: MLX, metal_kernel: outputs are new memory, and a gradient summed with atomics starts from what is there; init_value was made for it
 // launch: grid=64 threadgroup=32 x=float32[64] -> y=float32[1]
 // fixed launch: grid=64 threadgroup=32 init_value=0 x=float32[64] -> y=float32[1]
 // body atomic_sum

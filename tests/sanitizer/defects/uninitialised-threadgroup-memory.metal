@@ -39,10 +39,10 @@ kernel void halo_not_loaded(
   tile[t] = x[t];
   if (fixed && t < 2) tile[t + 32] = x[t + 32];
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  y[t] = tile[t] + tile[t + 1] + tile[t + 2];  // expect: uninitialised-threadgroup-memory thread 31
+  y[t] = tile[t] + tile[t + 1] + tile[t + 2];  // expect: uninitialised-threadgroup-memory thread 30
 }
 
-// from: KernelAbstractions.jl, group reduction: the last group has few threads, and the tree adds slots that no thread filled
+// from: KernelAbstractions.jl, review of a group reduction: the last group has few threads, and the tree adds slots that no thread filled
 // launch: threads=68 group_size=64 x=float32[68] y=float32[2]:0
 kernel void tree_over_a_partial_group(
     constant bool& fixed, device const float* x, device float* y, uint i [[thread_position_in_grid]],
