@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metalcore import launch
+from metalcore.engine import modes
 from metalcore.engine.codegen.variant import Site, Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
@@ -19,13 +20,14 @@ from metalcore.engine.runtime.native_library import call_objects, runtime_librar
 from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.engine.units import Constants, SourceUnit
 from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
-from metalcore.launch import chosen_target
+from metalcore.launch.device import block
 
 if TYPE_CHECKING:
     from metalcore.engine.runtime.binding import Packed
 
 MATH_MODES = ("safe", "relaxed", "fast")
 _KEPT_PLANS = 512
+block_around = block.get
 
 
 def _read_source(source_or_path: object) -> tuple[str, str | None]:
@@ -209,7 +211,7 @@ class Function:
         disabled or not used. `threads` is the grid in threads, `threadgroups` in threadgroups.
         """
         try:
-            key = (current_mode(), chosen_target(), threads, threadgroups, group_size, threadgroup_memory)
+            key = (block_around() or modes.process_mode, threads, threadgroups, group_size, threadgroup_memory)
             plan = self._plans[key]
         except (KeyError, TypeError):
             plan = self._plan(threads, threadgroups, group_size, threadgroup_memory)
@@ -281,7 +283,9 @@ class Function:
     ) -> Plan | None:
         mode = current_mode()
         sizes = tuple(sorted(memory.items(), key=repr)) if memory else None
-        key: Any = (mode, chosen_target(), threads, threadgroups, group_size, sizes)
+        key: Any = (mode, threads, threadgroups, group_size, sizes)
+        if chosen := launch.chosen_target():
+            key += (chosen,)
         if mode == SANITIZE:
             key += (current_report().compiled_in,)
         try:

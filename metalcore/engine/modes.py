@@ -7,19 +7,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
+from metalcore.launch.device import TARGETED, block, chosen_target
+
 if TYPE_CHECKING:
     from metalcore.engine.checks.report import Report
 
 CHECKED, FAST, SANITIZE = "checked", "fast", "sanitize"
 _current: ContextVar[str | None] = ContextVar("metalcore_mode", default=None)
 _report: ContextVar[Any] = ContextVar("metalcore_report", default=None)
-_default: str = CHECKED  # where no block says otherwise, in any thread
+process_mode: str = CHECKED  # where no block says otherwise, in any thread
 _default_report: Report | None = None
 
 
 def current_mode() -> str:
     """Name of the mode that a launch would run in now."""
-    return _current.get() or _default
+    return _current.get() or process_mode
 
 
 def current_report() -> Report:
@@ -38,13 +40,13 @@ def sanitize_process(report: Report) -> Iterator[Report]:
     A block of `mode("checked")` or `mode("sanitize")` stays what it says: whoever writes it wants the error, or the
     report, for itself.
     """
-    global _default, _default_report
-    before = _default, _default_report
-    _default, _default_report = SANITIZE, report
+    global process_mode, _default_report
+    before = process_mode, _default_report
+    process_mode, _default_report = SANITIZE, report
     try:
         yield report
     finally:
-        _default, _default_report = before
+        process_mode, _default_report = before
 
 
 class mode:
@@ -85,7 +87,7 @@ class mode:
             raise ValueError(f"schedule_seed, also, silence and fail_fast are for mode 'sanitize', not {name!r}")
         self.name = name
         self._options = {"schedule_seed": schedule_seed, "also": also, "silence": silence, "fail_fast": fail_fast}
-        self._tokens: list[tuple[Token[str | None], Token[Any]]] = []
+        self._tokens: list[tuple[Token[str | None], Token[Any], Token[str | None]]] = []
         if name == SANITIZE:
             self._new_report()  # names that do not exist show here
 
@@ -96,11 +98,13 @@ class mode:
 
     def __enter__(self) -> Any:
         report = self._new_report() if self.name == SANITIZE else None
-        name = SANITIZE if self.name == FAST and _default == SANITIZE else self.name
-        self._tokens.append((_current.set(name), _report.set(report)))
+        name = SANITIZE if self.name == FAST and process_mode == SANITIZE else self.name
+        key = TARGETED if chosen_target() else name
+        self._tokens.append((_current.set(name), _report.set(report), block.set(key)))
         return self if report is None else report
 
     def __exit__(self, *error: object) -> None:
-        current, report = self._tokens.pop()
+        current, report, key = self._tokens.pop()
+        block.reset(key)
         _report.reset(report)
         _current.reset(current)

@@ -14,6 +14,11 @@ _chosen: ContextVar[Limits | None] = ContextVar("metalcore_target", default=None
 chosen_target = _chosen.get
 """The limits chosen by `target` in this thread or task, or None: part of the key of a kept launch plan."""
 
+# A launch costs under two microseconds, so the common case reads one variable: the mode of the block around it, None
+# where there is no block, or TARGETED, under which no plan is kept.
+TARGETED = "a target is chosen"
+block: ContextVar[str | None] = ContextVar("metalcore_block", default=None)
+
 
 @cache
 def _from_settings(name: str) -> Limits:
@@ -58,11 +63,13 @@ class target:
                 of = f" of kernel '{kernel}'" if kernel else ""
                 raise ValueError(f"max_threads{of} must be a positive int, not {count!r}")
         self.limits = limits_of(name)._replace(pipeline=tuple(sorted(given.items())))
-        self._tokens: list[Token[Limits | None]] = []
+        self._tokens: list[tuple[Token[Limits | None], Token[str | None]]] = []
 
     def __enter__(self) -> target:
-        self._tokens.append(_chosen.set(self.limits))
+        self._tokens.append((_chosen.set(self.limits), block.set(TARGETED)))
         return self
 
     def __exit__(self, *error: object) -> None:
-        _chosen.reset(self._tokens.pop())
+        chosen, key = self._tokens.pop()
+        block.reset(key)
+        _chosen.reset(chosen)

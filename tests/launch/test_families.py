@@ -150,3 +150,20 @@ def test_the_command() -> None:
     assert [row["name"] for row in json.loads(one.output)["families"]] == ["Apple7"]
     wrong = run(cli, ["families", "M1 Mac"])
     assert wrong.exit_code == 2 and "did you mean M1 Max" in wrong.output
+
+
+def test_modes_and_targets_in_any_order(f: metalcore.Function) -> None:
+    x = np.zeros(1024, np.float32)
+    big = {"threads": 1024, "group_size": 1024}
+    with metalcore.mode("fast"):
+        f(x, **big)
+        with metalcore.target("A10"):
+            with pytest.raises(LaunchError):
+                f(x, **big)
+            with metalcore.mode("checked"), pytest.raises(LaunchError):
+                f(x, **big)
+            f(x, threads=1024, group_size=512)
+        f(x, **big)
+    with metalcore.target("A10"), metalcore.mode("fast"), pytest.raises(LaunchError):
+        f(x, **big)
+    f(x, **big)
