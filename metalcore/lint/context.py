@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 from metalcore.diagnostics import Diagnostic, Related
@@ -107,8 +108,6 @@ def parameter_place(prepared: Preprocessed, tokens: Tokens, definition: Definiti
 
 def token_place(prepared: Preprocessed, file: str, line: int, word: str, which: int = 0) -> Place:
     """The place of a word of a line; its start where a macro hides the word."""
-    import re
-
     text = prepared.sources.line(file, line) or ""
     found = [m.start() + 1 for m in re.finditer(r"[A-Za-z_]\w*|\S", text) if m[0] == word]
     return Place(file, line, found[min(which, len(found) - 1)] if found else len(text) - len(text.lstrip()) + 1)

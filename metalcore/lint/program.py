@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 
 from metalcore.engine.frontend.diagnostics import is_ours
@@ -119,7 +119,7 @@ def attribute(value: Value) -> str:
     return ""
 
 
-def _locator(metadata: dict[int, str], places: Places):  # type: ignore[no-untyped-def]
+def _locator(metadata: dict[int, str], places: Places) -> Callable[[int], Place | None]:
     """A function from the number of a debug location to the user's place."""
 
     @cache

@@ -7,6 +7,7 @@ from metalcore.engine.frontend.structure import Declaration
 from metalcore.engine.frontend.tokens import Tokens
 from metalcore.lint.context import Findings, token_place
 from metalcore.lint.front import Preprocessed
+from metalcore.lint.places import Place
 
 
 def check(prepared: Preprocessed, findings: Findings) -> str:
@@ -30,7 +31,7 @@ def check(prepared: Preprocessed, findings: Findings) -> str:
     return mended.join()
 
 
-def _place(prepared: Preprocessed, i: int):  # type: ignore[no-untyped-def]
+def _place(prepared: Preprocessed, i: int) -> Place:
     tokens = prepared.tokens
     file, line = tokens.where(i)
     first = i
