@@ -13,6 +13,7 @@ from metalcore.engine.lockstep.ir import Const, Global, Instr, Type, Value
 from metalcore.engine.lockstep.roots import Root
 from metalcore.engine.lockstep.shapes import gep_terms
 
+_UNSET = ("__mc_has_no_value", "__mc_store_unset")
 _MOST_BYTES = 64  # of one hook
 _OWN_ALIGN = 16  # of threadgroup memory
 
@@ -34,8 +35,16 @@ def add(program: Program) -> None:
     aligns = {a.index: a.element_align for a in program.kernel.arguments if a.kind == "buffer"}
     run: list[_Access] = []
     block = None
+    asked = ""  # pointer of a load whose hook is __mc_has_no_value
     for line, instr in program.pairs:
+        if instr.callee in _UNSET:
+            asked = _settle_value(program, line, instr) or asked
+            continue
         found = _access(program, line, instr, values)
+        if found and instr.op == "load" and _spelled(found.pointer) == asked:
+            _check_alignment(program, found, aligns)
+            found = None
+        asked = ""
         ends = instr.block is not block or (instr.op == "call" and instr.callee.startswith("__mc_"))
         if run and (ends or (found and found.hook != run[0].hook)):
             _add_hooks(program, run)
@@ -50,6 +59,26 @@ def add(program: Program) -> None:
             run.append(found)
     if run:
         _add_hooks(program, run)
+
+
+def _settle_value(program: Program, line: Line, instr: Instr) -> str:
+    """Now that the memory behind a pointer is known: whether a value is there is asked of threadgroup memory alone.
+
+    Returns the pointer where a hook stays that is also the hook of the load.
+    """
+    is_group = all(r.kind in ("shared", "tgarg") for r in program.roots.of_address(instr.args[0]))
+    if instr.callee == "__mc_has_no_value":
+        if is_group:
+            return _spelled(instr.args[0])
+        line.text = f"  {line.result} = or i1 false, false{line.debug}"
+        return ""
+    arguments = line.body[line.body.index("(") + 1 : line.body.rindex(")")].split(", ")
+    pointer, size, flag, place = arguments
+    if is_group:
+        line.text = f"  call void @__mc_lose_value({pointer}, {size}, {flag}){line.debug}"
+    else:
+        line.text = f"  call void @__mc_report_unset({flag}, {place}){line.debug}"
+    return ""
 
 
 def _access(program: Program, line: Line, instr: Instr, values: set[int]) -> _Access | None:

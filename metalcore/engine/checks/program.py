@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from metalcore.engine.frontend.model import ScalarKernel
 
 NAME = r'%(?:[-\w.$]+|"[^"]*")'
-LOAD = re.compile(rf"^load (?:volatile )?(.+?), ptr ({NAME})")
-STORE = re.compile(rf"^store (?:volatile )?(\S+|{NAME}) (\S+), ptr ({NAME})")
+LOAD = re.compile(r"^load (?:volatile )?(.+?), ptr (.+?)(?:, align|, !|$)")
+STORE = re.compile(rf"^store (?:volatile )?(\S+|{NAME}) (\S+), ptr (.+?)(?:, align|, !|$)")
 LIFETIME = re.compile(rf"^call void @llvm\.lifetime\.(start|end)\.\w+\((?:i64 \S+, )?ptr ({NAME})\)")
 _RESULT = re.compile(rf"^  ({NAME}) = ")
 _DEBUG = re.compile(r", !dbg !(\d+)")
@@ -27,6 +27,10 @@ _USED = re.compile(NAME)
 # Hooks of accesses read the memory that they name, so that stores to it keep their places.
 HOOKS = {
     "__mc_report_if": "declare void @__mc_report_if(i1, i32) #990",
+    "__mc_report_unset": "declare void @__mc_report_unset(i1, i32) #990",
+    "__mc_has_no_value": "declare i1 @__mc_has_no_value(ptr captures(none), i32) #991",
+    "__mc_lose_value": "declare void @__mc_lose_value(ptr captures(none), i32, i1) #991",
+    "__mc_store_unset": "declare void @__mc_store_unset(ptr captures(none), i32, i1, i32) #991",
     "__mc_read": "declare void @__mc_read(ptr captures(none), i32) #991",
     "__mc_write": "declare void @__mc_write(ptr captures(none), i32, i64) #991",
     "__mc_touch_atomically": "declare void @__mc_touch_atomically(ptr captures(none), i32) #991",
@@ -71,6 +75,7 @@ class Program:
         self.module = parse(text)
         self._prefix = next(f"%mc{i}." for i in range(9) if f"%mc{i}." not in text)
         self._temps = 0
+        self._declared: dict[str, str] = {}
         self._numbers = {place: i for i, place in enumerate(places)}
         self.lines: list[Line] = []
         for line in _whole(all_lines[first + 1 : last]):
@@ -132,12 +137,20 @@ class Program:
         number = self.place(check, line)
         line.before.append(f"  call void @__mc_report_if(i1 {condition}, i32 {number}){line.debug}")
 
+    def need_simd(self, call: str) -> None:
+        """Declare a simd function of 32-bit numbers, with the attributes of one that the kernel uses."""
+        name, arguments = call.split("(", 1)
+        if f"{name}(" not in self._text:
+            attributes = re.search(r"^declare .*@__mc_simd_\w+\(.*\) (#\d+)", self._text, re.M)
+            types = ", ".join(["i32"] * (arguments.count(",") + 1))
+            self._declared[name] = f"declare i32 {name}({types}) {attributes[1] if attributes else ''}"
+
     def text(self) -> str:
         body: list[str] = []
         for line in self.lines:
             body += [*line.before, line.text, *line.after]
         missing = [text for name, text in HOOKS.items() if f"@{name}(" not in self._text]
-        return "\n".join([*self._head, *body, *self._tail, *missing, *_ATTRIBUTES])
+        return "\n".join([*self._head, *body, *self._tail, *missing, *self._declared.values(), *_ATTRIBUTES])
 
 
 def _read(text: str) -> Line:

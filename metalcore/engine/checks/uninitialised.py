@@ -20,6 +20,7 @@ _ALLOCA = re.compile(r"^alloca (.+?), align (\d+)")
 _GEP = re.compile(rf"^getelementptr (.*?), ptr ({NAME})(.*)$")
 _COPY = re.compile(rf"^call void @llvm\.mem(?:cpy|move)\.\S+\(ptr [^,]*?({NAME}), ptr [^,]*?({NAME}), (i\d+ \S+), i1")
 _FILL = re.compile(rf"^call void @llvm\.memset\.\S+\(ptr [^,]*?({NAME}), i8 (\S+), (i\d+ \S+), i1")
+_SIMD = re.compile(r"^(?:tail )?call [^@]*@__mc_simd_(\w+)\((.*?)\)(?: #\d+)?(?:, !|$)")
 _BITS = {"float": 32, "half": 16, "bfloat": 16, "double": 64, "ptr": 64, "i1": 8}
 
 
@@ -85,7 +86,8 @@ class _Uninitialised:
 
     def _report(self, line: Line, flag: str) -> None:
         if flag != "false":
-            self.program.report_if(flag, CHECK, line)
+            number = self.program.place(CHECK, line)
+            line.before.append(f"  call void @__mc_report_unset(i1 {flag}, i32 {number}){line.debug}")
 
     def run(self) -> None:
         self._follow()
@@ -147,6 +149,10 @@ class _Uninitialised:
             return
         self._report(line, self.flag(loaded[2]))
         twin, bits = self.twins.get(loaded[2]), _bits(loaded[1])
+        if twin is None and bits is not None and loaded[1] != "ptr" and loaded[2] not in self.escaped:
+            flag = self.flags[line.result] = self.program.temp()
+            line.before.append(f"  {flag} = call i1 @__mc_has_no_value(ptr {loaded[2]}, i32 {bits // 8}){line.debug}")
+            return
         if twin is None or bits is None or line.result.startswith("%bf.load"):
             return  # the first bit-field of a word is set by reading the whole word
         # A small struct is passed as a larger number, of which only some bytes mean anything.
@@ -165,8 +171,9 @@ class _Uninitialised:
         self._report(line, self.flag(stored[3]))
         twin, bits, flag = self.twins.get(stored[3]), _bits(stored[1]), self.flag(stored[2])
         if twin is None:
-            if stored[3] not in self.escaped:  # memory that others see
-                self._report(line, flag)
+            if stored[3] not in self.escaped and flag != "false" and bits is not None:  # memory that others see
+                to = f"ptr {stored[3]}, i32 {bits // 8}, i1 {flag}, i32 {self.program.place(CHECK, line)}"
+                line.after.append(f"  call void @__mc_store_unset({to}){line.debug}")
         elif bits is not None:
             wide = self.program.temp()
             line.before.append(f"  {wide} = sext i1 {flag} to i{bits}{line.debug}")
@@ -194,7 +201,38 @@ class _Uninitialised:
             if fill[1] in self.twins:
                 line.after.append(_memset(self.twins[fill[1]], 0, fill[3]))
         elif line.result:
-            self.flags[line.result] = self._any(line.operands(), line, line.after)
+            flag = self._any(line.operands(), line, line.after)
+            simd = _SIMD.match(line.body) if flag != "false" else None
+            self.flags[line.result] = self._across_lanes(line, flag, *simd.groups()) if simd else flag
+
+    def _as_number(self, flag: str, line: Line) -> str:
+        if flag == "false":
+            return "0"
+        number = self.program.temp()
+        line.after.append(f"  {number} = zext i1 {flag} to i32{line.debug}")
+        return number
+
+    def _across_lanes(self, line: Line, flag: str, name: str, operands: str) -> str:
+        """Flags move between lanes as the values do."""
+        moved, result = self.program.temp(), self.program.temp()
+        first, *rest = operands.split(", ")
+        is_moved = name.startswith(("shuffle", "take", "broadcast", "fill_"))
+        number = self._as_number(self.flag(first.split()[-1]) if is_moved else flag, line)
+        if name.startswith("prefix_"):
+            call = f"@__mc_simd_{name[:16]}_sum_i32(i32 {number})"
+        elif name.startswith(("shuffle", "take", "broadcast")):
+            call = f"@__mc_simd_{name}({', '.join([f'i32 {number}', *rest])})"
+        elif name.startswith("fill_"):
+            fill = self._as_number(self.flag(rest[0].split()[-1]), line)
+            call = f"@__mc_simd_{name}({', '.join([f'i32 {number}', f'i32 {fill}', *rest[1:]])})"
+        else:
+            call = f"@__mc_simd_sum_i32(i32 {number})"
+        self.program.need_simd(call)
+        line.after += [
+            f"  {moved} = call i32 {call}{line.debug}",
+            f"  {result} = icmp ne i32 {moved}, 0{line.debug}",
+        ]
+        return result
 
 
 def _memset(pointer: str, byte: int, size: str) -> str:

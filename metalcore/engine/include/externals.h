@@ -35,6 +35,7 @@ __mc_external uint __mc_simd_or_u32(uint);
 __mc_external uint __mc_simd_xor_u32(uint);
 
 __mc_external uint __mc_simd_shuffle(uint v, uint lane);
+__mc_external uint __mc_simd_take(uint v, uint lane);  // a shuffle whose result may be dropped: idle lanes may be read
 __mc_external uint __mc_simd_shuffle_xor(uint v, uint mask);
 __mc_external uint __mc_simd_shuffle_up(uint v, uint delta);
 __mc_external uint __mc_simd_shuffle_down(uint v, uint delta);

@@ -13,6 +13,7 @@ inline uint __mc_quad_lane() { return __mc_thread_index_in_simdgroup(0) & 3u; }
 
 // Moves of a word. A lane that would read outside its quadgroup keeps its own value.
 inline uint __mc_quad_shuffle(uint v, uint lane) { return __mc_simd_shuffle(v, __mc_quad_base() | (lane & 3)); }
+inline uint __mc_quad_take(uint v, uint lane) { return __mc_simd_take(v, __mc_quad_base() | (lane & 3)); }
 inline uint __mc_quad_broadcast(uint v, uint lane) { return __mc_quad_shuffle(v, lane); }
 inline uint __mc_quad_shuffle_xor(uint v, uint mask) { return __mc_simd_shuffle_xor(v, mask & 3); }
 inline uint __mc_quad_shuffle_up(uint v, uint delta) {
@@ -28,14 +29,14 @@ inline uint __mc_quad_shuffle_rotate_down(uint v, uint delta) { return __mc_quad
 // Within groups of `modulo` lanes, what comes from outside is taken from `fill`, in the order a longer row would have it.
 inline uint __mc_quad_shuffle_and_fill_up(uint v, uint fill, uint delta, uint modulo) {
   uint lane = __mc_quad_lane(), place = lane & (modulo - 1), first = lane - place;
-  uint outside = __mc_quad_shuffle(fill, first + ((place - delta) & (modulo - 1)));
-  uint inside = __mc_quad_shuffle(v, lane - delta);
+  uint outside = __mc_quad_take(fill, first + ((place - delta) & (modulo - 1)));
+  uint inside = __mc_quad_take(v, lane - delta);
   return place < delta ? outside : inside;
 }
 inline uint __mc_quad_shuffle_and_fill_down(uint v, uint fill, uint delta, uint modulo) {
   uint lane = __mc_quad_lane(), place = lane & (modulo - 1), first = lane - place;
-  uint outside = __mc_quad_shuffle(fill, first + ((place + delta) & (modulo - 1)));
-  uint inside = __mc_quad_shuffle(v, lane + delta);
+  uint outside = __mc_quad_take(fill, first + ((place + delta) & (modulo - 1)));
+  uint inside = __mc_quad_take(v, lane + delta);
   return place + delta >= modulo ? outside : inside;
 }
 
@@ -57,8 +58,8 @@ template <typename S, typename F>
 inline S __mc_quad_fold(S v, S identity, uint who, F op) {
   uint w = __mc_pack_word(v);
   // All shuffles first: every lane must take part in each.
-  S a = __mc_unpack_word<S>(__mc_quad_shuffle(w, 0)), b = __mc_unpack_word<S>(__mc_quad_shuffle(w, 1));
-  S c = __mc_unpack_word<S>(__mc_quad_shuffle(w, 2)), d = __mc_unpack_word<S>(__mc_quad_shuffle(w, 3));
+  S a = __mc_unpack_word<S>(__mc_quad_take(w, 0)), b = __mc_unpack_word<S>(__mc_quad_take(w, 1));
+  S c = __mc_unpack_word<S>(__mc_quad_take(w, 2)), d = __mc_unpack_word<S>(__mc_quad_take(w, 3));
   a = who & 1 ? a : identity;
   b = who & 2 ? b : identity;
   c = who & 4 ? c : identity;

@@ -11,7 +11,7 @@ from metalcore.errors import UnsupportedFeature
 
 from .interleave import Group, Interleave
 from .ir import Block, Const, Instr, Type
-from .memory import LAUNCH_REPORT, LOAD, STORE, Address
+from .memory import LOAD, STORE, Address
 from .ops import IGNORED_CALLS
 from .values import scalar_type
 
@@ -125,9 +125,15 @@ class Body(Interleave):
         elif name in ("threadgroup_barrier", "simdgroup_barrier", "fence"):
             self.flush()
             self.barrier(instr, name)
-        elif name == "report_if":
+        elif name in ("report_if", "report_unset"):
             self.flush()
-            self._report_if(instr)
+            self.watch_condition(instr, name == "report_unset")
+        elif name == "has_no_value":
+            self.flush()
+            self.watch_value(instr)
+        elif name == "lose_value":
+            self.flush()
+            self.watch_loss(instr)
         elif name in ("read", "write", "touch_atomically", "store_atomically"):
             self.flush()
             self.watch_access(instr, name)
@@ -141,29 +147,6 @@ class Body(Interleave):
             self.simd_call(instr)
         else:
             self.thread_id(instr, name)
-
-    def _report_if(self, instr: Instr) -> None:
-        """A hook of a check: the runtime is told of the lanes for which its condition holds."""
-        condition, place = instr.args
-        assert isinstance(place, Const)
-        if isinstance(condition, Const) and not condition.value:
-            return
-        if isinstance(condition, Const) or self.shape(condition).uniform:
-            any_lane, lanes = self.scalar(condition), self.bits(self.mask)
-        else:
-            wanted = self.chunks(condition)
-            if self.mask is not None:
-                wanted = [self.temp(f"and {self.vec('i1')} {w}, {m}") for w, m in zip(wanted, self.mask, strict=True)]
-            lanes = self.bits(wanted)
-            any_lane = self.temp(f"icmp ne i32 {lanes}, 0")
-        tell, go_on = self.new_label("report"), self.new_label("silent")
-        self.emit(f"br i1 {any_lane}, label %{tell}, label %{go_on}, !prof !2")
-        self.place(tell)
-        at = self.temp(f"getelementptr i8, ptr %L, i64 {LAUNCH_REPORT}")
-        function = self.temp(f"load ptr, ptr {at}")
-        self.emit(f"call void {function}(ptr %L, ptr %Wk, i32 {place.value}, i32 {lanes}, i32 %first_thread)")
-        self.jump(go_on)
-        self.place(go_on)
 
     def barrier(self, instr: Instr, kind: str) -> None:
         raise NotImplementedError

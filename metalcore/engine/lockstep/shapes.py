@@ -259,6 +259,11 @@ class Shapes:
                 return self.ids[key]
             if is_uniform_call(name):
                 return UNIFORM
+            if name == "__mc_has_no_value":
+                address = instr.args[0]
+                if isinstance(address, Instr) and address not in self.of:
+                    return None
+                return UNIFORM if self.at(address, block).uniform else VARYING
             return VARYING
         shapes = []
         for arg in instr.args:

@@ -78,6 +78,8 @@ class Simd(Watch):
             "fill_down",
         ):
             self._shuffle(instr, name.removeprefix("shuffle_") if name != "shuffle" else name)
+        elif name == "take":
+            self._shuffle(instr, "shuffle", watched=False)
         elif name == "broadcast":
             self._broadcast(instr)
         elif name == "broadcast_first":
@@ -124,7 +126,7 @@ class Simd(Watch):
         return self.temp(f"shufflevector {self.vec(ty)} {part}, {self.vec(ty)} {fill}, {self.vec('i32')} <{picks}>")
 
     # -- shuffles ----------------------------------------------------------------------------------
-    def _shuffle(self, instr: Instr, kind: str) -> None:
+    def _shuffle(self, instr: Instr, kind: str, watched: bool = True) -> None:
         amount = instr.args[2] if kind.startswith("fill") else instr.args[1]
         known = self.shape(amount).known
         modulo = 32
@@ -135,7 +137,8 @@ class Simd(Watch):
             modulo = size.value
         if known is not None:
             picks = [_source_lane(kind, lane, known[lane] & 0xFFFFFFFF, modulo) for lane in LANE]
-            self.watch_fixed_shuffle(instr, picks)
+            if watched:
+                self.watch_fixed_shuffle(instr, picks)
             whole = self.join(self.chunks(instr.args[0]), "i32")
             other = self.join(self.chunks(instr.args[1]), "i32") if kind.startswith("fill") else "poison"
             for c, name in enumerate(self.split(self.permute(whole, "i32", picks, other), "i32")):
@@ -147,7 +150,8 @@ class Simd(Watch):
             second = self.temp(f"getelementptr i8, ptr {data}, i64 128")
             self.spill_chunks(second, "i32", 4, self.chunks(instr.args[1]))
         sources = [self._dynamic_source(kind, self.chunk(amount, c), c, modulo) for c in range(self.count)]
-        self.watch_shuffle(instr, sources)
+        if watched:
+            self.watch_shuffle(instr, sources)
         for c, source in enumerate(sources):
             wide = self.temp(f"zext {self.vec('i32')} {source} to {self.vec('i64')}")
             pointers = self.temp(f"getelementptr i32, ptr {data}, {self.vec('i64')} {wide}")

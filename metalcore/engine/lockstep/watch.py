@@ -9,20 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .ir import Const, Instr
+from .ir import Const, Instr, Value
 from .lanes import Lanes, Names
-from .memory import ATOMIC, LOAD, STORE, Address
+from .memory import ATOMIC, LAUNCH_REPORT, LOAD, STORE, Address
 from .roots import Root
 from .shapes import LANES
 
 # Offsets into the structs of runtime/native: abi.h and sanitize.h.
 LAUNCH_SANITIZER, SANITIZER_ORDER = 904, 264
-_HOOKS = ("row", "lanes", "matrix", "barrier", "simdgroup_barrier", "fence", "begin_group", "end_simdgroup", "shuffle")
+_HOOKS = (
+    "row",
+    "lanes",
+    "matrix",
+    "barrier",
+    "simdgroup_barrier",
+    "fence",
+    "begin_group",
+    "end_simdgroup",
+    "shuffle",
+    "unset",
+)
 HOOK_OFFSET = {name: 392 + 8 * i for i, name in enumerate(_HOOKS)}
 _GROUP_ROOT, _ANY_ROOT = 31, 32
 _KINDS = {"read": LOAD, "write": STORE, "touch_atomically": ATOMIC, "store_atomically": ATOMIC}
 _MOST_RUNS = 4
-_NEEDS_NO_VALUE = 1 << 20  # in the number that tells hooks what is accessed
+_NEEDS_NO_VALUE, _ASKS, _LOSES = 1 << 20, 1 << 21, 1 << 22  # in the number that tells hooks what is accessed
 
 
 @dataclass(frozen=True)
@@ -48,10 +59,14 @@ class Watch(Lanes):
         return self.entry_values["sanitizer"]
 
     def call_hook(self, name: str, arguments: str) -> None:
-        state = self.sanitizer()
-        at = self.temp(f"getelementptr i8, ptr {state}, i64 {HOOK_OFFSET[name]}")
-        function = self.temp(f"load ptr, ptr {at}, !invariant.load !0")
-        self.emit(f"call void {function}(ptr {state}, {arguments})")
+        self.emit(f"call void {self._hook(name)}(ptr {self.sanitizer()}, {arguments})")
+
+    def ask_hook(self, name: str, arguments: str) -> str:
+        return self.temp(f"call i32 {self._hook(name)}(ptr {self.sanitizer()}, {arguments})")
+
+    def _hook(self, name: str) -> str:
+        at = self.temp(f"getelementptr i8, ptr {self.sanitizer()}, i64 {HOOK_OFFSET[name]}")
+        return self.temp(f"load ptr, ptr {at}, !invariant.load !0")
 
     # -- memory ------------------------------------------------------------------------------------
     def watch_access(self, instr: Instr, name: str) -> None:
@@ -80,8 +95,83 @@ class Watch(Lanes):
             )
         else:
             for run in runs:
-                self._watch_run(run, where.size, meta)
+                self.call_hook("row", self._run_arguments(run, where.size, meta))
         self._end_watch(state)
+
+    def watch_value(self, instr: Instr) -> None:
+        """__mc_has_no_value(ptr, size): a read of threadgroup memory, and whether what it reads was never written."""
+        size = instr.args[1]
+        assert isinstance(size, Const) and size.value is not None
+        where = self.address(instr.args[0], size.value)
+        meta = self._meta(instr, where, LOAD) | _ASKS
+        runs = self._runs(where)
+        if runs is None:
+            addresses, lanes = self.spill_addresses(where), self.bits(self.mask)
+            unset = self.ask_hook(
+                "lanes", f"ptr {addresses}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
+            )
+        else:
+            unset = "0"
+            for run in runs:
+                part = self.ask_hook("row", self._run_arguments(run, where.size, meta))
+                if run.first:
+                    part = self.temp(f"shl i32 {part}, {run.first}")
+                unset = part if unset == "0" else self.temp(f"or i32 {unset}, {part}")
+        if self.shapes.get(instr).uniform:
+            self.define_scalar(instr, self.temp(f"icmp ne i32 {unset}, 0"))
+        else:
+            for c, name in enumerate(self.from_bits(unset)):
+                self.define_chunk(instr, c, name)
+
+    def watch_loss(self, instr: Instr) -> None:
+        """__mc_lose_value(ptr, size, i1): lanes that have stored what has no value."""
+        flag, size = instr.args[2], instr.args[1]
+        assert isinstance(size, Const) and size.value is not None
+        lanes = self.lanes_where(flag)
+        if lanes is None:
+            return
+        some, done = self.new_label("unset"), self.new_label("set")
+        any_lane = self.temp(f"icmp ne i32 {lanes}, 0")
+        self.emit(f"br i1 {any_lane}, label %{some}, label %{done}, !prof !2")
+        saved = self.snapshot()
+        self.place(some)
+        where = self.address(instr.args[0], size.value)
+        addresses, meta = self.spill_addresses(where), self._meta(instr, where, STORE) | _LOSES
+        self.call_hook(
+            "lanes", f"ptr {addresses}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
+        )
+        self._end_watch((done, saved))
+
+    def lanes_where(self, condition: Value) -> str | None:
+        """The active lanes for which a condition holds, as a number; None where it surely holds for none."""
+        if isinstance(condition, Const) and not condition.value:
+            return None
+        if isinstance(condition, Const) or self.shape(condition).uniform:
+            return self.temp(f"select i1 {self.scalar(condition)}, i32 {self.bits(self.mask)}, i32 0")
+        wanted = self.chunks(condition)
+        if self.mask is not None:
+            wanted = [self.temp(f"and {self.vec('i1')} {w}, {m}") for w, m in zip(wanted, self.mask, strict=True)]
+        return self.bits(wanted)
+
+    def watch_condition(self, instr: Instr, is_unset: bool) -> None:
+        """__mc_report_if(i1, place) and __mc_report_unset(i1, place): tell the runtime of the lanes."""
+        place = instr.args[1]
+        assert isinstance(place, Const)
+        lanes = self.lanes_where(instr.args[0])
+        if lanes is None:
+            return
+        any_lane = self.temp(f"icmp ne i32 {lanes}, 0")
+        tell, go_on = self.new_label("report"), self.new_label("silent")
+        self.emit(f"br i1 {any_lane}, label %{tell}, label %{go_on}, !prof !2")
+        self.place(tell)
+        if is_unset:
+            self.call_hook("unset", f"i32 {place.value}, i32 {lanes}, i32 %first_thread")
+        else:
+            at = self.temp(f"getelementptr i8, ptr %L, i64 {LAUNCH_REPORT}")
+            function = self.temp(f"load ptr, ptr {at}")
+            self.emit(f"call void {function}(ptr %L, ptr %Wk, i32 {place.value}, i32 {lanes}, i32 %first_thread)")
+        self.jump(go_on)
+        self.place(go_on)
 
     def _begin_watch(self, roots: frozenset[Root]) -> tuple[str, Names]:
         """Memory that this launch does not write has no records: its hooks cost a test."""
@@ -127,7 +217,7 @@ class Watch(Lanes):
             lane = last
         return runs
 
-    def _watch_run(self, run: Run, size: int, meta: int) -> None:
+    def _run_arguments(self, run: Run, size: int, meta: int) -> str:
         base = self.pointer_at(run.base, run.offset)
         number = self.temp(f"ptrtoint ptr {base} to i64")
         lanes, first = self.bits(self.mask), "%first_thread"
@@ -139,7 +229,7 @@ class Watch(Lanes):
                 moved = self.temp(f"lshr i32 {lanes}, {run.first}")
                 lanes = self.temp(f"and i32 {moved}, {own}")
             first = self.temp(f"add i32 %first_thread, {run.first}") if run.first else first
-        self.call_hook("row", f"i64 {number}, i64 {run.step}, i32 {size}, i32 {meta}, i32 {lanes}, i32 {first}")
+        return f"i64 {number}, i64 {run.step}, i32 {size}, i32 {meta}, i32 {lanes}, i32 {first}"
 
     def watch_matrix(self, instr: Instr, where: Address, size: int, kind: int, transposed: bool) -> None:
         """Eight rows of eight elements, by all lanes."""

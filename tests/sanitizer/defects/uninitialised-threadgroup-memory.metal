@@ -39,7 +39,7 @@ kernel void halo_not_loaded(
   tile[t] = x[t];
   if (fixed && t < 2) tile[t + 32] = x[t + 32];
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  y[t] = tile[t] + tile[t + 1] + tile[t + 2];  // expect: uninitialised-threadgroup-memory thread 30
+  y[t] = tile[t] + tile[t + 1] + tile[t + 2];  // expect: uninitialised-threadgroup-memory thread 31
 }
 
 // from: KernelAbstractions.jl, review of a group reduction: the last group has few threads, and the tree adds slots that no thread filled
@@ -56,7 +56,7 @@ kernel void tree_over_a_partial_group(
   s[t] = x[i];
   for (uint step = 32; step > 0; step >>= 1) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (t < step) s[t] += s[t + step];  // expect: uninitialised-threadgroup-memory thread 64
+    if (t < step) s[t] += s[t + step];  // expect: uninitialised-threadgroup-memory
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   if (t == 0) y[group] = s[0];

@@ -48,6 +48,8 @@ void mc_begin_group(mc_sanitizer* s, const mc_worker* worker, uint32_t threads) 
   s->n_threads = threads;
   s->n_simdgroups = (threads + MC_LANES - 1) / MC_LANES;
   s->n_arrived = s->n_ended = 0;
+  if (s->any_unset) memset(s->unset_reads, 0, sizeof s->unset_reads);
+  s->any_unset = 0;
   mc_shadow* memory = s->roots[MC_GROUP_ROOT];
   if (memory) {
     memory->lo = (uintptr_t)worker->group_memory;

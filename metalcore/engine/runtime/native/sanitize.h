@@ -76,10 +76,11 @@ typedef struct mc_pending {
 struct mc_sanitizer {
   mc_shadow* roots[MC_ANY_ROOT + 1]; /* first: kernels test these; null: not watched */
   uint32_t order[MC_SIMDGROUPS];     /* kernels run simdgroups in this order */
-  void (*row)(mc_sanitizer*, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
-              uint32_t first_thread);
-  void (*lanes)(mc_sanitizer*, const uintptr_t* addresses, const uint64_t* values, uint32_t size, uint32_t meta,
-                uint32_t lanes, uint32_t first_thread);
+  /* The first two return the lanes that read what has no value, where meta asks for it. */
+  uint32_t (*row)(mc_sanitizer*, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
+                  uint32_t first_thread);
+  uint32_t (*lanes)(mc_sanitizer*, const uintptr_t* addresses, const uint64_t* values, uint32_t size, uint32_t meta,
+                    uint32_t lanes, uint32_t first_thread);
   void (*matrix)(mc_sanitizer*, uintptr_t base, int64_t stride, uint32_t size, uint32_t transposed, uint32_t meta,
                  uint32_t first_thread);
   void (*barrier)(mc_sanitizer*, uint32_t site, uint32_t flags, uint32_t lanes, uint32_t simdgroup);
@@ -88,6 +89,7 @@ struct mc_sanitizer {
   void (*begin_group)(mc_sanitizer*, const mc_worker*, uint32_t threads);
   void (*end_simdgroup)(mc_sanitizer*, uint32_t simdgroup);
   void (*shuffle)(mc_sanitizer*, uint32_t site, const uint32_t* sources, uint32_t lanes, uint32_t first_thread);
+  void (*unset)(mc_sanitizer*, uint32_t place, uint32_t lanes, uint32_t first_thread);
 
   mc_launch* launch;
   const mc_worker* worker;
@@ -110,12 +112,23 @@ struct mc_sanitizer {
   uint32_t n_arrived, n_ended;
   uint32_t round_site, round_flags, round_simdgroup, last_ended;
 
+  /* The last read of threadgroup memory without a value, of each thread: reported when the value matters. */
+  mc_event unset_reads[MC_SIMDGROUPS * MC_LANES];
+  uint32_t any_unset;
+
   mc_pending pending[MC_LANES];
   uint32_t n_pending;
 };
 MC_AT(mc_sanitizer, order, 264);
 MC_AT(mc_sanitizer, row, 392);
-MC_AT(mc_sanitizer, shuffle, 456);
+MC_AT(mc_sanitizer, unset, 464);
+
+/* What is accessed, and how: site, access, flags, root. */
+enum {
+  MC_META_NEEDS_NO_VALUE = 1 << 20, /* an atomic store */
+  MC_META_ASKS = 1 << 21,           /* a read that returns the lanes without a value, instead of reporting them */
+  MC_META_LOSES = 1 << 22,          /* what was stored has no value itself */
+};
 
 /* A record: who touched a granule last. Bit 63 stays 0, so that records compare as signed numbers.
  * A reader has a second thread where several read; any writer differs from one of the two. */
@@ -158,9 +171,10 @@ uint64_t mc_nth_group(const mc_sanitizer*, uint64_t n);
 void mc_settle(mc_sanitizer*);
 
 /* track.c */
-void mc_track_row(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
-void mc_track_lanes(mc_sanitizer*, const uintptr_t*, const uint64_t*, uint32_t, uint32_t, uint32_t, uint32_t);
+uint32_t mc_track_row(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
+uint32_t mc_track_lanes(mc_sanitizer*, const uintptr_t*, const uint64_t*, uint32_t, uint32_t, uint32_t, uint32_t);
 void mc_track_matrix(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
+void mc_at_use_of_unset(mc_sanitizer*, uint32_t, uint32_t, uint32_t);
 
 /* rounds.c */
 void mc_at_barrier(mc_sanitizer*, uint32_t, uint32_t, uint32_t, uint32_t);

@@ -5,6 +5,8 @@ typedef struct mc_touch {
   mc_shadow* shadow;
   uint32_t access, site, thread, size;
   uint32_t needs_value; /* it reads what is there */
+  uint32_t meta;
+  uint32_t is_unset; /* set where what it reads has no value */
   uintptr_t address;
 } mc_touch;
 
@@ -46,7 +48,7 @@ static uint32_t access_of(uint32_t kind) {
 }
 
 /* One granule. Returns 1 and fills `found` where two accesses conflict. */
-static int touch(mc_sanitizer* s, const mc_touch* t, uint64_t* record, uint32_t mask, mc_event* found) {
+static int touch(mc_sanitizer* s, mc_touch* t, uint64_t* record, uint32_t mask, mc_event* found) {
   const mc_shadow* shadow = t->shadow;
   const uint32_t space = shadow->space, thread = t->thread, is_load = t->access == MC_LOAD;
   uint64_t old = *record;
@@ -56,7 +58,14 @@ static int touch(mc_sanitizer* s, const mc_touch* t, uint64_t* record, uint32_t 
   if (t->needs_value && !(kind & MC_HAS_VALUE) && mask == 15 && (space == MC_GROUP_SPACE || shadow->is_fresh)) {
     mc_event event = event_of(
         s, t, space == MC_GROUP_SPACE ? MC_UNINITIALISED_GROUP_MEMORY : MC_UNINITIALISED_OUTPUT);
-    mc_event_add(s, &event);
+    if (t->meta & MC_META_ASKS) {
+      /* The read of a thread that stored what had no value is the one to name. */
+      const mc_event* origin = kind ? &s->unset_reads[mc_thread_of(old)] : 0;
+      s->unset_reads[thread] = origin && origin->count ? *origin : event;
+      t->is_unset = s->any_unset = 1;
+    } else {
+      mc_event_add(s, &event);
+    }
   }
   const uint32_t new_kind = t->access == MC_STORE    ? MC_WRITTEN
                             : t->access == MC_ATOMIC ? MC_TOUCHED_ATOMICALLY
@@ -124,7 +133,7 @@ static uint32_t part_mask(uintptr_t offset, uint32_t size, uint32_t granule) {
 }
 
 /* One thread's access of any size: at most one conflict is reported for it. */
-static int touch_all(mc_sanitizer* s, const mc_touch* t, mc_event* found) {
+static int touch_all(mc_sanitizer* s, mc_touch* t, mc_event* found) {
   const mc_shadow* shadow = t->shadow;
   if (t->address < shadow->lo || t->address > shadow->hi || shadow->hi - t->address < t->size) return 0;
   uintptr_t offset = t->address - shadow->lo;
@@ -132,6 +141,10 @@ static int touch_all(mc_sanitizer* s, const mc_touch* t, mc_event* found) {
   uint64_t *record = shadow->records + (offset >> shadow->shift);
   uint64_t *last = shadow->records + ((offset + t->size - 1) >> shadow->shift);
   if (t->size < granule && record == last) return touch(s, t, record, part_mask(offset, t->size, granule), found);
+  if (t->meta & MC_META_LOSES) {
+    for (; record <= last; record++) *record &= ~(uint64_t)MC_HAS_VALUE;
+    return 0;
+  }
   int any = 0;
   mc_event more;
   for (; record <= last; record++) any |= touch(s, t, record, 15, any ? &more : found);
@@ -300,24 +313,49 @@ static mc_touch touch_of(mc_sanitizer* s, uint32_t meta, uintptr_t address, uint
   uint32_t site = meta & 0xffff;
   mc_touch t = {.access = meta >> 16 & 15, .site = site < MC_NO_SITE ? site : MC_NO_SITE, .size = size};
   t.address = address;
-  t.needs_value = t.access == MC_LOAD || (t.access == MC_ATOMIC && !(meta >> 20 & 1));
+  t.meta = meta;
+  t.needs_value = t.access == MC_LOAD || (t.access == MC_ATOMIC && !(meta & MC_META_NEEDS_NO_VALUE));
   t.shadow = shadow_of(s, meta >> 24, address);
   return t;
 }
 
-static void touch_lane(mc_sanitizer* s, mc_touch* t, uintptr_t address, uint32_t thread) {
+/* Returns whether it reads what has no value. */
+static uint32_t touch_lane(mc_sanitizer* s, mc_touch* t, uintptr_t address, uint32_t thread) {
   mc_event event;
   t->address = address;
   t->thread = thread;
+  t->is_unset = 0;
   if (touch_all(s, t, &event)) report(s, t, &event);
+  return t->is_unset;
 }
 
-void mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
+/* A value of lanes matters that have none: from a read of threadgroup memory of their own, of their simdgroup or of
+ * their threadgroup, or else from a variable. */
+void mc_at_use_of_unset(mc_sanitizer* s, uint32_t place, uint32_t lanes, uint32_t first_thread) {
+  const mc_event* read = 0;
+  for (uint32_t rest = lanes; rest && !read; rest &= rest - 1) {
+    const mc_event* own = &s->unset_reads[first_thread + (uint32_t)__builtin_ctz(rest)];
+    if (own->count) read = own;
+  }
+  for (uint32_t i = 0; s->any_unset && i < MC_LANES && !read; i++)
+    if (s->unset_reads[first_thread + i].count) read = &s->unset_reads[first_thread + i];
+  for (uint32_t i = 0; s->any_unset && i < s->n_threads && !read; i++)
+    if (s->unset_reads[i].count) read = &s->unset_reads[i];
+  if (read) {
+    mc_event event = *read;
+    event.count = (uint64_t)__builtin_popcount(lanes);
+    mc_event_add(s, &event);
+    return;
+  }
+  mc_report(s->launch, s->worker, place, lanes, first_thread);
+}
+
+uint32_t mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
                   uint32_t first_thread) {
   if (s->n_pending) mc_settle(s);
   mc_touch t = touch_of(s, meta, base, size);
   const mc_shadow* shadow = t.shadow;
-  if (!shadow || !lanes) return;
+  if (!shadow || !lanes) return 0;
   t.thread = first_thread;
   const uint32_t n = lanes == ~0u ? MC_LANES : (uint32_t)__builtin_ctz(~lanes); /* lanes 0 to n - 1, where it is so */
   const int is_block = lanes == ~0u || !(lanes & (lanes + 1));
@@ -325,29 +363,35 @@ void mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size
       shadow->hi - base >= n * (uint64_t)size && !((base - shadow->lo) & ((1u << shadow->shift) - 1))) {
     uint32_t per_lane = size >> shadow->shift;
     if (per_lane && !(per_lane & (per_lane - 1)) && per_lane << shadow->shift == size && quick_row(s, &t, n, per_lane))
-      return;
+      return 0;
   }
+  uint32_t unset = 0, every = 0;
   if (!stride && t.access == MC_LOAD) { /* two readers of one place stand for all */
-    if (quick_place(s, &t, lanes)) return;
+    if (quick_place(s, &t, lanes)) return 0;
+    every = lanes;
     lanes = 1u << __builtin_ctz(lanes) | 0x80000000u >> __builtin_clz(lanes);
   }
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     uint32_t lane = (uint32_t)__builtin_ctz(rest);
-    touch_lane(s, &t, base + (uintptr_t)(stride * lane), first_thread + lane);
+    unset |= touch_lane(s, &t, base + (uintptr_t)(stride * lane), first_thread + lane) << lane;
   }
+  return unset ? unset | every : 0;
 }
 
-void mc_track_lanes(mc_sanitizer* s, const uintptr_t* addresses, const uint64_t* values, uint32_t size, uint32_t meta,
+uint32_t mc_track_lanes(mc_sanitizer* s, const uintptr_t* addresses, const uint64_t* values, uint32_t size, uint32_t meta,
                     uint32_t lanes, uint32_t first_thread) {
   if (s->n_pending) mc_settle(s);
   const uint64_t bits = size >= 8 ? ~0ull : (1ull << (8 * size)) - 1;
+  uint32_t unset = 0;
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     uint32_t lane = (uint32_t)__builtin_ctz(rest);
     mc_touch t = touch_of(s, meta, addresses[lane], size);
     if (!t.shadow) continue;
     t.thread = first_thread + lane;
     mc_event event;
-    if (!touch_all(s, &t, &event)) continue;
+    const int conflicts = touch_all(s, &t, &event);
+    unset |= t.is_unset << lane;
+    if (!conflicts) continue;
     uint32_t twin = MC_LANES; /* an earlier lane of this very store */
     if (values && event.other_access == MC_STORE)
       for (uint32_t i = 0; i < lane; i++)
@@ -359,6 +403,7 @@ void mc_track_lanes(mc_sanitizer* s, const uintptr_t* addresses, const uint64_t*
       report(s, &t, &event);
     }
   }
+  return unset;
 }
 
 /* An 8x8 matrix: lane l holds elements (row, column) and (row, column + 1). */
