@@ -5,6 +5,8 @@ The offset of each pointer into a variable is computed beside it, in 64 bits; LL
 
 from __future__ import annotations
 
+import re
+
 from metalcore.engine.checks.program import Line, Program
 from metalcore.engine.lockstep.ir import Instr, Type, Value
 from metalcore.engine.lockstep.shapes import gep_terms
@@ -64,12 +66,19 @@ def _check(program: Program, line: Line, variable: Instr, offset: str, size: int
     allocated = variable.extra["allocated"]
     assert isinstance(allocated, Type)
     room = allocated.size - size
+    detail = f"{'a read' if line.op == 'load' else 'a write'} of the private variable '{_source_name(variable)}'"
+    if allocated.kind == "array":
+        detail += f", which has {allocated.count} elements"
     if offset.lstrip("-").isdigit():
-        if 0 <= int(offset) <= room:
-            return
-        program.report_if("true", "out-of-bounds", line)
+        if not 0 <= int(offset) <= room:
+            program.report_if("true", "out-of-bounds", line, detail)
         return
     test = program.temp()
     # Unsigned: a negative offset is a large number.
     line.before.append(f"  {test} = icmp ugt i64 {offset}, {max(room, -1)}{line.debug}")
-    program.report_if(test, "out-of-bounds", line)
+    program.report_if(test, "out-of-bounds", line, detail)
+
+
+def _source_name(variable: Instr) -> str:
+    """A variable's name without what inlining put behind it."""
+    return re.sub(r"(?:\.i\d*)+$", "", variable.name.lstrip("%").strip('"'))

@@ -123,18 +123,18 @@ class Program:
         """The memory behind each pointer."""
         return Roots(self.module)
 
-    def place(self, check: str, line: Line) -> int:
+    def place(self, check: str, line: Line, detail: str = "") -> int:
         """Number of what is reported at a line."""
         found = self.module.locations.get(int(line.debug.rsplit("!", 1)[1])) if line.debug else None
         where = (found.file, found.line, found.column) if found else ("", 0, 0)
-        place = Place(check, *where)
+        place = Place(check, *where, detail)
         if place not in self._numbers:
             self._numbers[place] = len(self.places)
             self.places.append(place)
         return self._numbers[place]
 
-    def report_if(self, condition: str, check: str, line: Line) -> None:
-        number = self.place(check, line)
+    def report_if(self, condition: str, check: str, line: Line, detail: str = "") -> None:
+        number = self.place(check, line, detail)
         line.before.append(f"  call void @__mc_report_if(i1 {condition}, i32 {number}){line.debug}")
 
     def need_simd(self, call: str) -> None:

@@ -87,12 +87,13 @@ class Site:
 
 @dataclass(frozen=True)
 class Place:
-    """What a check of sanitize mode reports: its name and where."""
+    """What a check of sanitize mode reports: its name, where, and what else is known of it."""
 
     check: str
     file: str
     line: int
     column: int
+    detail: str = ""
 
 
 @dataclass(frozen=True)

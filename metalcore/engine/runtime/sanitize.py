@@ -43,7 +43,11 @@ def run_sanitized(
             plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options)
         )
         words = _Words(kernel, plan, arguments, packed)
-        found = words.places() + [words.event(event) for event in options.events[: options.n_events]]
+        places = words.places()
+        # Private arrays are tested twice, by their check and, as in checked mode, before the access.
+        told = {(f.file, f.line) for f in places if f.kind == "out-of-bounds"}
+        events = [words.event(event) for event in options.events[: options.n_events]]
+        found = places + [f for f in events if f.kind != "out-of-bounds" or f.buffer or (f.file, f.line) not in told]
     return status, _without_followers(found)
 
 
@@ -90,7 +94,8 @@ class _Words:
                 sides = divmod(entry.thread_index, _LANES)
                 thread, group = self._thread(entry.thread_index, entry.group)
                 where = (place.file, place.line, place.column)
-                found.append(Finding(place.check, self.kernel, *where, thread, group, entry.count, "", *sides))
+                count = entry.count
+                found.append(Finding(place.check, self.kernel, *where, thread, group, count, place.detail, *sides))
         return found
 
     def _thread(self, index: int, group: Sequence[int]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -144,6 +149,8 @@ class _Words:
             size = argument.element_size or size
             name, words = argument.name, f"'{argument.name}' ([[buffer({slot})]])"
             start = self.packed.address_of(slot)
+        elif isinstance(site.buffer, str) and not self._is_shared(site.buffer):
+            name, words, start = "", "a private array", event.other_address
         elif isinstance(site.buffer, str):
             name = _plain(site.buffer)
             words = f"threadgroup memory '{name}'"
@@ -159,6 +166,10 @@ class _Words:
                 return name, None, f"{verb} {words}: nothing is bound there"
             return name, index, f"{verb} {words} at index {index}, the size is {event.size // size}"
         return name, index, f"{verb} {words} at index {index}"
+
+    def _is_shared(self, variable: str) -> bool:
+        shared = (v.name for v in self.native.threadgroup_variables)
+        return variable.startswith("threadgroup(") or variable in shared
 
     def _offset_of(self, variable: str) -> int:
         found = next((v.offset for v in self.native.threadgroup_variables if v.name == variable), None)
