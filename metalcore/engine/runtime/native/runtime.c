@@ -9,3 +9,4 @@
 #include "report.c"
 #include "rounds.c"
 #include "sanitize.c"
+#include "touch.c"

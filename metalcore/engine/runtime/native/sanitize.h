@@ -164,6 +164,20 @@ static inline uint64_t mc_record(uint32_t time, uint32_t thread, uint32_t second
          (uint64_t)site << MC_SITE_SHIFT | (uint64_t)mask << MC_MASK_SHIFT | kind;
 }
 
+/* One thread's access. */
+typedef struct mc_touch {
+  mc_shadow* shadow;
+  uint32_t access, site, thread, size;
+  uint32_t needs_value; /* it reads what is there */
+  uint32_t meta;
+  uint32_t is_unset; /* set where what it reads has no value */
+  uintptr_t address;
+} mc_touch;
+
+/* touch.c */
+int mc_touch_all(mc_sanitizer*, mc_touch*, mc_event* found); /* 1 where two accesses conflict */
+void mc_at_use_of_unset(mc_sanitizer*, uint32_t, uint32_t, uint32_t);
+
 /* events.c */
 void mc_event_add(mc_sanitizer*, const mc_event*);
 void mc_event_group(const mc_sanitizer*, uint32_t time, uint32_t group[3]);
@@ -174,7 +188,6 @@ void mc_settle(mc_sanitizer*);
 uint32_t mc_track_row(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
 uint32_t mc_track_lanes(mc_sanitizer*, const uintptr_t*, const uint64_t*, uint32_t, uint32_t, uint32_t, uint32_t);
 void mc_track_matrix(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
-void mc_at_use_of_unset(mc_sanitizer*, uint32_t, uint32_t, uint32_t);
 
 /* rounds.c */
 void mc_at_barrier(mc_sanitizer*, uint32_t, uint32_t, uint32_t, uint32_t);

@@ -1,154 +1,11 @@
-/* Shadow records: who touched each granule of watched memory last, and whether that was in order. */
+/* Hooks of accesses: 32 lanes at a time in vector code where nothing is to be reported, else lane by lane. */
 #include "sanitize.h"
-
-typedef struct mc_touch {
-  mc_shadow* shadow;
-  uint32_t access, site, thread, size;
-  uint32_t needs_value; /* it reads what is there */
-  uint32_t meta;
-  uint32_t is_unset; /* set where what it reads has no value */
-  uintptr_t address;
-} mc_touch;
 
 static mc_shadow* shadow_of(mc_sanitizer* s, uint32_t root, uintptr_t address) {
   if (root < MC_ANY_ROOT) return s->roots[root];
   for (uint32_t i = 0; i < s->n_shadows; i++)
     if (address >= s->shadows[i].lo && address < s->shadows[i].hi) return &s->shadows[i];
   return 0;
-}
-
-static mc_event event_of(const mc_sanitizer* s, const mc_touch* t, uint32_t kind) {
-  mc_event event = {.count = 1, .kind = kind, .site = t->site, .other_site = ~0u, .access = t->access};
-  event.root = t->shadow->root;
-  event.address = t->shadow->space == MC_GROUP_SPACE ? t->address - t->shadow->lo : t->address;
-  event.thread = t->thread;
-  for (int i = 0; i < 3; i++) event.group[i] = s->worker->group_pos[i];
-  return event;
-}
-
-/* Whether no barrier orders an access of another thread at `time` before what `thread` does now. */
-static int is_unordered(const mc_sanitizer* s, uint32_t space, uint32_t time, uint32_t other, uint32_t thread) {
-  if (other == thread || time < s->since[space]) return 0;
-  return other / MC_LANES != thread / MC_LANES || time >= s->own_since[thread / MC_LANES][space];
-}
-
-static uint32_t conflict_kind(const mc_sanitizer* s, uint64_t old, uint32_t other, uint32_t other_access,
-                              const mc_touch* t) {
-  uint32_t time = mc_time_of(old), simdgroup = t->thread / MC_LANES;
-  if (time < s->since_any) return MC_WRONG_FENCE;
-  if (other / MC_LANES != simdgroup) return MC_RACE;
-  if (time < s->own_since_any[simdgroup]) return MC_WRONG_FENCE;
-  /* Lanes that write one place in one statement: no barrier would help. */
-  const int both_store = t->access == MC_STORE && other_access == MC_STORE;
-  return both_store && mc_site_of(old) == t->site ? MC_RACE : MC_SIMDGROUP_RACE;
-}
-
-static uint32_t access_of(uint32_t kind) {
-  return kind & MC_ATOMICALLY ? MC_ATOMIC : kind & MC_WRITE ? MC_STORE : MC_LOAD;
-}
-
-/* One granule. Returns 1 and fills `found` where two accesses conflict. */
-static int touch(mc_sanitizer* s, mc_touch* t, uint64_t* record, uint32_t mask, mc_event* found) {
-  const mc_shadow* shadow = t->shadow;
-  const uint32_t space = shadow->space, thread = t->thread, is_load = t->access == MC_LOAD;
-  uint64_t old = *record;
-  /* Of the threadgroup before, or of a launch before. */
-  if (mc_time_of(old) < (space == MC_GROUP_SPACE ? s->group_start : s->launch_start)) old = 0;
-  uint32_t kind = mc_kind_of(old), time = mc_time_of(old);
-  if (t->needs_value && !(kind & MC_HAS_VALUE) && mask == 15 && (space == MC_GROUP_SPACE || shadow->is_fresh)) {
-    mc_event event = event_of(
-        s, t, space == MC_GROUP_SPACE ? MC_UNINITIALISED_GROUP_MEMORY : MC_UNINITIALISED_OUTPUT);
-    if (t->meta & MC_META_ASKS) {
-      /* The read of a thread that stored what had no value is the one to name. */
-      const mc_event* origin = kind ? &s->unset_reads[mc_thread_of(old)] : 0;
-      s->unset_reads[thread] = origin && origin->count ? *origin : event;
-      t->is_unset = s->any_unset = 1;
-    } else {
-      mc_event_add(s, &event);
-    }
-  }
-  const uint32_t new_kind = t->access == MC_STORE    ? MC_WRITTEN
-                            : t->access == MC_ATOMIC ? MC_TOUCHED_ATOMICALLY
-                            : kind & MC_HAS_VALUE    ? MC_READ_WRITTEN
-                                                     : MC_READ;
-  const uint64_t fresh = mc_record(s->time, thread, thread, t->site, mask, new_kind);
-  if (!kind) {
-    *record = fresh;
-    return 0;
-  }
-  const int old_writes = kind & MC_WRITES, both_atomic = kind & MC_ATOMICALLY && t->access == MC_ATOMIC;
-  const int overlaps = (mask & mc_mask_of(old)) && !both_atomic;
-  const int clashes = (!is_load || old_writes) && overlaps;
-  const uint32_t first = mc_thread_of(old), second = mc_second_of(old);
-  if (time < s->group_start) { /* another threadgroup */
-    const int hides_write = !old_writes && kind & MC_HAS_VALUE; /* that threadgroup wrote it and then read it */
-    if ((clashes || (hides_write && overlaps)) && time >= s->since_fence) {
-      *found = event_of(s, t, MC_RACE_BETWEEN_GROUPS);
-      found->other_site = is_load && hides_write ? MC_NO_SITE : mc_site_of(old);
-      found->other_thread = first;
-      found->other_access = access_of(is_load && hides_write ? MC_WRITTEN : kind);
-      mc_event_group(s, time, found->other_group);
-      if (!is_load) *record = fresh;
-      return 1;
-    }
-    if (!is_load || old_writes) *record = fresh; /* else the read of the other threadgroup stays: writers clash with it */
-    return 0;
-  }
-  /* A write that threads of its simdgroup have read behind a barrier of their own: it is open to the others alone. */
-  const int is_read_write = kind & MC_READ && kind & MC_WRITE;
-  int first_open = is_unordered(s, space, time, first, thread);
-  int second_open = is_unordered(s, space, time, second, thread);
-  if (is_read_write && first / MC_LANES == thread / MC_LANES) first_open = 0;
-  if (is_read_write && is_load) second_open = 0;
-  if (clashes && (first_open || second_open)) {
-    uint32_t other = first_open ? first : second;
-    uint32_t other_access = access_of(is_read_write && !first_open ? MC_READ : kind);
-    *found = event_of(s, t, conflict_kind(s, old, other, other_access, t));
-    found->other_site = is_read_write && !first_open ? MC_NO_SITE : mc_site_of(old);
-    found->other_thread = other;
-    found->other_access = other_access;
-    for (int i = 0; i < 3; i++) found->other_group[i] = s->worker->group_pos[i];
-    if (!is_load) *record = fresh;
-    return 1;
-  }
-  if (is_load && old_writes) { /* one's own write stays, as long as others may clash with it */
-    if (time < s->since[space]) *record = fresh;
-    else if (first != thread) *record = mc_record(s->time, first, thread, mc_site_of(old), mask, kind | MC_READ);
-    else return 0;
-  } else if (is_load || both_atomic) {
-    /* Another reader stays, with its site: who reads is often the one who writes next. */
-    uint32_t kept = first_open ? first : second;
-    *record = first_open || second_open ? mc_record(s->time, kept, thread, mc_site_of(old), mask, new_kind) : fresh;
-  } else {
-    *record = fresh;
-  }
-  if (mask != 15 && first == thread && time == s->time) *record |= (uint64_t)mc_mask_of(old) << MC_MASK_SHIFT;
-  return 0;
-}
-
-/* Which quarters of a granule an access smaller than it touches. */
-static uint32_t part_mask(uintptr_t offset, uint32_t size, uint32_t granule) {
-  uint32_t quarter = granule / 4, from = (uint32_t)(offset & (granule - 1)) / quarter, n = (size + quarter - 1) / quarter;
-  return ((1u << n) - 1) << from & 15;
-}
-
-/* One thread's access of any size: at most one conflict is reported for it. */
-static int touch_all(mc_sanitizer* s, mc_touch* t, mc_event* found) {
-  const mc_shadow* shadow = t->shadow;
-  if (t->address < shadow->lo || t->address > shadow->hi || shadow->hi - t->address < t->size) return 0;
-  uintptr_t offset = t->address - shadow->lo;
-  uint32_t granule = 1u << shadow->shift;
-  uint64_t *record = shadow->records + (offset >> shadow->shift);
-  uint64_t *last = shadow->records + ((offset + t->size - 1) >> shadow->shift);
-  if (t->size < granule && record == last) return touch(s, t, record, part_mask(offset, t->size, granule), found);
-  if (t->meta & MC_META_LOSES) {
-    for (; record <= last; record++) *record &= ~(uint64_t)MC_HAS_VALUE;
-    return 0;
-  }
-  int any = 0;
-  mc_event more;
-  for (; record <= last; record++) any |= touch(s, t, record, 15, any ? &more : found);
-  return any;
 }
 
 static void report(mc_sanitizer* s, const mc_touch* t, const mc_event* event) {
@@ -325,29 +182,8 @@ static uint32_t touch_lane(mc_sanitizer* s, mc_touch* t, uintptr_t address, uint
   t->address = address;
   t->thread = thread;
   t->is_unset = 0;
-  if (touch_all(s, t, &event)) report(s, t, &event);
+  if (mc_touch_all(s, t, &event)) report(s, t, &event);
   return t->is_unset;
-}
-
-/* A value of lanes matters that have none: from a read of threadgroup memory of their own, of their simdgroup or of
- * their threadgroup, or else from a variable. */
-void mc_at_use_of_unset(mc_sanitizer* s, uint32_t place, uint32_t lanes, uint32_t first_thread) {
-  const mc_event* read = 0;
-  for (uint32_t rest = lanes; rest && !read; rest &= rest - 1) {
-    const mc_event* own = &s->unset_reads[first_thread + (uint32_t)__builtin_ctz(rest)];
-    if (own->count) read = own;
-  }
-  for (uint32_t i = 0; s->any_unset && i < MC_LANES && !read; i++)
-    if (s->unset_reads[first_thread + i].count) read = &s->unset_reads[first_thread + i];
-  for (uint32_t i = 0; s->any_unset && i < s->n_threads && !read; i++)
-    if (s->unset_reads[i].count) read = &s->unset_reads[i];
-  if (read) {
-    mc_event event = *read;
-    event.count = (uint64_t)__builtin_popcount(lanes);
-    mc_event_add(s, &event);
-    return;
-  }
-  mc_report(s->launch, s->worker, place, lanes, first_thread);
 }
 
 uint32_t mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
@@ -389,7 +225,7 @@ uint32_t mc_track_lanes(mc_sanitizer* s, const uintptr_t* addresses, const uint6
     if (!t.shadow) continue;
     t.thread = first_thread + lane;
     mc_event event;
-    const int conflicts = touch_all(s, &t, &event);
+    const int conflicts = mc_touch_all(s, &t, &event);
     unset |= t.is_unset << lane;
     if (!conflicts) continue;
     uint32_t twin = MC_LANES; /* an earlier lane of this very store */
