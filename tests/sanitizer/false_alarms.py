@@ -5,8 +5,8 @@
     python -m tests.sanitizer.false_alarms --part foreign -k softmax
     python -m tests.sanitizer.false_alarms --part foreign --sweep  all instantiations of the corpus
 
-Tests that make a mistake on purpose are in EXPECTED, each with its reason. The exit status is 1 where something was
-found that is not expected, or a test ended otherwise than without the sanitizer.
+Tests that make a mistake on purpose are in EXPECTED, true findings in code of others in KNOWN, with reasons. The exit
+status is 1 where something else was found, or a test ended otherwise than without the sanitizer.
 """
 
 from __future__ import annotations
@@ -51,14 +51,39 @@ class Expected:
 _BARRIERS = "tests/engine/language/test_barriers.py::"
 _RETURNS = "threads return before a barrier on purpose: Metal wants all of them there, the engine goes on without"
 _DROPPED = "the random kernel reads a lane that is not active and drops the value: the read is what this kind names"
-_OVERLAP = (
-    "MLX moves the last threadgroup back to a full set of rows, so two of them write the same sums: benign, and true"
-)
+_ON_PURPOSE = "the test wants the error that checked mode raises out of bounds; sanitize mode reports it instead"
 EXPECTED: tuple[Expected, ...] = (
     Expected(f"{_BARRIERS}test_early_return", "barrier-divergence", _RETURNS),
     Expected(f"{_BARRIERS}test_simdgroup_returns_early", "barrier-divergence", _RETURNS),
-    Expected("tests/foreign/test_mlx_reduce.py::test_rows[[]simple-*]", "same-value-race", _OVERLAP),
+    Expected("tests/foreign/test_mlx_indexing.py::test_scatter_past_the_end_stops", "*", _ON_PURPOSE),
     *(Expected(f"{RUNS}::test_stress[[]{seed}]", "inactive-lane", _DROPPED) for seed in (1, 13, 46, 65, 68)),
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A finding in code of others that was looked at and is true: the end of its path with the line, the kind, why."""
+
+    place: str
+    kind: str
+    reason: str
+
+
+_BATCH = "a threadgroup holds several transforms; the threads of those behind the end of the batch return before it"
+_GEMV = "it stands inside `if (thrN == 0)`"
+_EDGE = "it stands inside `if (out_col < out_vec_size)`, which differs between the simdgroups at the right edge"
+_BACK = "the last rows or columns are moved back to a full block, so two threadgroups write the same results: benign"
+_NO_FENCE = "written in front of a barrier with mem_none, which orders no memory, and read behind it"
+_SPARE = "lanes behind the last simdgroup read slots that nobody wrote, and compare them; their results are dropped"
+KNOWN: tuple[Known, ...] = (
+    *(Known(f"kernels/fft.h:{line}", "barrier-divergence", _BATCH) for line in (181, 194, 273)),
+    Known("kernels/gemv.h:219", "barrier-divergence", _GEMV),
+    Known("kernels/gemv.h:226", "wrong-fence", _NO_FENCE),
+    Known("kernels/gemv.h:242", "same-value-race", _BACK),
+    Known("kernels/gemv.h:350", "barrier-divergence", _EDGE),
+    Known("kernels/gemv.h:429", "same-value-race", _BACK),
+    Known("kernels/reduction/reduce_row.h:302", "same-value-race", _BACK),
+    Known("kernels/scan.h:335", "uninitialised-threadgroup-memory", _SPARE),
 )
 Finding = dict[str, Any]
 
@@ -72,7 +97,7 @@ class Outcome:
     alarms: dict[tuple[str, str], list[tuple[str, Finding]]] = field(default_factory=lambda: defaultdict(list))
     failed: dict[str, str] = field(default_factory=dict)
     crashed: list[str] = field(default_factory=list)
-    expected: dict[Expected, int] = field(default_factory=lambda: defaultdict(int))
+    expected: dict[Expected | Known, int] = field(default_factory=lambda: defaultdict(int))
 
     def read(self, lines: Iterable[str]) -> None:
         """The lines that the collector of one process wrote."""
@@ -91,11 +116,11 @@ class Outcome:
 
     def _ended(self, test: str, entry: dict[str, Any]) -> None:
         for finding in entry["findings"]:
-            known = expected(test, finding["kind"])
+            place = f"{short(finding['file'])}:{finding['line']}"
+            known = expected(test, finding["kind"]) or is_known(place, finding["kind"])
             if known:
                 self.expected[known] += 1
             else:
-                place = f"{short(finding['file'])}:{finding['line']}"
                 self.alarms[finding["kind"], place].append((test, finding))
         if entry["state"] == "failed":
             known = expected(test, "failed")
@@ -112,6 +137,10 @@ class Outcome:
 def expected(test: str, kind: str) -> Expected | None:
     """The entry of the list that covers this."""
     return next((e for e in EXPECTED if e.kind in (kind, "*") and fnmatchcase(test, e.test)), None)
+
+
+def is_known(place: str, kind: str) -> Known | None:
+    return next((k for k in KNOWN if k.kind == kind and place.endswith(k.place)), None)
 
 
 def short(file: str) -> str:
@@ -163,9 +192,8 @@ def show(console: Console, part: str, outcome: Outcome, each: bool) -> None:
     for test in outcome.crashed:
         console.print(f"  [red]crashed or did not end[/red] {test}", soft_wrap=True, highlight=False)
     for known, count in outcome.expected.items():
-        console.print(
-            f"  expected {count}x: {known.kind} in {known.test}: {known.reason}", markup=False, soft_wrap=True
-        )
+        where = known.test if isinstance(known, Expected) else known.place
+        console.print(f"  expected {count}x: {known.kind} in {where}: {known.reason}", markup=False, soft_wrap=True)
 
 
 @click.command(help=__doc__)

@@ -32,7 +32,7 @@ def choose(count: int, seed: int, kernels: Sequence[str] = ()) -> list[Mutant]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.sanitizer.mutation", description=__doc__)
-    parser.add_argument("--count", type=int, default=0, help="how many mutants, chosen by chance (0: all)")
+    parser.add_argument("--count", type=int, default=500, help="how many mutants, chosen by chance (0: all)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the choice")
     parser.add_argument(
         "--kernel", action="append", default=[], choices=sorted(CASES), help="mutants of this kernel only"

@@ -88,15 +88,15 @@ def _run(case: Case, function: Any, outcome: Outcome, schedules: int) -> None:
 
     def launch() -> None:
         values = case.make()
-        try:
-            function(**values, **case.launch)
-        except KernelFault:
-            outcome.leaves = True
+        function(**values, **case.launch)
         outcome.changed |= differs(values, wanted)
         results.add(_outputs(values, wanted))
 
     if outcome.family == INDEX:
-        launch()
+        try:
+            function(**case.make(), **case.launch)
+        except KernelFault:
+            outcome.leaves = True
     with metalcore.mode("sanitize") as report:
         launch()
     outcome.kinds = tuple(sorted({finding.kind for finding in report.findings}))
