@@ -52,6 +52,9 @@ void mc_begin_group(mc_sanitizer* s, const mc_worker* worker, uint32_t threads) 
   s->any_unset = 0;
   mc_shadow* memory = s->roots[MC_GROUP_ROOT];
   if (memory) {
+    /* What nobody wrote is the same in every run, and another with every seed. */
+    int unset = s->options->is_shuffled ? (int)(mc_random(s) & 255) : 0xcd;
+    memset(worker->group_memory, unset, s->launch->group_memory_size);
     memory->lo = (uintptr_t)worker->group_memory;
     memory->hi = memory->lo + s->launch->group_memory_size;
   }
