@@ -82,6 +82,7 @@ KNOWN: tuple[Known, ...] = (
     Known("kernels/gemv.h:242", "same-value-race", _BACK),
     Known("kernels/gemv.h:350", "barrier-divergence", _EDGE),
     Known("kernels/gemv.h:429", "same-value-race", _BACK),
+    Known("kernels/quantized.h:1119", "same-value-race", _BACK),
     Known("kernels/reduction/reduce_row.h:302", "same-value-race", _BACK),
     Known("kernels/scan.h:335", "uninitialised-threadgroup-memory", _SPARE),
 )

@@ -10,6 +10,8 @@ import metalcore
 HEAD = """#include <metal_stdlib>
 using namespace metal;
 struct Pair { float4 v; int n; };
+struct Half { float a; ushort b; };
+Half with_padding(int n) { Half h; h.a = 1; h.b = ushort(n); return h; }
 float twice(float x) { return x * 2; }
 kernel void k(device int* x [[buffer(0)]], constant int& n [[buffer(1)]], uint i [[thread_position_in_grid]]) {
 """
@@ -38,6 +40,7 @@ CORRECT = {
     "guarded division": "x[i] = x[i] ? 7 / x[i] : 0;",
     "shift within the width": "x[i] = 1 << (i & 31);",
     "copy of a struct with a hole": "Pair p; p.v = float4(1); Pair q = p; x[i] = int(q.v.y);",
+    "struct with padding through a function": "Half h = with_padding(x[i]); x[i] = h.b;",
     "set in both branches": "int v; if (i > 3) v = 1; else v = 2; x[i] = v;",
     "array filled in a loop": "int a[5]; for (int j = 0; j < 5; ++j) a[j] = j; x[i] = a[i % 5];",
     "set through a pointer": "int v; thread int* p = &v; *p = 3; x[i] = v;",

@@ -35,6 +35,7 @@ class _Uninitialised:
         self.origin: dict[str, str] = {}  # pointer -> the variable that it points into
         self.twins: dict[str, str] = {}  # pointer -> the same place in the twin
         self.flags: dict[str, str] = {}  # value -> its boolean
+        self.masks: dict[str, str] = {}  # value that was loaded -> the bytes of it that have no value
         self.escaped: set[str] = set()  # pointers into variables that count as set
         self.forwarded = program.forwarded
 
@@ -156,13 +157,14 @@ class _Uninitialised:
         if twin is None or bits is None or line.result.startswith("%bf.load"):
             return  # the first bit-field of a word is set by reading the whole word
         # A small struct is passed as a larger number, of which only some bytes mean anything.
-        test = "eq" if "coerce" in loaded[2] else "ne"
+        is_whole = self.sizes.get(loaded[2], " ")[0] in "%{["  # a struct with its padding
+        test = "eq" if is_whole or "coerce" in loaded[2] else "ne"
         raw, flag = self.program.temp(), self.program.temp()
         line.after += [
             f"  {raw} = load i{bits}, ptr {twin}, align 1{line.debug}",
             f"  {flag} = icmp {test} i{bits} {raw}, {-1 if test == 'eq' else 0}{line.debug}",
         ]
-        self.flags[line.result] = flag
+        self.flags[line.result], self.masks[line.result] = flag, raw
 
     def _store(self, line: Line) -> None:
         stored = STORE.match(line.body)
@@ -175,8 +177,10 @@ class _Uninitialised:
                 to = f"ptr {stored[3]}, i32 {bits // 8}, i1 {flag}, i32 {self.program.place(CHECK, line)}"
                 line.after.append(f"  call void @__mc_store_unset({to}){line.debug}")
         elif bits is not None:
-            wide = self.program.temp()
-            line.before.append(f"  {wide} = sext i1 {flag} to i{bits}{line.debug}")
+            wide = self.masks.get(stored[2])  # copied as it is
+            if wide is None:
+                wide = self.program.temp()
+                line.before.append(f"  {wide} = sext i1 {flag} to i{bits}{line.debug}")
             line.after.append(f"  store i{bits} {wide}, ptr {twin}, align 1{line.debug}")
 
     def _phi(self, line: Line) -> None:
