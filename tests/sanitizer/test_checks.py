@@ -33,6 +33,12 @@ MISTAKES = {
     "element of an array": ("int a[4]; a[0] = a[1] = 1; x[i] = a[i & 3];", "uninitialised-variable", 2),
     "result of a function": ("float v; if (i != 1) v = 2; x[i] = int(twice(v));", "uninitialised-variable", 1),
     "last of a loop": ("int v; for (int j = 0; j < int(i); ++j) v = j; x[i] = v;", "uninitialised-variable", 0),
+    "plain store, then atomics": (
+        "if (i == 0) x[0] = 0; atomic_fetch_add_explicit((device atomic_int*)x, 1, memory_order_relaxed);",
+        "simdgroup-race",
+        1,
+    ),
+    "vectors to one place": ("*(device int4*)x = int4(int(i));", "race", 1),
     "read past the end": ("int v = x[i + n]; simdgroup_barrier(mem_flags::mem_device); x[i] = v;", "out-of-bounds", 6),
     "write past the end": ("x[i + n] = 1;", "out-of-bounds", 6),
 }
@@ -41,6 +47,11 @@ CORRECT = {
     "shift within the width": "x[i] = 1 << (i & 31);",
     "copy of a struct with a hole": "Pair p; p.v = float4(1); Pair q = p; x[i] = int(q.v.y);",
     "struct with padding through a function": "Half h = with_padding(x[i]); x[i] = h.b;",
+    "constant index of threadgroup memory": "threadgroup int t[8]; if (i == 0) t[4] = x[i];"
+    " threadgroup_barrier(mem_flags::mem_threadgroup); if (i == 1) x[i] = t[4];",
+    "atomics, then plain reads": "threadgroup atomic_int c[1]; if (i == 0) atomic_store_explicit(c, 0,"
+    " memory_order_relaxed); simdgroup_barrier(mem_flags::mem_threadgroup); atomic_fetch_add_explicit(c, 1,"
+    " memory_order_relaxed); simdgroup_barrier(mem_flags::mem_threadgroup); x[i] = *(threadgroup int*)c;",
     "set in both branches": "int v; if (i > 3) v = 1; else v = 2; x[i] = v;",
     "array filled in a loop": "int a[5]; for (int j = 0; j < 5; ++j) a[j] = j; x[i] = a[i % 5];",
     "set through a pointer": "int v; thread int* p = &v; *p = 3; x[i] = v;",

@@ -1,7 +1,7 @@
 """Hooks for every access to memory that threads share, and tests of its alignment.
 
-`__mc_read`, `__mc_write`, `__mc_touch_atomically` and `__mc_store_atomically` stand in front of the access, with its
-address and size. Neighbouring accesses of one kind (components of a vector, members of a struct) share one hook.
+`__mc_read`, `__mc_write` and the three atomic ones stand in front of the access, with its address and size.
+Neighbouring accesses of one kind and line (components of a vector, members of a struct) share one hook.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from metalcore.engine.lockstep.shapes import gep_terms
 
 _UNSET = ("__mc_has_no_value", "__mc_store_unset")
 _MOST_BYTES = 64  # of one hook
+_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _OWN_ALIGN = 16  # of threadgroup memory
 
 
 @dataclass
 class _Access:
     line: Line
+    instr: Instr
     hook: str
     pointer: Value
     size: int
@@ -31,20 +33,20 @@ class _Access:
 
 
 def add(program: Program) -> None:
-    values = {a.index for a in program.kernel.arguments if a.kind == "value"}
+    values = {a.index for a in program.kernel.arguments if a.kind == "value" and a.space == "constant"}
     aligns = {a.index: a.element_align for a in program.kernel.arguments if a.kind == "buffer"}
     run: list[_Access] = []
     block = None
-    asked = ""  # pointer of a load whose hook is __mc_has_no_value
+    asked: tuple[Value, int] | None = None  # pointer of a load whose hook is __mc_has_no_value
     for line, instr in program.pairs:
         if instr.callee in _UNSET:
             asked = _settle_value(program, line, instr) or asked
             continue
         found = _access(program, line, instr, values)
-        if found and instr.op == "load" and _spelled(found.pointer) == asked:
+        if found and instr.op == "load" and (found.base, found.offset) == asked:
             _check_alignment(program, found, aligns)
             found = None
-        asked = ""
+        asked = None
         ends = instr.block is not block or (instr.op == "call" and instr.callee.startswith("__mc_"))
         if run and (ends or (found and found.hook != run[0].hook)):
             _add_hooks(program, run)
@@ -61,7 +63,7 @@ def add(program: Program) -> None:
         _add_hooks(program, run)
 
 
-def _settle_value(program: Program, line: Line, instr: Instr) -> str:
+def _settle_value(program: Program, line: Line, instr: Instr) -> tuple[Value, int] | None:
     """Now that the memory behind a pointer is known: whether a value is there is asked of threadgroup memory alone.
 
     Returns the pointer where a hook stays that is also the hook of the load.
@@ -69,16 +71,16 @@ def _settle_value(program: Program, line: Line, instr: Instr) -> str:
     is_group = all(r.kind in ("shared", "tgarg") for r in program.roots.of_address(instr.args[0]))
     if instr.callee == "__mc_has_no_value":
         if is_group:
-            return _spelled(instr.args[0])
+            return _base_and_offset(instr.args[0])
         line.text = f"  {line.result} = or i1 false, false{line.debug}"
-        return ""
-    arguments = line.body[line.body.index("(") + 1 : line.body.rindex(")")].split(", ")
-    pointer, size, flag, place = arguments
+        return None
+    inner = line.body[line.body.index("(") + 1 : line.body.rindex(")")]
+    pointer, size, flag, place = inner.rsplit(", ", 3)
     if is_group:
         line.text = f"  call void @__mc_lose_value({pointer}, {size}, {flag}){line.debug}"
     else:
         line.text = f"  call void @__mc_report_unset({flag}, {place}){line.debug}"
-    return ""
+    return None
 
 
 def _access(program: Program, line: Line, instr: Instr, values: set[int]) -> _Access | None:
@@ -101,10 +103,10 @@ def _access(program: Program, line: Line, instr: Instr, values: set[int]) -> _Ac
         return None
     hook = "__mc_read" if instr.op == "load" else "__mc_write"
     if instr.op in ("atomicrmw", "cmpxchg") or instr.extra.get("atomic"):
-        hook = "__mc_store_atomically" if instr.op == "store" else "__mc_touch_atomically"
+        hook = {"store": "__mc_store_atomically", "load": "__mc_load_atomically"}.get(instr.op, "__mc_touch_atomically")
     base, offset = _base_and_offset(pointer)
     align = int(str(instr.extra.get("align", 1)))
-    return _Access(line, hook, pointer, ty.size, align, value, base, offset)
+    return _Access(line, instr, hook, pointer, ty.size, align, value, base, offset)
 
 
 def _base_and_offset(pointer: Value) -> tuple[Value, int]:
@@ -134,12 +136,22 @@ def _add_hooks(program: Program, run: list[_Access]) -> None:
             last = stretches[-1] if stretches else []
             end = last[-1].offset + last[-1].size if last else 0
             fits = last and access.offset == end and access.offset + access.size - last[0].offset <= _MOST_BYTES
-            if fits and last[-1].size == access.size:
+            if fits and last[-1].size == access.size and _may_join(program, members[0], last[-1], access):
                 last.append(access)
             else:
                 stretches.append([access])
         for stretch in stretches:
             _add_hook(program, stretch, min(stretch, key=lambda a: order[id(a)]))
+
+
+def _may_join(program: Program, first: _Access, one: _Access, other: _Access) -> bool:
+    """Of one line, and what is stored is known when the first of them is."""
+    places = [program.line_of(access.line) for access in (one, other)]
+    if places[0] != places[1]:
+        return False
+    known = program.order[first.instr]
+    stored = [access.instr.args[0] for access in (one, other) if access.value]
+    return all(not isinstance(v, Instr) or program.order.get(v, known) < known for v in stored)
 
 
 def _add_hook(program: Program, stretch: list[_Access], first: _Access) -> None:
@@ -153,8 +165,21 @@ def _add_hook(program: Program, stretch: list[_Access], first: _Access) -> None:
         )
     value = ""
     if first.hook == "__mc_write":
-        value = ", i64 " + (_as_number(program, line, *first.value) if len(stretch) == 1 and first.value else "0")
+        value = f", i64 {_digest(program, line, [a.value for a in stretch if a.value])}"
     line.before.append(f"  call void @{first.hook}(ptr {pointer}, i32 {size}{value}){line.debug}")
+
+
+def _digest(program: Program, line: Line, values: list[tuple[Type, str]]) -> str:
+    """All that is stored as one number: lanes that store to one place are compared."""
+    total = _as_number(program, line, *values[0])
+    for value in values[1:]:
+        spread, mixed, part = program.temp(), program.temp(), _as_number(program, line, *value)
+        line.before += [
+            f"  {spread} = mul i64 {total}, {_ODD}{line.debug}",
+            f"  {mixed} = add i64 {spread}, {part}{line.debug}",
+        ]
+        total = mixed
+    return total
 
 
 def _as_number(program: Program, line: Line, ty: Type, text: str) -> str:

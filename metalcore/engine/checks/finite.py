@@ -23,7 +23,6 @@ def add(program: Program) -> None:
 class _Finite:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.order = {instr: i for i, (_, instr) in enumerate(program.pairs)}
         self.dominators = _dominators(program.module.function.blocks)
         self.calls = _calls(program.kernel.ir)
 
@@ -75,7 +74,7 @@ class _Finite:
     def _reaches(self, value: Instr, user: Instr) -> bool:
         assert value.block is not None and user.block is not None
         if value.block is user.block:
-            return self.order[value] < self.order[user]
+            return self.program.order[value] < self.program.order[user]
         return value.block in self.dominators[user.block]
 
     def _check(self, line: Line, to: list[str], made: Instr, inputs: list[Instr]) -> None:

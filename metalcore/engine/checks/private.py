@@ -69,13 +69,13 @@ def _check(program: Program, line: Line, variable: Instr, offset: str, size: int
     detail = f"{'a read' if line.op == 'load' else 'a write'} of the private variable '{_source_name(variable)}'"
     if allocated.kind == "array":
         detail += f", which has {allocated.count} elements"
-    if offset.lstrip("-").isdigit():
-        if not 0 <= int(offset) <= room:
+    if offset.lstrip("-").isdigit() or room < 0:
+        if room < 0 or not 0 <= int(offset) <= room:
             program.report_if("true", "out-of-bounds", line, detail)
         return
     test = program.temp()
     # Unsigned: a negative offset is a large number.
-    line.before.append(f"  {test} = icmp ugt i64 {offset}, {max(room, -1)}{line.debug}")
+    line.before.append(f"  {test} = icmp ugt i64 {offset}, {room}{line.debug}")
     program.report_if(test, "out-of-bounds", line, detail)
 
 

@@ -34,6 +34,7 @@ HOOKS = {
     "__mc_read": "declare void @__mc_read(ptr captures(none), i32) #991",
     "__mc_write": "declare void @__mc_write(ptr captures(none), i32, i64) #991",
     "__mc_touch_atomically": "declare void @__mc_touch_atomically(ptr captures(none), i32) #991",
+    "__mc_load_atomically": "declare void @__mc_load_atomically(ptr captures(none), i32) #991",
     "__mc_store_atomically": "declare void @__mc_store_atomically(ptr captures(none), i32) #991",
 }
 _ATTRIBUTES = (
@@ -96,6 +97,15 @@ class Program:
         instrs = [instr for instr in instrs if not instr.name.startswith("%mc.cx")]  # parts of constant operands
         assert len(lines) == len(instrs), "the lines of a kernel and its instructions differ"
         return list(zip(lines, instrs, strict=True))
+
+    @cached_property
+    def order(self) -> dict[Instr, int]:
+        return {instr: i for i, (_, instr) in enumerate(self.pairs)}
+
+    def line_of(self, line: Line) -> tuple[str, int]:
+        """File and line of the source."""
+        found = self.module.locations.get(int(line.debug.rsplit("!", 1)[1])) if line.debug else None
+        return (found.file, found.line) if found else ("", 0)
 
     @cached_property
     def forwarded(self) -> dict[str, str]:

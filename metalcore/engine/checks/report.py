@@ -124,6 +124,8 @@ class Report:
         """Ids of the kinds that are reported."""
         self.compiled_in = tuple(sorted(COMPILED_IN & self.kinds))
         """Kinds for which kernels are compiled anew."""
+        self.lost = 0
+        """How many findings were not kept: a launch has room for 512 different ones."""
         self._found: dict[tuple[Any, ...], Finding] = {}
         self._lock = threading.Lock()
         self.launches = 0

@@ -134,7 +134,7 @@ class Body(Interleave):
         elif name == "lose_value":
             self.flush()
             self.watch_loss(instr)
-        elif name in ("read", "write", "touch_atomically", "store_atomically"):
+        elif name in ("read", "write", "touch_atomically", "store_atomically", "load_atomically"):
             self.flush()
             self.watch_access(instr, name)
         elif (

@@ -31,9 +31,11 @@ _HOOKS = (
 )
 HOOK_OFFSET = {name: 392 + 8 * i for i, name in enumerate(_HOOKS)}
 _GROUP_ROOT, _ANY_ROOT = 31, 32
-_KINDS = {"read": LOAD, "write": STORE, "touch_atomically": ATOMIC, "store_atomically": ATOMIC}
+_KINDS = {"read": LOAD, "write": STORE, "touch_atomically": ATOMIC}
+_KINDS |= {"store_atomically": ATOMIC, "load_atomically": ATOMIC}
 _MOST_RUNS = 4
-_NEEDS_NO_VALUE, _ASKS, _LOSES = 1 << 20, 1 << 21, 1 << 22  # in the number that tells hooks what is accessed
+# In the number that tells hooks what is accessed, as in runtime/native/sanitize.h.
+_NEEDS_NO_VALUE, _ASKS, _LOSES, _ONLY_READS = 1 << 20, 1 << 21, 1 << 22, 1 << 23
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,7 @@ class Watch(Lanes):
         kind = _KINDS[name]
         state = self._begin_watch(where.roots)
         meta = self._meta(instr, where, kind)
-        if name == "store_atomically":
-            meta |= _NEEDS_NO_VALUE
+        meta |= {"store_atomically": _NEEDS_NO_VALUE, "load_atomically": _ONLY_READS}.get(name, 0)
         runs = self._runs(where)
         if runs is None or (kind != LOAD and any(run.step < size.value for run in runs)):
             values = "null"

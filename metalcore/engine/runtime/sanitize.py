@@ -48,6 +48,7 @@ def run_sanitized(
         told = {(f.file, f.line) for f in places if f.kind == "out-of-bounds"}
         events = [words.event(event) for event in options.events[: options.n_events]]
         found = places + [f for f in events if f.kind != "out-of-bounds" or f.buffer or (f.file, f.line) not in told]
+    report.lost += options.lost
     return status, _without_followers(found)
 
 
@@ -143,17 +144,17 @@ class _Words:
             return "", None, ""
         verb = _WORDS[_VERBS[event.access]]
         size = site.element_size or 1
-        slot = event.root if kind == "unwritten-output" else site.buffer
+        slot = event.root if kind == "unwritten-output" or site.buffer is None else site.buffer
         if isinstance(slot, int) and slot in self.buffers:
             argument = self.buffers[slot]
             size = argument.element_size or size
             name, words = argument.name, f"'{argument.name}' ([[buffer({slot})]])"
-            start = self.packed.address_of(slot)
+            start = event.other_address if kind == "out-of-bounds" else self.packed.address_of(slot)
         elif isinstance(site.buffer, str) and not self._is_shared(site.buffer):
-            name, words, start = "", "a private array", event.other_address
+            name, words, start = "", "a private array or a constant table", event.other_address
         elif isinstance(site.buffer, str):
             name = _plain(site.buffer)
-            words = f"threadgroup memory '{name}'"
+            words, size = f"threadgroup memory '{name}'", min(size, 4)  # one hook may stand for several elements
             start = event.other_address if kind == "out-of-bounds" else self._offset_of(site.buffer)
         else:
             name, words, start = "", "memory reached through a pointer", event.other_address or event.address

@@ -49,7 +49,11 @@ static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
   launch->grow_frames = mc_grow_frames;
   launch->report = mc_report;
   mc_context* context = mc_context_acquire();
-  if (!context || !mc_context_prepare(context, launch)) return MC_NO_MEMORY;
+  if (!context) return MC_NO_MEMORY;
+  if (!mc_context_prepare(context, launch)) {
+    mc_context_release(context);
+    return MC_NO_MEMORY;
+  }
   uint32_t slot = mc_interrupt_enter(&launch->stop, plan->is_brief);
   uint64_t floats = mc_set_float_environment(MC_FLOAT_DEFAULT);
   if (launch->sanitizer && launch->sanitizer->options->is_shuffled) {
@@ -140,4 +144,5 @@ MC_EXPORT void mc_after_fork(void) {
   mc_pool_after_fork();
   mc_memory_after_fork();
   mc_interrupt_after_fork();
+  mc_sanitize_after_fork();
 }

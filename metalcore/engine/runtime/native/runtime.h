@@ -72,6 +72,7 @@ void mc_slow_access(mc_launch*, const mc_access*);
 void mc_report(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread);
 
 /* events.c, rounds.c, sanitize.c: sanitize mode */
+void mc_sanitize_after_fork(void);
 void mc_out_of_bounds(mc_sanitizer*, const mc_access*, uint32_t lane, const char* lo, const char* hi);
 
 /* interrupt.c */

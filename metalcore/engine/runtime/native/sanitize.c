@@ -49,6 +49,13 @@ static struct {
   uint32_t time;
 } kept;
 
+/* In a child process the launch that may have been under way is not. */
+void mc_sanitize_after_fork(void) {
+  for (uint32_t i = 0; i <= MC_BUFFERS; i++)
+    if (kept.records[i]) munmap(kept.records[i], kept.bytes[i]);
+  memset(&kept, 0, sizeof kept);
+}
+
 void mc_wipe_shadows(void) {
   for (uint32_t i = 0; i <= MC_BUFFERS; i++)
     if (kept.records[i]) memset(kept.records[i], 0, kept.bytes[i]);
@@ -158,7 +165,7 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
   if (s->group_times && make_shadows(s, plan, &launch)) {
     status = mc_start(plan, &launch, 1, regions, n_regions);
     if (s->n_pending) mc_settle(s);
-    if (options->unwritten && !(status & MC_STOPPED)) find_unwritten(s);
+    if (options->unwritten && !(status & MC_STOPPED) && !s->has_forgotten) find_unwritten(s);
   }
   kept.time = s->time;
   if (s->group_times) munmap(s->group_times, times);

@@ -107,6 +107,7 @@ struct mc_sanitizer {
   uint32_t* group_times; /* when the n-th threadgroup of this launch began */
   uint64_t groups_begun, group_times_bytes;
   uint64_t lost_history; /* groups_begun when the records were last wiped */
+  uint32_t has_forgotten; /* they were, in this launch: what has a value is not known any more */
 
   uint32_t n_simdgroups, n_threads;
   uint32_t n_arrived, n_ended;
@@ -116,7 +117,7 @@ struct mc_sanitizer {
   mc_event unset_reads[MC_SIMDGROUPS * MC_LANES];
   uint32_t any_unset;
 
-  mc_pending pending[MC_LANES];
+  mc_pending pending[2 * MC_LANES]; /* a matrix has so many elements */
   uint32_t n_pending;
 };
 MC_AT(mc_sanitizer, order, 264);
@@ -128,6 +129,7 @@ enum {
   MC_META_NEEDS_NO_VALUE = 1 << 20, /* an atomic store */
   MC_META_ASKS = 1 << 21,           /* a read that returns the lanes without a value, instead of reporting them */
   MC_META_LOSES = 1 << 22,          /* what was stored has no value itself */
+  MC_META_ONLY_READS = 1 << 23,     /* an atomic load */
 };
 
 /* A record: who touched a granule last. Bit 63 stays 0, so that records compare as signed numbers.
@@ -139,8 +141,7 @@ enum {
   MC_ATOMICALLY = 8,
   MC_READ_WRITTEN = MC_READ | MC_HAS_VALUE,
   MC_WRITTEN = MC_WRITE | MC_HAS_VALUE,
-  MC_TOUCHED_ATOMICALLY = MC_ATOMICALLY | MC_HAS_VALUE,
-  MC_WRITES = MC_WRITE | MC_ATOMICALLY,
+  MC_TOUCHED_ATOMICALLY = MC_ATOMICALLY | MC_WRITE | MC_HAS_VALUE,
 };
 #define MC_TIME_SHIFT 38
 #define MC_THREAD_SHIFT 28

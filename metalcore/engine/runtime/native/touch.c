@@ -13,6 +13,8 @@ static mc_event event_of(const mc_sanitizer* s, const mc_touch* t, uint32_t kind
 /* Whether no barrier orders an access of another thread at `time` before what `thread` does now. */
 static int is_unordered(const mc_sanitizer* s, uint32_t space, uint32_t time, uint32_t other, uint32_t thread) {
   if (other == thread || time < s->since[space]) return 0;
+  /* A fence of device scope in front of a barrier of whatever flags. */
+  if (space == MC_DEVICE_SPACE && time < s->since_fence && time < s->since_any) return 0;
   return other / MC_LANES != thread / MC_LANES || time >= s->own_since[thread / MC_LANES][space];
 }
 
@@ -24,7 +26,22 @@ static uint32_t conflict_kind(const mc_sanitizer* s, uint64_t old, uint32_t othe
   if (time < s->own_since_any[simdgroup]) return MC_WRONG_FENCE;
   /* Lanes that write one place in one statement: no barrier would help. */
   const int both_store = t->access == MC_STORE && other_access == MC_STORE;
-  return both_store && mc_site_of(old) == t->site ? MC_RACE : MC_SIMDGROUP_RACE;
+  const uint32_t site = t->site < MC_NO_SITE ? t->site : MC_NO_SITE;
+  return both_store && mc_site_of(old) == site ? MC_RACE : MC_SIMDGROUP_RACE;
+}
+
+/* A read of what has no value: reported now, or, of threadgroup memory, when the value matters. */
+static void read_unset(mc_sanitizer* s, mc_touch* t, uint64_t old) {
+  const int is_group = t->shadow->space == MC_GROUP_SPACE;
+  mc_event event = event_of(s, t, is_group ? MC_UNINITIALISED_GROUP_MEMORY : MC_UNINITIALISED_OUTPUT);
+  if (!(t->meta & MC_META_ASKS)) {
+    mc_event_add(s, &event);
+    return;
+  }
+  /* The read of a thread that stored what had no value is the one to name. */
+  const mc_event* origin = mc_kind_of(old) ? &s->unset_reads[mc_thread_of(old)] : 0;
+  s->unset_reads[t->thread] = origin && origin->count ? *origin : event;
+  t->is_unset = s->any_unset = 1;
 }
 
 static uint32_t access_of(uint32_t kind) {
@@ -34,39 +51,28 @@ static uint32_t access_of(uint32_t kind) {
 /* One granule. Returns 1 and fills `found` where two accesses conflict. */
 static int touch(mc_sanitizer* s, mc_touch* t, uint64_t* record, uint32_t mask, mc_event* found) {
   const mc_shadow* shadow = t->shadow;
-  const uint32_t space = shadow->space, thread = t->thread, is_load = t->access == MC_LOAD;
+  const uint32_t space = shadow->space, thread = t->thread, is_atomic = t->access == MC_ATOMIC;
+  const int is_load = t->access == MC_LOAD || (is_atomic && t->meta & MC_META_ONLY_READS);
   uint64_t old = *record;
-  /* Of the threadgroup before, or of a launch before. */
-  if (mc_time_of(old) < (space == MC_GROUP_SPACE ? s->group_start : s->launch_start)) old = 0;
-  uint32_t kind = mc_kind_of(old), time = mc_time_of(old);
-  if (t->needs_value && !(kind & MC_HAS_VALUE) && mask == 15 && (space == MC_GROUP_SPACE || shadow->is_fresh)) {
-    mc_event event = event_of(
-        s, t, space == MC_GROUP_SPACE ? MC_UNINITIALISED_GROUP_MEMORY : MC_UNINITIALISED_OUTPUT);
-    if (t->meta & MC_META_ASKS) {
-      /* The read of a thread that stored what had no value is the one to name. */
-      const mc_event* origin = kind ? &s->unset_reads[mc_thread_of(old)] : 0;
-      s->unset_reads[thread] = origin && origin->count ? *origin : event;
-      t->is_unset = s->any_unset = 1;
-    } else {
-      mc_event_add(s, &event);
-    }
-  }
-  const uint32_t new_kind = t->access == MC_STORE    ? MC_WRITTEN
-                            : t->access == MC_ATOMIC ? MC_TOUCHED_ATOMICALLY
-                            : kind & MC_HAS_VALUE    ? MC_READ_WRITTEN
-                                                     : MC_READ;
+  /* Of the threadgroup before, of a launch before, or of another part of the granule: none. */
+  if (mc_time_of(old) < (space == MC_GROUP_SPACE ? s->group_start : s->launch_start) || !(mask & mc_mask_of(old))) old = 0;
+  const uint32_t kind = mc_kind_of(old), time = mc_time_of(old);
+  if (t->needs_value && !(kind & MC_HAS_VALUE) && mask == 15 && !s->has_forgotten &&
+      (space == MC_GROUP_SPACE || shadow->is_fresh))
+    read_unset(s, t, old);
+  uint32_t new_kind = is_load ? MC_READ | (kind & MC_HAS_VALUE) : MC_WRITTEN;
+  if (is_atomic) new_kind |= MC_ATOMICALLY;
   const uint64_t fresh = mc_record(s->time, thread, thread, t->site, mask, new_kind);
   if (!kind) {
     *record = fresh;
     return 0;
   }
-  const int old_writes = kind & MC_WRITES, both_atomic = kind & MC_ATOMICALLY && t->access == MC_ATOMIC;
-  const int overlaps = (mask & mc_mask_of(old)) && !both_atomic;
-  const int clashes = (!is_load || old_writes) && overlaps;
+  const int old_writes = (kind & MC_WRITE) != 0, both_atomic = is_atomic && kind & MC_ATOMICALLY;
+  const int clashes = (!is_load || old_writes) && !both_atomic;
   const uint32_t first = mc_thread_of(old), second = mc_second_of(old);
   if (time < s->group_start) { /* another threadgroup */
     const int hides_write = !old_writes && kind & MC_HAS_VALUE; /* that threadgroup wrote it and then read it */
-    if ((clashes || (hides_write && overlaps)) && time >= s->since_fence) {
+    if ((clashes || (hides_write && !both_atomic)) && time >= s->since_fence) {
       *found = event_of(s, t, MC_RACE_BETWEEN_GROUPS);
       found->other_site = is_load && hides_write ? MC_NO_SITE : mc_site_of(old);
       found->other_thread = first;
@@ -79,7 +85,7 @@ static int touch(mc_sanitizer* s, mc_touch* t, uint64_t* record, uint32_t mask, 
     return 0;
   }
   /* A write that threads of its simdgroup have read behind a barrier of their own: it is open to the others alone. */
-  const int is_read_write = kind & MC_READ && kind & MC_WRITE;
+  const int is_read_write = kind & MC_READ && old_writes;
   int first_open = is_unordered(s, space, time, first, thread);
   int second_open = is_unordered(s, space, time, second, thread);
   if (is_read_write && first / MC_LANES == thread / MC_LANES) first_open = 0;
@@ -95,18 +101,25 @@ static int touch(mc_sanitizer* s, mc_touch* t, uint64_t* record, uint32_t mask, 
     if (!is_load) *record = fresh;
     return 1;
   }
-  if (is_load && old_writes) { /* one's own write stays, as long as others may clash with it */
-    if (time < s->since[space]) *record = fresh;
-    else if (first != thread) *record = mc_record(s->time, first, thread, mc_site_of(old), mask, kind | MC_READ);
-    else return 0;
+  const int is_open = time >= s->since[space]; /* to threads of other simdgroups, at least */
+  if (!is_open) {
+    *record = fresh;
+  } else if (is_atomic && old_writes && first == thread && !both_atomic) {
+    return 0; /* one's own plain write stays: atomics of others clash with it */
+  } else if (old_writes && is_load && !both_atomic) {
+    /* A write stays, as long as others may clash with it. One that was atomic is that no more: this read is plain. */
+    *record = mc_record(s->time, first, thread, mc_site_of(old), mask, (kind | MC_READ) & ~(uint32_t)MC_ATOMICALLY);
+    if (first == thread) *record = (old & ~(uint64_t)MC_ATOMICALLY);
   } else if (is_load || both_atomic) {
-    /* Another reader stays, with its site: who reads is often the one who writes next. */
-    uint32_t kept = first_open ? first : second;
-    *record = first_open || second_open ? mc_record(s->time, kept, thread, mc_site_of(old), mask, new_kind) : fresh;
+    /* Another one stays, with its site: who reads is often the one who writes next. */
+    const uint32_t kept = first_open ? first : second, is_kept = first_open || second_open;
+    if (old_writes) new_kind |= kind & MC_WRITE;
+    if (!both_atomic) new_kind &= ~(uint32_t)MC_ATOMICALLY; /* a plain reader is among them */
+    *record = is_kept ? mc_record(s->time, kept, thread, mc_site_of(old), mask, new_kind)
+                      : mc_record(s->time, thread, thread, t->site, mask, new_kind);
   } else {
     *record = fresh;
   }
-  if (mask != 15 && first == thread && time == s->time) *record |= (uint64_t)mc_mask_of(old) << MC_MASK_SHIFT;
   return 0;
 }
 

@@ -10,7 +10,7 @@ static mc_shadow* shadow_of(mc_sanitizer* s, uint32_t root, uintptr_t address) {
 
 static void report(mc_sanitizer* s, const mc_touch* t, const mc_event* event) {
   if (t->access == MC_STORE && event->other_access == MC_STORE && t->size <= sizeof s->pending[0].before &&
-      s->n_pending < MC_LANES) {
+      s->n_pending < sizeof s->pending / sizeof s->pending[0]) {
     mc_pending* p = &s->pending[s->n_pending++];
     p->event = *event;
     p->address = t->address;
@@ -44,11 +44,11 @@ static mc_window window_of(const mc_sanitizer* s, const mc_touch* t) {
   w.floor = shadow->space == MC_GROUP_SPACE ? w.start : (int64_t)s->launch_start << MC_TIME_SHIFT;
   w.since = (int64_t)since << MC_TIME_SHIFT;
   w.own = (int64_t)(own > since ? own : since) << MC_TIME_SHIFT;
-  w.may_be_none = t->access != MC_LOAD || (shadow->space == MC_DEVICE_SPACE && !shadow->is_fresh);
+  w.may_be_none = t->access != MC_LOAD || s->has_forgotten || (shadow->space == MC_DEVICE_SPACE && !shadow->is_fresh);
   return w;
 }
 
-static inline mc_four is_read(mc_four old) { return (old & MC_WRITES) == 0; }
+static inline mc_four is_read(mc_four old) { return (old & MC_WRITE) == 0; }
 
 /* The same thread, and no barrier since that others would have seen. */
 static inline mc_four is_own(mc_four old, mc_four next, const mc_window* w) {
@@ -113,7 +113,7 @@ static inline __attribute__((always_inline)) int quick(uint64_t* records, uint32
   int64_t kind = 0;
   if (is_load) {
     const int has_value = (value[0] & value[1] & value[2] & value[3] & MC_HAS_VALUE) != 0;
-    const int is_shared = is_recent && none_set(alone) && !((any_bit[0] | any_bit[1] | any_bit[2] | any_bit[3]) & MC_WRITES);
+    const int is_shared = is_recent && none_set(alone) && !((any_bit[0] | any_bit[1] | any_bit[2] | any_bit[3]) & MC_WRITE);
     if ((is_same || is_shared) && (w->may_be_none || has_value)) return 1;
     if (w->may_be_none && all_set(below)) kind = MC_READ;
     else if (is_group && has_value && all_set(before) && none_set(any_below)) kind = MC_READ_WRITTEN;
@@ -156,7 +156,7 @@ static int quick_place(const mc_sanitizer* s, const mc_touch* t, uint32_t lanes)
   const int64_t at = (int64_t)old;
   uint32_t kind = mc_kind_of(old);
   if (!(kind & MC_HAS_VALUE) && !w.may_be_none) return 0;
-  if (at >= w.own) return !(kind & MC_WRITES) && mc_thread_of(old) != mc_second_of(old);
+  if (at >= w.own) return !(kind & MC_WRITE) && mc_thread_of(old) != mc_second_of(old);
   if (at < w.floor) kind = MC_READ;
   else if (at >= w.start && at < w.since) kind = kind & MC_HAS_VALUE ? MC_READ_WRITTEN : MC_READ;
   else return 0;
@@ -168,7 +168,7 @@ static int quick_place(const mc_sanitizer* s, const mc_touch* t, uint32_t lanes)
 
 static mc_touch touch_of(mc_sanitizer* s, uint32_t meta, uintptr_t address, uint32_t size) {
   uint32_t site = meta & 0xffff;
-  mc_touch t = {.access = meta >> 16 & 15, .site = site < MC_NO_SITE ? site : MC_NO_SITE, .size = size};
+  mc_touch t = {.access = meta >> 16 & 15, .site = site, .size = size};
   t.address = address;
   t.meta = meta;
   t.needs_value = t.access == MC_LOAD || (t.access == MC_ATOMIC && !(meta & MC_META_NEEDS_NO_VALUE));
