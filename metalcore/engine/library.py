@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from metalcore import launch
 from metalcore.engine import modes
-from metalcore.engine.codegen.variant import Site, Variant
+from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
 from metalcore.engine.runtime import layout
@@ -363,18 +363,6 @@ class Function:
         source = self._unit.remember() if found else ""  # the report quotes its lines
         current_report().add([replace(finding, source=source) for finding in found])
 
-    @staticmethod
-    def _last_error() -> layout.Error:
-        error = layout.Error()
-        runtime_library().mc_last_error(ctypes.byref(error))
-        return error
-
-    @staticmethod
-    def _sites(plan: Plan, error: layout.Error) -> tuple[Site, ...]:
-        shape = plan.shape
-        kernel = plan.kernel if error.group[0] < shape.grid[0] // shape.group[0] else plan.edge
-        return kernel.native.sites
-
     def _raise(self, status: int, plan: Plan) -> None:
         if status & layout.STOPPED:
             raise KeyboardInterrupt  # Python's own handler has mostly raised it already
@@ -384,8 +372,10 @@ class Function:
             raise MetalcoreError(f"kernel '{self.name}': the runtime answered {status}")
         from metalcore.engine.runtime.faults import fault
 
-        error = self._last_error()
-        raise fault(self.name, error, plan.shape, self._sites(plan, error), self.arguments)
+        error, shape = layout.Error(), plan.shape
+        runtime_library().mc_last_error(ctypes.byref(error))
+        kernel = plan.kernel if error.group[0] < shape.grid[0] // shape.group[0] else plan.edge
+        raise fault(self.name, error, shape, kernel.native.sites, self.arguments)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{a.type} {a.name}" for a in self.arguments if a.kind != "builtin")

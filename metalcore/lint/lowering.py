@@ -12,9 +12,10 @@ from metalcore.engine.frontend import calls, entry
 from metalcore.engine.frontend.entry import Row
 from metalcore.engine.frontend.lowering import lower
 from metalcore.engine.frontend.model import Kernel
+from metalcore.engine.lockstep.debug import metadata_of
 from metalcore.lint.front import Front, template_of
 
-_METADATA = re.compile(r"^!(\d+) = (.*)$", re.MULTILINE)
+_ANNOTATIONS = re.compile(r"^@llvm\.global\.annotations = .*$", re.MULTILINE)
 _PROMISE = re.compile(r" nofpclass\([a-z ]*\)")  # fast math's, which the parser need not know
 _ARRAY_INDEX = re.compile(r"getelementptr [^\n]*\[\d+ x ")
 
@@ -79,19 +80,18 @@ def _finish(raw: str, details: Details) -> list[Lowered]:
     names = [name for _, name, _, _ in details]
     text = _PROMISE.sub("", entry.strip(raw))
     with llvm.LOCK:
-        module = _module(text, names)
+        module = llvm.scalar_module(_ANNOTATIONS.sub("", text), names)
         _promote(module)
         light = str(module)
         shared, bodies = _split(light, names)
         arrays = list(_with_arrays(details, bodies).values())
         heavy = ""
         if arrays:
-            module = _module(light, arrays)
+            module = llvm.scalar_module(light, arrays)
             llvm.optimise(module, 2)
             heavy = str(module)
     heavy_shared, heavy_bodies = _split(heavy, names) if heavy else ("", {})
-    metadata = {int(n): words for n, words in _METADATA.findall(light)}
-    heavy_metadata = {int(n): words for n, words in _METADATA.findall(heavy)}
+    metadata, heavy_metadata = metadata_of(light), metadata_of(heavy)
     return [
         Lowered(
             kernel,
@@ -116,28 +116,6 @@ def _with_arrays(details: Details, bodies: dict[str, str]) -> dict[str, str]:
         if (" alloca [" in body or " alloca %" in body) and _ARRAY_INDEX.search(body):
             found.setdefault(template_of(kernel), name)
     return found
-
-
-def _module(text: str, names: list[str]) -> binding.ModuleRef:
-    """Everything but the entry points made internal and always inlined."""
-    text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", text, flags=re.M)
-    text = re.sub(r"^@llvm\.global\.annotations = .*$", "", text, flags=re.M)
-    text = re.sub(r"^(attributes #\d+ = \{)(.*)$", llvm._inline_attributes, text, flags=re.M)
-    kept = tuple(f"@{name}(" for name in names)
-    lines = []
-    for line in text.split("\n"):
-        if line.startswith("define ") and not any(name in line for name in kept):
-            line = llvm._DEFINE.sub("define internal ", line, count=1)
-            line = re.sub(r" comdat(\([^)]*\))?", "", line)
-        elif line.startswith("@") and " comdat" in line:
-            line = re.sub(r", comdat(\([^)]*\))?", "", line)
-        elif line.startswith("$") and " = comdat " in line:
-            continue
-        lines.append(line)
-    module = llvm.parse("\n".join(lines))
-    module.triple = llvm.target_machine().triple
-    module.data_layout = str(llvm.target_machine().target_data)
-    return module
 
 
 def _promote(module: binding.ModuleRef) -> None:

@@ -8,14 +8,13 @@ from functools import cache, cached_property
 
 from metalcore.engine.frontend.diagnostics import is_ours
 from metalcore.engine.lockstep.cfg import Graph, Loop, canonicalise
+from metalcore.engine.lockstep.debug import DebugLines
 from metalcore.engine.lockstep.ir import Block, Const, Instr, Module, Value
 from metalcore.engine.lockstep.parse import parse
 from metalcore.engine.lockstep.roots import Root, Roots
 from metalcore.lint.control import Control
 from metalcore.lint.lowering import Lowered
 from metalcore.lint.places import Place, Places
-
-_FIELD = re.compile(r'(\w+): (!\d+|"[^"]*"|\d+)')
 
 
 class Program:
@@ -122,36 +121,13 @@ def attribute(value: Value) -> str:
 def _locator(metadata: dict[int, str], places: Places) -> Callable[[int], Place | None]:
     """A function from the number of a debug location to the user's place."""
 
-    @cache
-    def fields(number: int) -> dict[str, str]:
-        return dict(_FIELD.findall(metadata.get(number, "")))
-
-    @cache
-    def file_of(scope: int) -> str:
-        for _ in range(64):
-            entry = fields(scope)
-            if "file" in entry:
-                return fields(int(entry["file"][1:])).get("filename", "").strip('"')
-            if "filename" in entry:
-                return entry["filename"].strip('"')
-            if "scope" not in entry:
-                return ""
-            scope = int(entry["scope"][1:])
-        return ""
+    lines = DebugLines(metadata)
 
     @cache
     def locate(number: int) -> Place | None:
-        own = False
-        for _ in range(64):
-            entry = fields(number)
-            if "line" not in entry or "scope" not in entry:
-                return None
-            file = file_of(int(entry["scope"][1:]))
-            if not is_ours(file):
-                return places.at(file, int(entry["line"]), int(entry.get("column", "0")), own)
-            if "inlinedAt" not in entry:
-                return None
-            own, number = True, int(entry["inlinedAt"][1:])
+        for depth, frame in enumerate(lines.frames(number)):
+            if not is_ours(frame.file):
+                return places.at(frame.file, frame.line, frame.column, depth > 0)
         return None
 
     return locate

@@ -104,8 +104,11 @@ class Program:
 
     def line_of(self, line: Line) -> tuple[str, int]:
         """File and line of the source."""
+        return self._where(line)[:2]
+
+    def _where(self, line: Line) -> tuple[str, int, int]:
         found = self.module.locations.get(int(line.debug.rsplit("!", 1)[1])) if line.debug else None
-        return (found.file, found.line) if found else ("", 0)
+        return (found.file, found.line, found.column) if found else ("", 0, 0)
 
     @cached_property
     def forwarded(self) -> dict[str, str]:
@@ -135,9 +138,7 @@ class Program:
 
     def place(self, check: str, line: Line, detail: str = "") -> int:
         """Number of what is reported at a line."""
-        found = self.module.locations.get(int(line.debug.rsplit("!", 1)[1])) if line.debug else None
-        where = (found.file, found.line, found.column) if found else ("", 0, 0)
-        place = Place(check, *where, detail)
+        place = Place(check, *self._where(line), detail)
         if place not in self._numbers:
             self._numbers[place] = len(self.places)
             self.places.append(place)

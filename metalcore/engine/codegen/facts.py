@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from metalcore.engine.lockstep.debug import DebugLines, metadata_of
+
 _FEATURES = (
     ("simd-reduction", re.compile(r"@__mc_simd_(?:sum|product|min|max|prefix_\w+|and|or|xor)_[fiu]32\(")),
     ("simd-permute", re.compile(r"@__mc_simd_(?:shuffle\w*|broadcast\w*|ballot|any|all|is_first)\(")),
@@ -87,22 +89,8 @@ def _is_group_size(name: str, defined: dict[str, str]) -> bool:
 
 
 def _place(ir: str, location: str | None) -> str:
-    """File and line of a debug location, through the scopes around it."""
-    if location is None:
+    """File and line of a debug location."""
+    frame = next(DebugLines(metadata_of(ir)).frames(int(location)), None) if location else None
+    if frame is None:
         return ""
-    found = re.search(rf"^!{location} = .*?DILocation\(line: (\d+).*?scope: !(\d+)", ir, re.MULTILINE)
-    if found is None:
-        return ""
-    line, scope = found.groups()
-    for _ in range(16):
-        entry = re.search(rf"^!{scope} = .*$", ir, re.MULTILINE)
-        if entry is None:
-            return f"line {line}"
-        name = re.search(r'DIFile\(filename: "([^"]*)"', entry[0])
-        if name:
-            return f"{name[1]}:{line}"
-        step = re.search(r"file: !(\d+)", entry[0]) or re.search(r"scope: !(\d+)", entry[0])
-        if step is None:
-            return f"line {line}"
-        scope = step[1]
-    return f"line {line}"
+    return f"{frame.file}:{frame.line}" if frame.file else f"line {frame.line}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as binding
@@ -77,7 +78,7 @@ _DEFINE = re.compile(r"^define (?:dso_local |linkonce_odr |weak_odr |internal |h
 def optimise_scalar(raw: str, entry: str = "__mc_entry") -> str:
     """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full."""
     with LOCK:
-        module = _scalar_module(raw, entry)
+        module = scalar_module(raw, [entry])
         optimise(module, 2)
         return str(module)
 
@@ -85,7 +86,7 @@ def optimise_scalar(raw: str, entry: str = "__mc_entry") -> str:
 def inline_scalar(raw: str, entry: str = "__mc_entry") -> str:
     """Inline everything into the kernel and do nothing else: every variable is still in memory."""
     with LOCK:
-        module = _scalar_module(raw, entry)
+        module = scalar_module(raw, [entry])
         passes = binding.create_new_module_pass_manager()
         passes.add_always_inliner_pass()
         passes.add_global_dead_code_eliminate_pass()
@@ -106,12 +107,14 @@ def promote_scalar(inlined: str) -> str:
         return str(module)
 
 
-def _scalar_module(raw: str, entry: str) -> Any:
+def scalar_module(raw: str, entries: Sequence[str]) -> Any:
+    """Raw scalar IR with everything but its entry points made internal and always inlined; the caller holds LOCK."""
+    kept = tuple(f"@{name}(" for name in entries)
     text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", raw, flags=re.M)
     text = re.sub(r"^(attributes #\d+ = \{)(.*)$", _inline_attributes, text, flags=re.M)
     lines = []
     for line in text.split("\n"):
-        if line.startswith("define ") and f"@{entry}(" not in line:
+        if line.startswith("define ") and not any(name in line for name in kept):
             line = _DEFINE.sub("define internal ", line, count=1)
             line = re.sub(r" comdat(\([^)]*\))?", "", line)
         elif line.startswith("@") and " comdat" in line:

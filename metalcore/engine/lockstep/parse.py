@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from metalcore.errors import UnsupportedFeature
 
+from .debug import DebugLines
 from .ir import FLOAT, PTR, VOID, Block, Const, Function, Global, Instr, Location, Module, Type, Value, int_type
 
 _TOKEN = re.compile(r'c?"(?:[^"])*"|%"[^"]*"|@"[^"]*"|!\d+|[()\[\]{}<>,=*]|[^\s()\[\]{}<>,=*]+')
@@ -622,46 +622,14 @@ def _read_global(parser: _Parser, line: str) -> None:
     )
 
 
-_FIELD = re.compile(r'(\w+): (!\d+|"[^"]*"|\d+)')
-
-
 def _locations(metadata: dict[int, str]) -> dict[int, Location]:
     """Debug locations -> user's file, line, column: the innermost frame that is not in our own headers."""
-
-    def fields(number: int) -> dict[str, str]:
-        return {k: v for k, v in _FIELD.findall(metadata.get(number, ""))}
-
-    @cache
-    def file_of(scope: int) -> str:
-        for _ in range(64):
-            entry = fields(scope)
-            if "file" in entry:
-                return fields(int(entry["file"][1:])).get("filename", "").strip('"')
-            if "filename" in entry:
-                return entry["filename"].strip('"')
-            if "scope" not in entry:
-                return ""
-            scope = int(entry["scope"][1:])
-        return ""
-
-    @cache
-    def resolve(number: int) -> Location | None:
-        entry = fields(number)
-        if "line" not in entry or "scope" not in entry:
-            return None
-        file = file_of(int(entry["scope"][1:]))
-        if _is_own_header(file) and "inlinedAt" in entry:
-            outer = resolve(int(entry["inlinedAt"][1:]))
-            if outer is not None:
-                return outer
-        return Location(file, int(entry["line"]), int(entry.get("column", "0")))
-
+    lines = DebugLines(metadata)
     found: dict[int, Location] = {}
     for number, text in metadata.items():
-        if "DILocation(" in text:
-            place = resolve(number)
-            if place is not None:
-                found[number] = place
+        frames = list(lines.frames(number)) if "DILocation(" in text else []
+        if frames:
+            found[number] = next((frame for frame in frames if not _is_own_header(frame.file)), frames[-1])
     return found
 
 

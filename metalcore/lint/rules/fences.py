@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from metalcore.engine.lockstep.ir import Block, Instr, Value
 from metalcore.engine.lockstep.roots import Root
 from metalcore.lint.context import Context
@@ -68,39 +70,33 @@ def _collect(found: Accesses, program: Program, instr: Instr, roots: frozenset[R
 
 def _before(program: Program, barrier: Instr, kind: str) -> Accesses:
     """Addresses written on the ways to the barrier."""
-    assert barrier.block is not None
-    found: Accesses = {}
-    seen: set[Block] = set()
-    work = [(barrier.block, barrier.block.instrs[: barrier.block.instrs.index(barrier)])]
-    while work:
-        block, instrs = work.pop()
-        for instr in reversed(instrs):
-            if _covers(instr, kind):
-                break
-            _collect(found, program, instr, program.writes(instr), kind)
-        else:
-            for above in block.preds:
-                if above not in seen:
-                    seen.add(above)
-                    work.append((above, above.instrs))
-    return found
+    return _on_the_ways(program, barrier, kind, program.writes, is_forward=False)
 
 
 def _behind(program: Program, barrier: Instr, kind: str) -> Accesses:
     """Addresses read on the ways from the barrier."""
+    return _on_the_ways(program, barrier, kind, program.reads, is_forward=True)
+
+
+def _on_the_ways(
+    program: Program, barrier: Instr, kind: str, accessed: Callable[[Instr], frozenset[Root]], is_forward: bool
+) -> Accesses:
+    """Addresses between the barrier and the next ones that cover this kind of memory."""
     assert barrier.block is not None
     found: Accesses = {}
     seen: set[Block] = set()
-    work = [(barrier.block, barrier.block.instrs[barrier.block.instrs.index(barrier) + 1 :])]
+    at = barrier.block.instrs.index(barrier)
+    near = barrier.block.instrs[at + 1 :] if is_forward else barrier.block.instrs[:at]
+    work = [(barrier.block, near)]
     while work:
         block, instrs = work.pop()
-        for instr in instrs:
+        for instr in instrs if is_forward else reversed(instrs):
             if _covers(instr, kind):
                 break
-            _collect(found, program, instr, program.reads(instr), kind)
+            _collect(found, program, instr, accessed(instr), kind)
         else:
-            for after in block.succs:
-                if after not in seen:
-                    seen.add(after)
-                    work.append((after, after.instrs))
+            for other in block.succs if is_forward else block.preds:
+                if other not in seen:
+                    seen.add(other)
+                    work.append((other, other.instrs))
     return found
