@@ -58,12 +58,19 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'metalcore' has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name]), name)
+    else:
+        ops = import_module("metalcore.ops")  # `from metalcore import ops` would ask this very function
+
+        if name not in ops.nouns():
+            raise AttributeError(f"module 'metalcore' has no attribute {name!r}")
+        value = ops.function(name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    ops = import_module("metalcore.ops")
+
+    return sorted({*globals(), *__all__, *ops.nouns()})

@@ -186,6 +186,7 @@ class Function:
         self._binder = Binder(name, self.arguments)
         self._loaded: dict[Variant, LoadedKernel] = {}
         self._plans: dict[Any, Plan | None] = {}
+        self._packed_plans: dict[Any, Plan] = {}
         self._call = runtime_library().mc_call
         self._call_objects = call_objects()
 
@@ -278,6 +279,31 @@ class Function:
         packed.fresh = sum(1 << slot for slot, b in enumerate(bindings) if b is not None and b.fresh)
         self._run(plan, packed)
 
+    def launch_packed(
+        self, data: bytes, keep: object, threadgroups: tuple[int, ...], group_size: tuple[int, ...]
+    ) -> None:
+        """Run with arguments that the caller has packed as `mc_call` takes them and answers for.
+
+        For kernels that are tested with the package: `fast`, unless a block of `mode` or the process says otherwise.
+        """
+        key = (block_around(), modes.process_mode, threadgroups, group_size)
+        plan = self._packed_plans.get(key)
+        if plan is None:
+            with modes.mode(FAST) if modes.is_default() else nullcontext():
+                plan = self._plan(None, threadgroups, group_size, None)
+            if plan is None:
+                return
+            if not plan.is_watched:
+                self._packed_plans[key] = plan
+        if not plan.is_watched:
+            status = self._call(plan.address, data, Threads.count or get_num_threads(), None, 0)
+            if status:
+                self._raise(status, plan)
+            return
+        from metalcore.engine.runtime.binding import Packed
+
+        self._run(plan, Packed(data, None, 0, keep))
+
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
     ) -> Plan | None:
@@ -313,6 +339,7 @@ class Function:
         plan = Plan(kernel, edge, valid, self._binder)
         if len(self._plans) >= _KEPT_PLANS:
             self._plans.clear()
+            self._packed_plans.clear()
         with suppress(TypeError):  # lists instead of tuples: fine, but not kept
             self._plans[key] = plan
         return plan

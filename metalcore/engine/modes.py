@@ -24,6 +24,11 @@ def current_mode() -> str:
     return _current.get() or process_mode
 
 
+def is_default() -> bool:
+    """Whether neither a block nor the process has asked for a mode."""
+    return _current.get() is None and process_mode == CHECKED
+
+
 def current_report() -> Report:
     """Where a launch in sanitize mode writes what it finds."""
     report: Report = _report.get()

@@ -1,0 +1,36 @@
+"""Checks of arguments, with one wording: the op, the argument, what was expected, what was given."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from metalcore.errors import ArgumentError
+from metalcore.ops.base.op import FLOATS
+
+
+def refuse(op: str, argument: str, expected: str, given: object) -> NoReturn:
+    raise ArgumentError(f"{op}: {argument} must be {expected}, not {given}")
+
+
+def dtype_name(array: Any) -> str:
+    """float32, bfloat16, ...: the same words for every framework."""
+    return str(array.dtype).rpartition(".")[2]
+
+
+def check_float(op: str, argument: str, array: Any) -> str:
+    """The dtype's name, where it is one that kernels are written for; float64 is the engine's alone."""
+    name = dtype_name(array)
+    if name not in FLOATS and name != "float64":
+        refuse(op, argument, "float32, float16 or bfloat16", f"of dtype {name}")
+    return name
+
+
+def check_eps(op: str, eps: Any) -> float:
+    if not isinstance(eps, (int, float)) or not eps >= 0:
+        refuse(op, "eps", "a number that is not negative", repr(eps))
+    return float(eps)
+
+
+def check_shape(op: str, argument: str, array: Any, shape: tuple[int, ...]) -> None:
+    if tuple(array.shape) != tuple(shape):
+        refuse(op, argument, f"of shape {tuple(shape)}", f"of shape {tuple(array.shape)}")

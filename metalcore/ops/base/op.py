@@ -1,0 +1,91 @@
+"""The declaration of an op: one record, from which the torch op, the MLX op, the override, the health check, the
+benchmark and the table in the docs are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from metalcore.ops.base.schema import Schema
+
+if TYPE_CHECKING:
+    from metalcore.ops.base.draw import Draw, Sample
+
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One framework op: its schema as torch writes it, and the plan that launches kernels.
+
+    plan(run, *arguments) -> tuple of arrays, in the order of the schema. `run` is a runtime (metalcore/runtimes).
+    """
+
+    schema_text: str
+    plan: Callable[..., tuple[Any, ...]]
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema.parse(self.schema_text)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One size that benchmarks/ops.py measures. `make(torch, dtype)` gives the arguments of the public function."""
+
+    label: str
+    make: Callable[[Any, Any], tuple[tuple[Any, ...], dict[str, Any]]]
+    elements: int
+    dtypes: tuple[str, ...] = ("float32", "bfloat16")
+    targets: dict[str, float] = field(default_factory=dict)  # dtype, or "*" -> least ratio to torch eager
+
+
+@dataclass(frozen=True)
+class Op:
+    """Everything that the package knows about one noun."""
+
+    noun: str
+    summary: str
+    forward: Stage
+    reference: Callable[..., Any]
+    """Plain torch, with the public signature: the truth in float64, the peer in the op's own dtype."""
+    samples: Callable[[Draw], Sample]
+    """Draws one fuzzed case."""
+    backward: Stage | None = None
+    """Arguments are found by name: `grad_<output>`, an input or output of `forward`, or `wanted` (bool[]: which
+    gradients are asked for, in the order of `gradients`)."""
+    gradients: tuple[str, ...] = ()
+    """The inputs of `forward` that `backward` returns gradients of, in this order. One that was not wanted, or whose
+    input is None, is returned as an array of no elements."""
+    public_outputs: int = 1
+    """How many outputs of `forward` the user sees; the rest is kept for the gradient."""
+    dtypes: tuple[str, ...] = FLOATS
+    batched: tuple[str, ...] = ()
+    """Inputs with any leading shape: vmap over these alone adds a leading dimension; other cases are looped over."""
+    autocast: str = ""
+    """Under autocast: "float32" computes in float32, "promote" in the widest type of the inputs, "" as they come."""
+    namesake: str = ""
+    """The function of torch that the override replaces, for example torch.nn.functional.rms_norm."""
+    accepts: Callable[..., str] | None = None
+    """For the override: why these arguments are left to torch, or "" where the meaning is the same."""
+    override_wins: bool = False
+    """Whether the override is on by default: it is faster by measurement."""
+    benchmarks: Sequence[Benchmark] = ()
+    notes: str = ""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run `forward` on arrays of torch, NumPy or mlx: arguments in the order of the schema. Returns the public
+        outputs: one array, or a tuple."""
+        from metalcore.ops.base.call import call
+
+        return call(self, arguments)
+
+    @property
+    def stages(self) -> dict[str, Stage]:
+        """Names of the torch ops and what they run."""
+        both = {self.noun: self.forward}
+        if self.backward is not None:
+            both[f"{self.noun}_backward"] = self.backward
+        return both

@@ -1,0 +1,176 @@
+"""One fuzzed case of an op against its float64 reference, by the error rule: at most twice (forward) and three times
+(gradients) the error of plain PyTorch in the same dtype.
+
+The error of an array is its largest difference from the reference, over the largest value of the reference. A result
+that is rounded correctly from the exact one cannot be blamed, so the rule never asks for less than that rounding.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metalcore.ops import function
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.op import Op
+
+SEED = 20261116
+FORWARD_FACTOR, GRADIENT_FACTOR = 2.0, 3.0
+ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One output or gradient: our error, torch's, and what is allowed."""
+
+    name: str
+    error: float
+    torch_error: float
+    limit: float
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.limit  # a NaN fails
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found for one op, dtype, route and case."""
+
+    noun: str
+    dtype: str
+    route: str
+    index: int
+    label: str
+    measures: tuple[Measure, ...]
+    seconds: float
+    problem: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.problem and all(m.passed for m in self.measures)
+
+    def explain(self) -> str:
+        """Why it failed, in a line."""
+        wrong = [f"{m.name}: error {m.error:.3g}, allowed {m.limit:.3g}" for m in self.measures if not m.passed]
+        where = f"{self.noun} {self.dtype} {self.route} case {self.index} ({self.label})"
+        return f"{where}: {self.problem or '; '.join(wrong)}"
+
+
+def draw_sample(op: Op, index: int, seed: int = SEED) -> Sample:
+    return op.samples(Draw(seed + sum(op.noun.encode()), index))
+
+
+def error_of(found: Any, truth: Any) -> float:
+    """Largest difference over the largest magnitude; infinite where NaN or infinity stand in other places."""
+    found, truth = np.asarray(found, np.float64), np.asarray(truth, np.float64)
+    if found.shape != truth.shape:
+        return math.inf
+    finite = np.isfinite(truth)
+    if not np.array_equal(found[~finite], truth[~finite], equal_nan=True) or not np.isfinite(found[finite]).all():
+        return math.inf
+    if not finite.any():
+        return 0.0
+    difference = np.max(np.abs(found[finite] - truth[finite]), initial=0.0)
+    return float(difference / max(float(np.max(np.abs(truth[finite]))), 1e-30)) if difference else 0.0
+
+
+def verify(op: Op, dtype: str, index: int, route: str = "torch", seed: int = SEED) -> Outcome:
+    """Run case `index` of an op and compare."""
+    sample = draw_sample(op, index, seed)
+    begin = time.perf_counter()
+    measures: tuple[Measure, ...] = ()
+    problem = ""
+    try:
+        measures = _measures(op, dtype, sample, ROUTES[route], index)
+    except Exception as error:  # the report names it; one case must not end the others
+        problem = f"{type(error).__name__}: {error}"
+    return Outcome(op.noun, dtype, route, index, sample.label, measures, time.perf_counter() - begin, problem)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Outputs and gradients of one run, as float64 arrays."""
+
+    outputs: list[Any]
+    gradients: list[Any]
+
+
+def _measures(op: Op, dtype: str, sample: Sample, route: Route, index: int) -> tuple[Measure, ...]:
+    exact = _with_torch(op.reference, sample, dtype, True, op, index)
+    plain = _with_torch(op.reference, sample, dtype, False, op, index)
+    ours = route(op, sample, dtype, index)
+    rows: list[Measure] = []
+    for kind, factor, found, truths, peers in (
+        ("output", FORWARD_FACTOR, ours.outputs, exact.outputs, plain.outputs),
+        ("gradient", GRADIENT_FACTOR, ours.gradients, exact.gradients, plain.gradients),
+    ):
+        if kind == "output" and len(found) != len(truths):
+            raise AssertionError(f"{len(found)} outputs, the reference has {len(truths)}")
+        for i, (value, truth, peer) in enumerate(zip(found, truths, peers, strict=False)):
+            if truth is None or value is None:
+                if (truth is None) != (value is None):
+                    raise AssertionError(f"{kind} {i} is {'absent' if value is None else 'not expected'}")
+                continue
+            error, torch_error = error_of(value, truth), error_of(peer, truth)
+            rows.append(Measure(f"{kind} {i}", error, torch_error, factor * max(torch_error, ROUNDOFF[dtype])))
+    return tuple(rows)
+
+
+def _with_torch(
+    run: Callable[..., Any], sample: Sample, dtype: str, exact: bool, op: Op, index: int, device: str = "cpu"
+) -> Results:
+    """Outputs, and gradients for random cotangents, of a function on tensors; `exact`: the same values in float64."""
+    import torch
+
+    inputs: list[Any] = []
+
+    def made(value: Any) -> Any:
+        if not isinstance(value, Values):
+            return value
+        tensor = value.torch(dtype, device)
+        if value.is_float:
+            tensor = tensor.to(torch.float64) if exact else tensor
+            if op.gradients and value.grad:
+                tensor.requires_grad_()
+                inputs.append(tensor)
+        return tensor
+
+    arguments = [made(a) for a in sample.arguments]
+    named = {k: made(v) for k, v in sample.named.items()}
+    found = run(*arguments, **named)
+    outputs = list(found) if isinstance(found, (tuple, list)) else [found]
+    gradients: list[Any] = []
+    reached = [o for o in outputs if o.requires_grad]
+    if inputs and reached:
+        random = torch.Generator().manual_seed(index)
+        cotangents = [torch.randn(o.shape, generator=random).to(getattr(torch, dtype)).to(o) for o in reached]
+        gradients = list(torch.autograd.grad(reached, inputs, cotangents, allow_unused=True))
+    return Results([_double(o) for o in outputs], [None if g is None else _double(g) for g in gradients])
+
+
+def _double(tensor: Any) -> Any:
+    return tensor.detach().cpu().double().numpy()
+
+
+Route = Callable[[Op, Sample, str, int], Results]
+
+
+def _torch_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
+    return _with_torch(function(op.noun), sample, dtype, False, op, index)
+
+
+def _numpy_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
+    arguments = [a.numpy(dtype) if isinstance(a, Values) else a for a in sample.arguments]
+    named = {k: v.numpy(dtype) if isinstance(v, Values) else v for k, v in sample.named.items()}
+    found = function(op.noun)(*arguments, **named)
+    return Results([np.asarray(o, np.float64) for o in (found if isinstance(found, tuple) else (found,))], [])
+
+
+ROUTES: dict[str, Route] = {"torch": _torch_route, "numpy": _numpy_route}
+"""How a case may run; metalcore/tools/health adds those of the frameworks that are there."""

@@ -1,0 +1,122 @@
+"""Library kernels on the engine: arguments are packed here, once per launch, straight from the arrays' addresses."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any
+
+from metalcore.engine.library import Function, Library
+from metalcore.engine.runtime import layout
+from metalcore.errors import ArgumentError
+from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
+from metalcore.runtimes.kernel import Kernel, Out, Variant
+from metalcore.runtimes.text import engine_text, include_dirs
+
+_SCALARS = {"long": ("q8x", 8), "float": ("f12x", 4)}
+
+
+class Prepared:
+    """One variant, compiled: turns arguments into the bytes that the engine takes."""
+
+    __slots__ = ("_offsets", "_pack", "function")
+
+    def __init__(self, variant: Variant, float_type: str = "float") -> None:
+        constants: dict[int | str, object] = dict(zip(variant.kernel.constants, variant.constants, strict=True))
+        self.function: Function = library(variant, float_type).function(variant.entry_point, constants)
+        parameters = [p for p in variant.kernel.parameters if p.kind != "thread"]
+        scalars = dict(_SCALARS, float=("d8x", 8)) if float_type == "double" else _SCALARS
+        layouts, end = "", 16 * len(parameters)
+        self._offsets: list[tuple[int, int] | None] = []
+        for parameter in parameters:
+            if parameter.kind != "value":
+                self._offsets.append(None)
+                continue
+            code, size = scalars[parameter.type]
+            layouts += code
+            self._offsets.append((end, size | layout.INLINE))
+            end += 16
+        self._pack = struct.Struct(f"={2 * len(parameters)}Q{layouts}").pack
+
+    def pack(self, arguments: list[Any], arrays: Arrays) -> bytes:
+        """Addresses and sizes in slot order, then the numbers."""
+        pairs: list[int] = []
+        numbers: list[Any] = []
+        memory = arrays.memory
+        for offset, value in zip(self._offsets, arguments, strict=True):
+            if offset is not None:
+                pairs += offset
+                numbers.append(value)
+            elif value is None:
+                pairs += (0, 0)
+            else:
+                pairs += memory(value)
+        return self._pack(*pairs, *numbers)
+
+
+@cache
+def library(variant: Variant, float_type: str = "float") -> Library:
+    """The engine's library of one variant."""
+    options: dict[str, Any] = {} if float_type == "float" else {"float_type": float_type}
+    return Library(engine_text(variant), include_dirs=include_dirs(), **options)
+
+
+class CpuRuntime:
+    """Runs kernels through the engine on arrays of one framework.
+
+    `family` names the launch policy: "apple" runs the launches that a GPU would get.
+    """
+
+    def __init__(self, arrays: Arrays, family: str = "cpu") -> None:
+        self.arrays, self.family = arrays, family
+        self.contiguous, self.dtype, self.empty = arrays.contiguous, arrays.dtype, arrays.empty
+        self._prepared: dict[Any, Prepared] = {}
+
+    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
+        """Whether every array starts on a multiple of `vector` elements."""
+        for array in arrays:
+            if array is not None and self.arrays.memory(array)[0] % (vector * array.itemsize):
+                return False
+        return True
+
+    def launch(
+        self,
+        kernel: Kernel,
+        types: tuple[object, ...],
+        constants: tuple[object, ...],
+        arguments: tuple[Any, ...],
+        groups: tuple[int, ...],
+        group_size: tuple[int, ...],
+    ) -> list[Any]:
+        """Run `groups` threadgroups; each `Out` among the arguments is allocated, and all of them are returned."""
+        try:
+            prepared = self._prepared[kernel, types, constants]
+        except KeyError:
+            prepared = self._prepare(kernel, types, constants)
+        bound: list[Any] = list(arguments)
+        outputs = []
+        for i, value in enumerate(arguments):
+            if type(value) is Out:
+                bound[i] = self.empty(value.shape, value.dtype)
+                outputs.append(bound[i])
+        if 0 not in groups:
+            prepared.function.launch_packed(prepared.pack(bound, self.arrays), bound, groups, group_size)
+        return outputs
+
+    def _prepare(self, kernel: Kernel, types: tuple[object, ...], constants: tuple[object, ...]) -> Prepared:
+        is_double = "float64" in types
+        if is_double and not set(types) <= {"float64", *(t for t in types if t not in ("float16", "bfloat16"))}:
+            raise ArgumentError(f"kernel '{kernel.name}': float64 cannot be mixed with other floating-point types")
+        single = tuple("float32" if t == "float64" else t for t in types)
+        made = Prepared(kernel.variant(single, constants), "double" if is_double else "float")
+        return self._prepared.setdefault((kernel, types, constants), made)
+
+
+@cache
+def torch_cpu() -> CpuRuntime:
+    return CpuRuntime(TorchArrays())
+
+
+@cache
+def numpy_cpu() -> CpuRuntime:
+    return CpuRuntime(NumpyArrays())

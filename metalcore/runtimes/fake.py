@@ -1,0 +1,25 @@
+"""Runs no kernel: outputs have their shape and dtype and nothing else. What torch.compile traces an op with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.runtimes.arrays import TorchArrays
+from metalcore.runtimes.kernel import Out
+
+
+class FakeRuntime:
+    family = "cpu"
+
+    def __init__(self, device: Any) -> None:
+        arrays = TorchArrays(device)
+        self.empty, self.dtype = arrays.empty, arrays.dtype
+
+    def contiguous(self, array: Any) -> Any:
+        return array
+
+    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
+        return True
+
+    def launch(self, kernel: Any, types: Any, constants: Any, arguments: Any, groups: Any, group_size: Any) -> Any:
+        return [self.empty(value.shape, value.dtype) for value in arguments if type(value) is Out]

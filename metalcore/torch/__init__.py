@@ -1,0 +1,1 @@
+"""PyTorch: the ops under torch.ops.metalcore, their gradients, overrides, modules and optimizers."""

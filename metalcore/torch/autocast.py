@@ -1,0 +1,35 @@
+"""Autocast: which dtype an op computes in inside torch.autocast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from metalcore.ops.base.op import Op
+
+
+def register_autocast(library: Any, op: Op, overload: Any) -> None:
+    """ "float32" widens every floating-point input, "promote" takes the widest of them."""
+    for key, device in (("AutocastCPU", "cpu"), ("AutocastMPS", "mps")):
+        library.impl(op.noun, _rule(op, overload, key, device), key)
+
+
+def _rule(op: Op, overload: Any, key: str, device: str) -> Any:
+    excluded = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+
+    def run(*arguments: Any) -> Any:
+        floats = [a.dtype for a in arguments if isinstance(a, torch.Tensor) and a.is_floating_point()]
+        target = torch.float32
+        if op.autocast == "promote" and floats:
+            target = floats[0]
+            for dtype in floats[1:]:
+                target = torch.promote_types(target, dtype)
+        cast = [
+            a.to(target) if isinstance(a, torch.Tensor) and a.is_floating_point() and a.dtype != torch.float64 else a
+            for a in arguments
+        ]
+        with torch._C._ExcludeDispatchKeyGuard(excluded):
+            return overload(*cast)
+
+    return run
