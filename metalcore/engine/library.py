@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from metalcore.engine.runtime.binding import Packed
 
 MATH_MODES = ("safe", "relaxed", "fast")
+FLOAT_TYPES = ("float", "double")
 _KEPT_PLANS = 512
 block_around = block.get
 
@@ -66,6 +67,9 @@ def _checked_text(text: str, what: str) -> str:
 class Library:
     """The kernels of one Metal source. Each is compiled when it is asked for.
 
+    With `float_type="double"` what the source calls float is read as double, arguments included: gradients and
+    errors are then judged on the kernel's own source, without its roundings (docs/design/retype.md).
+
     >>> import numpy as np
     >>> lib = Library("kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
     >>> lib.functions
@@ -82,14 +86,17 @@ class Library:
         include_dirs: Sequence[str | os.PathLike[str]] = (),
         defines: Mapping[str, object] | None = None,
         math_mode: str = "safe",
+        float_type: str = "float",
     ) -> None:
         if math_mode not in MATH_MODES:
             raise ArgumentError(f"math_mode={math_mode!r} must be one of {', '.join(MATH_MODES)}")
+        if float_type not in FLOAT_TYPES:
+            raise ArgumentError(f"float_type={float_type!r} must be one of {', '.join(FLOAT_TYPES)}")
         if isinstance(include_dirs, (str, os.PathLike)):
             raise ArgumentError(f"include_dirs={include_dirs!r} must be a sequence of folders")
         source, self.path = _read_source(source_or_path)
         folders = [os.fspath(folder) for folder in include_dirs]
-        self._unit = SourceUnit(source, self.path, folders, defines or {}, math_mode)
+        self._unit = SourceUnit(source, self.path, folders, defines or {}, math_mode, float_type)
         self._made: dict[tuple[str, Constants], Function] = {}
 
     @property

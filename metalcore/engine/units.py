@@ -54,13 +54,13 @@ def _shadowed(path: str, include_dirs: Sequence[str]) -> bool:
 
 
 @cache
-def _prepare_header(math_mode: str) -> threading.Thread:
+def _prepare_header(math_mode: str, float_type: str) -> threading.Thread:
     """metal_stdlib precompiled, where it is not yet, while the source is read."""
 
     def prepare() -> None:
         from metalcore.engine.frontend import toolchain
 
-        toolchain.standard_library(toolchain.language_flags(math_mode, optimised=True))
+        toolchain.standard_library(toolchain.language_flags(math_mode, optimised=True, float_type=float_type))
 
     thread = threading.Thread(target=prepare, name="metalcore-header")
     thread.start()
@@ -89,11 +89,17 @@ class SourceUnit:
     """One source with its options. Nothing is compiled where the cache knows the answer."""
 
     def __init__(
-        self, source: str, path: str | None, include_dirs: Sequence[str], defines: Mapping[str, object], math_mode: str
+        self,
+        source: str,
+        path: str | None,
+        include_dirs: Sequence[str],
+        defines: Mapping[str, object],
+        math_mode: str,
+        float_type: str = "float",
     ) -> None:
-        self._source, self._path, self._math_mode = source, path, math_mode
+        self._source, self._path, self._math_mode, self._float_type = source, path, math_mode, float_type
         self._include_dirs, self._defines = tuple(os.path.abspath(d) for d in include_dirs), dict(defines)
-        options = (path, self._include_dirs, sorted((k, repr(v)) for k, v in defines.items()), math_mode)
+        options = (path, self._include_dirs, sorted((k, repr(v)) for k, v in defines.items()), math_mode, float_type)
         self._manifest = key_of(source, options, toolchain_key())
         self._unit: Unit | None = None
         self._scalar: dict[tuple[str, Constants], ScalarKernel] = {}
@@ -138,7 +144,7 @@ class SourceUnit:
     def _make_unit(self) -> Unit:
         from metalcore.engine.frontend import make_unit
 
-        _prepare_header(self._math_mode)
+        _prepare_header(self._math_mode, self._float_type)
         _prepare_code_generation()
         self._unit = make_unit(
             self._source,
@@ -146,6 +152,7 @@ class SourceUnit:
             include_dirs=self._include_dirs,
             defines=self._defines,
             math_mode=self._math_mode,
+            float_type=self._float_type,
         )
         return self._unit
 

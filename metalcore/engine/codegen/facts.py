@@ -8,7 +8,7 @@ import re
 from metalcore.engine.lockstep.debug import DebugLines, metadata_of
 
 _FEATURES = (
-    ("simd-reduction", re.compile(r"@__mc_simd_(?:sum|product|min|max|prefix_\w+|and|or|xor)_[fiu]32\(")),
+    ("simd-reduction", re.compile(r"@__mc_simd_(?:sum|product|min|max|prefix_\w+|and|or|xor)_[fiu](?:32|64)\(")),
     ("simd-permute", re.compile(r"@__mc_simd_(?:shuffle\w*|broadcast\w*|ballot|any|all|is_first)\(")),
     ("simd-shift-and-fill", re.compile(r"@__mc_simd_fill_(?:up|down)\(")),
     ("simdgroup-matrix", re.compile(r"@__mc_simdgroup_mma_")),
@@ -17,7 +17,7 @@ _FEATURES = (
     ("bfloat", re.compile(r"\bbfloat\b")),
 )
 _DEFINITION = re.compile(r"^  (%[\w.]+) = ([^\n]*)$", re.MULTILINE)
-_REDUCTION = re.compile(r"@__mc_simd_(?:sum|product|min|max|and|or|xor)_[fiu]32\(")
+_REDUCTION = re.compile(r"@__mc_simd_(?:sum|product|min|max|and|or|xor)_[fiu](?:32|64)\(")
 _STORE = re.compile(r"^  store (?:volatile )?\S+ (%[\w.]+), ptr (?:addrspace\(\d+\) )?([%@][\w.$]+)", re.MULTILINE)
 _PASSES_ON = re.compile(r"(?:fptrunc|fpext|bitcast|trunc|zext|sext|freeze)\b[^%]*(%[\w.]+)")
 _ADDRESS = re.compile(r"(?:getelementptr|addrspacecast)\b[^%@]*(?:ptr (?:addrspace\(\d+\) )?)([%@][\w.$]+)")

@@ -21,9 +21,17 @@ _UNKNOWN = re.compile(
 )
 
 
-def compile_text(text: str, sources: Sources, math_mode: str, *, emit: bool, optimised: bool = True) -> tuple[str, str]:
+def compile_text(
+    text: str,
+    sources: Sources,
+    math_mode: str,
+    *,
+    emit: bool,
+    optimised: bool = True,
+    float_type: str = "float",
+) -> tuple[str, str]:
     """Compile *text*; answers the LLVM IR (empty where *emit* is false) and the text with its patches."""
-    flags = toolchain.language_flags(math_mode, optimised)
+    flags = toolchain.language_flags(math_mode, optimised, float_type)
     failed: tuple[int, str, str] | None = None  # number of errors, messages and text of the run before
     while True:
         # Only code that has the type can convert to it by accident.

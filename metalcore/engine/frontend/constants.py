@@ -12,7 +12,12 @@ from metalcore.errors import ConstantError
 
 _LIMITS = {f"int{n}": (-(1 << (n - 1)), (1 << (n - 1)) - 1) for n in (8, 16, 32, 64)}
 _LIMITS |= {f"uint{n}": (0, (1 << n) - 1) for n in (8, 16, 32, 64)}
-_LARGEST = {"float32": 3.4028235677973366e38, "float16": 65520.0, "bfloat16": 3.3961775292304601e38}
+_LARGEST = {
+    "float32": 3.4028235677973366e38,
+    "float16": 65520.0,
+    "bfloat16": 3.3961775292304601e38,
+    "float64": math.inf,
+}
 
 
 def initialisers(unit: Unit, constants: Mapping[int | str, object] | None) -> dict[int, str]:
@@ -78,5 +83,5 @@ def _scalar(constant: FunctionConstant, scalar: str, value: Any) -> str:
 
 
 def _cpp(scalar: str) -> str:
-    names = {"float32": "float", "float16": "half", "bfloat16": "bfloat"}
+    names = {"float32": "float", "float64": "float", "float16": "half", "bfloat16": "bfloat"}
     return names.get(scalar, f"{scalar}_t")

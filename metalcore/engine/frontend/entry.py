@@ -12,11 +12,12 @@ KINDS = ("buffer", "value", "threadgroup", "builtin", "end")
 SPACES = ("", "device", "constant", "threadgroup")
 SCALARS = (
     *("struct", "pointer", "bool", "float32", "float16", "bfloat16"),
-    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "void"),
+    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "void", "float64"),
 )
 MSL_NAMES = {
     "bool": "bool",
     "float32": "float",
+    "float64": "float",  # read as double: the source says float all the same
     "float16": "half",
     "bfloat16": "bfloat",
     "int8": "char",
@@ -33,6 +34,7 @@ _LIBRARY_TYPES = (
     (re.compile(r"\bmetal::"), ""),
     (re.compile(r"\b_Float16\b"), "half"),
     (re.compile(r"\b__bf16\b"), "bfloat"),
+    (re.compile(r"\bdouble\b"), "float"),
     (re.compile(r"\bmatrix<(\w+), (\d), (\d)>"), r"\1\2x\3"),
     (re.compile(r"__attribute__\(\(opencl_global\)\)|__global\b"), "device"),
 )

@@ -13,12 +13,18 @@ _HALF_INTEGER = re.compile(r"(?P<digits>\d+)(?P<suffix>[hH])")
 _PRAGMA = re.compile(r"#\s*pragma\s+(\S+)\s*(.*)")
 
 
-def number(text: str) -> str:
-    """C++ spelling of a Metal number: a float literal without suffix is a float, `h` is half, `bf` bfloat."""
+def number(text: str, float_type: str = "float") -> str:
+    """C++ spelling of a Metal number: a float literal without suffix is a float, `h` is half, `bf` bfloat.
+
+    >>> number("0.1"), number("0.1f", "double"), number("1h")
+    ('0.1f', '0.1', '1.0f16')
+    """
     match = _FLOAT.fullmatch(text) or _HALF_INTEGER.fullmatch(text)
     if match is None:
         return text
     digits, suffix = match["digits"], match["suffix"].lower()
+    if suffix in ("", "f") and float_type == "double":
+        return digits
     if suffix == "":
         return digits + "f"
     if suffix == "h":

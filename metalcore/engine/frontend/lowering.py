@@ -31,7 +31,9 @@ def lower(
     sources = Sources(unit.path, unit.source)
     text = unit.text.replace(f"/*mc:k{kernel.marker}*/", _placed(kernel))
     prologue = constant_prologue(len(unit.slots), given)
-    ir, _ = compiler.compile_text(prologue + text, sources, unit.math_mode, emit=True, optimised=optimised)
+    ir, _ = compiler.compile_text(
+        prologue + text, sources, unit.math_mode, emit=True, optimised=optimised, float_type=unit.float_type
+    )
     if re.search(r"^@_ZGV", ir, re.MULTILINE):
         raise unsupported("threadgroup variables with a constructor that runs code", kernel.file, kernel.line)
     error = constants.missing(unit, name, ir)

@@ -84,6 +84,7 @@ class Unit:
     source: str
     kernels: tuple[Kernel, ...]
     slots: tuple[ConstantSlot, ...]
+    float_type: str = "float"  # what `float` is read as
 
     def to_json(self) -> str:
         """The unit as JSON text."""
@@ -117,6 +118,7 @@ class Unit:
             source=data["source"],
             kernels=kernels,
             slots=tuple(ConstantSlot(**s) for s in data["slots"]),
+            float_type=data["float_type"],
         )
 
 

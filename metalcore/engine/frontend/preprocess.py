@@ -33,7 +33,12 @@ class Preprocessed:
 
 
 def preprocess(
-    source: str, path: str | None, include_dirs: Sequence[str], defines: Mapping[str, object], math_mode: str
+    source: str,
+    path: str | None,
+    include_dirs: Sequence[str],
+    defines: Mapping[str, object],
+    math_mode: str,
+    float_type: str = "float",
 ) -> Preprocessed:
     """Expand includes and macros of *source*.
 
@@ -58,6 +63,8 @@ def preprocess(
     flags = [*_FLAGS, *(f"-I{folder}" for folder in folders), "-include", str(toolchain.STUBS / "metal_stdlib")]
     if math_mode == "fast":
         flags += ["-D__FAST_MATH__=1", "-D__METAL_MAYBE_FAST_MATH__=1"]
+    if float_type == "double":
+        flags.append(toolchain.DOUBLE)
     flags += [_define(key, value) for key, value in defines.items()]
     result = toolchain.clang(flags, f'# 1 "{quoted}"\n{source}\n')
     if result.code != 0:

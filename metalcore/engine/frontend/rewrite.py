@@ -44,7 +44,7 @@ class Rewritten:
     constants: list[ConstantRecord] = field(default_factory=list)
 
 
-def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = ()) -> Rewritten:
+def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = (), float_type: str = "float") -> Rewritten:
     """Rewrite preprocessed MSL; `declared` are the declarations in its comments, which go to their kernels.
 
     Example: `rewrite("void f(device float* x) { x[0] = 1.0; }", s).text` holds `__mc_device float* x` and `1.0f`.
@@ -63,12 +63,12 @@ def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = ()) -> R
     methods.simplify_constructors(tokens, structure)
     kernel_bodies = [(k.body, tokens.match[k.body]) for k in kernels.definitions if k.body >= 0]
     _local_variables(tokens, structure, kernel_bodies, sources)
-    _words(tokens)
+    _words(tokens, float_type)
     kernels.finish(tokens)
     return Rewritten(tokens.join(), kernels.found, constants)
 
 
-def _words(tokens: Tokens) -> None:
+def _words(tokens: Tokens, float_type: str) -> None:
     """Replace what needs no context: address spaces, numbers, pragmas, `kernel`, `coherent(...)`."""
     text = tokens.text
     for i, word in enumerate(text):
@@ -77,7 +77,7 @@ def _words(tokens: Tokens) -> None:
         if word in SPACES:
             text[i] = "__mc_" + word
         elif word[0].isdigit() or (word[0] == "." and word[1:2].isdigit()):
-            text[i] = literals.number(word)
+            text[i] = literals.number(word, float_type)
         elif word[0] == "#":
             if "pragma" in word:
                 text[i] = literals.pragma(word)

@@ -18,8 +18,10 @@ from metalcore.errors import MetalcoreError
 
 INCLUDE = Path(__file__).resolve().parent.parent / "include"
 STUBS = INCLUDE / "stubs"
-KEPT_HEADERS = 12  # each math mode has its own, and so has each version of the package
+KEPT_HEADERS = 12  # each math mode and float type has its own, and so has each version of the package
 MATH_MODES = ("safe", "relaxed", "fast")
+FLOAT_TYPES = ("float", "double")
+DOUBLE = "-DMETALCORE_DOUBLE=1"  # float is read as double: docs/design/retype.md
 
 # The language of the rewritten text. The triple only shapes the scalar IR; aarch64 leaves neither vectors nor casts.
 LANGUAGE = (
@@ -76,10 +78,11 @@ def clang(arguments: Sequence[str], text: str) -> Result:
     return Result(process.returncode, output, process.stderr.decode("utf-8", "replace"))
 
 
-def language_flags(math_mode: str, optimised: bool) -> list[str]:
+def language_flags(math_mode: str, optimised: bool, float_type: str = "float") -> list[str]:
     """Flags that shape the language; the precompiled header must be built with the same ones."""
     level = ("-O2",) if optimised else ("-O0", "-disable-O0-optnone")
-    return [*LANGUAGE, *MATH_FLAGS[math_mode], *level]
+    retyped = (DOUBLE,) if float_type == "double" else ()
+    return [*LANGUAGE, *MATH_FLAGS[math_mode], *retyped, *level]
 
 
 @functools.lru_cache(maxsize=1)

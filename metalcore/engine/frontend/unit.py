@@ -23,6 +23,7 @@ def make_unit(
     include_dirs: Sequence[str] = (),
     defines: Mapping[str, object] | None = None,
     math_mode: str = "safe",
+    float_type: str = "float",
 ) -> Unit:
     """Read an MSL source; raises CompileError where it does not compile.
 
@@ -30,9 +31,11 @@ def make_unit(
     """
     if math_mode not in toolchain.MATH_MODES:
         raise ArgumentError(f"math_mode is {math_mode!r}; it must be one of {', '.join(toolchain.MATH_MODES)}")
-    prepared = preprocess(source, path, include_dirs, defines or {}, math_mode)
+    if float_type not in toolchain.FLOAT_TYPES:
+        raise ArgumentError(f"float_type is {float_type!r}; it must be one of {', '.join(toolchain.FLOAT_TYPES)}")
+    prepared = preprocess(source, path, include_dirs, defines or {}, math_mode, float_type)
     declared = declarations(prepared.sources, [path for path, _ in prepared.includes])
-    rewritten = rewrite(prepared.text, prepared.sources, declared)
+    rewritten = rewrite(prepared.text, prepared.sources, declared, float_type)
     # The check leaves function constants open; its IR tells their types and indices.
     text = rewritten.text
     for record in rewritten.constants:
@@ -40,7 +43,12 @@ def make_unit(
         text = text.replace(mark, mark + constant_text(record.marker, record.name, record.index))
     prologue = constant_prologue(len(rewritten.constants), {})
     ir, patched = compiler.compile_text(
-        prologue + text, prepared.sources, math_mode, emit=bool(rewritten.constants), optimised=True
+        prologue + text,
+        prepared.sources,
+        math_mode,
+        emit=bool(rewritten.constants),
+        optimised=True,
+        float_type=float_type,
     )
     text = patched[len(prologue) :]
     for record in rewritten.constants:
@@ -56,6 +64,7 @@ def make_unit(
         source=source,
         kernels=tuple(rewritten.kernels),
         slots=slots,
+        float_type=float_type,
     )
     dump("unit.cpp", prologue + text)
     return unit

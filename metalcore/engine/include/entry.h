@@ -33,7 +33,8 @@ enum kind : unsigned { kind_buffer, kind_value, kind_threadgroup, kind_builtin, 
 enum space : unsigned { space_none, space_device, space_constant, space_threadgroup };
 enum scalar : unsigned {
   scalar_struct, scalar_pointer, scalar_bool, scalar_float, scalar_half, scalar_bfloat,
-  scalar_int8, scalar_uint8, scalar_int16, scalar_uint16, scalar_int32, scalar_uint32, scalar_int64, scalar_uint64, scalar_void
+  scalar_int8, scalar_uint8, scalar_int16, scalar_uint16, scalar_int32, scalar_uint32, scalar_int64, scalar_uint64, scalar_void,
+  scalar_double
 };
 
 struct info {
@@ -63,7 +64,11 @@ struct made_of<T, true> : made_of<__underlying_type(T)> {};
   template <> struct made_of<T, false> { static constexpr unsigned scalar = code, lanes = 1; using element = T; };
 __MC_MADE_OF(void, scalar_void)
 __MC_MADE_OF(bool, scalar_bool)
+#ifdef METALCORE_DOUBLE
+__MC_MADE_OF(float, scalar_double)
+#else
 __MC_MADE_OF(float, scalar_float)
+#endif
 __MC_MADE_OF(half, scalar_half)
 __MC_MADE_OF(bfloat, scalar_bfloat)
 __MC_MADE_OF(char, scalar_int8)

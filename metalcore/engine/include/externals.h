@@ -3,9 +3,11 @@
 
 #include "metal_types.h"
 
+#ifndef METALCORE_DOUBLE
 struct __mc_pair_f32 {
   float e0, e1;
 };
+#endif
 struct __mc_pair_u32 {
   unsigned e0, e1;
 };
@@ -17,8 +19,13 @@ __mc_external void __mc_threadgroup_barrier(uint flags);
 __mc_external void __mc_simdgroup_barrier(uint flags);
 __mc_external void __mc_fence(uint flags, uint order, uint scope);
 
-#define __MC_REDUCTION(op)                     \
-  __mc_external float __mc_simd_##op##_f32(float); \
+#ifdef METALCORE_DOUBLE
+#define __MC_FLOAT(name) name##_f64
+#else
+#define __MC_FLOAT(name) name##_f32
+#endif
+#define __MC_REDUCTION(op)                                    \
+  __mc_external float __MC_FLOAT(__mc_simd_##op)(float);      \
   __mc_external int __mc_simd_##op##_i32(int);     \
   __mc_external uint __mc_simd_##op##_u32(uint);
 __MC_REDUCTION(sum)
@@ -51,8 +58,10 @@ __mc_external uint __mc_simd_any(uint predicate);
 __mc_external uint __mc_simd_all(uint predicate);
 __mc_external uint __mc_simd_is_first();
 
+#ifndef METALCORE_DOUBLE
 __mc_external __mc_pair_f32 __mc_simdgroup_mma_f32(float a0, float a1, float b0, float b1, float c0, float c1);
 __mc_external __mc_pair_u32 __mc_simdgroup_load_b32(const void* p, ulong stride, uint transpose);
 __mc_external __mc_pair_u32 __mc_simdgroup_load_b16(const void* p, ulong stride, uint transpose);
 __mc_external void __mc_simdgroup_store_b32(void* p, ulong stride, uint transpose, uint e0, uint e1);
 __mc_external void __mc_simdgroup_store_b16(void* p, ulong stride, uint transpose, uint e0, uint e1);
+#endif

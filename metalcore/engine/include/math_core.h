@@ -16,10 +16,23 @@
 
 namespace __mc_math {
 
-__MC_MATH unsigned bits(float x) { return __builtin_bit_cast(unsigned, x); }
-__MC_MATH int ibits(float x) { return __builtin_bit_cast(int, x); }
-__MC_MATH float from_bits(unsigned u) { return __builtin_bit_cast(float, u); }
-__MC_MATH float from_ibits(int i) { return __builtin_bit_cast(float, i); }
+// The layout of a float.
+#ifdef METALCORE_DOUBLE
+typedef unsigned long word;
+typedef long signed_word;
+constexpr int mantissa_bits = 52, largest_exponent = 1023;
+constexpr float least_normal = 0x1p-1022, least_positive = 0x1p-1074, largest_below_one = 0x1.fffffffffffffp-1;
+#else
+typedef unsigned word;
+typedef int signed_word;
+constexpr int mantissa_bits = 23, largest_exponent = 127;
+constexpr float least_normal = 0x1p-126f, least_positive = 0x1p-149f, largest_below_one = 0x1.fffffep-1f;
+#endif
+
+__MC_MATH word bits(float x) { return __builtin_bit_cast(word, x); }
+__MC_MATH signed_word ibits(float x) { return __builtin_bit_cast(signed_word, x); }
+__MC_MATH float from_bits(word u) { return __builtin_bit_cast(float, u); }
+__MC_MATH float from_ibits(signed_word i) { return __builtin_bit_cast(float, i); }
 
 __MC_MATH float fma_(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 __MC_MATH float fabs_(float x) { return __builtin_fabsf(x); }
@@ -39,9 +52,6 @@ __MC_MATH T choose(bool condition, T yes, T no) {
 __MC_MATH float inf_() { return __builtin_inff(); }
 __MC_MATH float nan_() { return __builtin_nanf(""); }
 __MC_MATH bool is_nan(float x) { return x != x; }
-
-// x with its sign flipped where s is negative (s = -0 included).
-__MC_MATH float flip_sign(float x, float s) { return from_bits(bits(x) ^ (bits(s) & 0x80000000u)); }
 
 // 1.5 * 2^23: adding it rounds to an integer, which then stands in the low bits.
 constexpr float round_magic = 0x1.8p23f;

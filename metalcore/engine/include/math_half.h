@@ -111,9 +111,9 @@ __MC_MATH T fma_short(T x, T y, T z) {
   float s = p + c;
   float back = s - p;
   float error = (p - (s - back)) + (c - back);
-  int i = ibits(s);
+  auto i = ibits(s);
   bool away = (error > 0.0f) == (s > 0.0f);
-  int odd = choose(((i & 1) != 0) | (error == 0.0f) | is_nan(error), i, choose(away, i + 1, i - 1));
+  auto odd = choose(((i & 1) != 0) | (error == 0.0f) | is_nan(error), i, choose(away, i + 1, i - 1));
   return static_cast<T>(from_ibits(odd));
 }
 

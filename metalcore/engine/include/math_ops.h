@@ -1,14 +1,20 @@
 // Every math function as an op: a struct with `call` for float, half and bfloat scalars.
 #pragma once
 
-#include "math_exp.h"
 #include "math_half.h"
+#include "math_rounding.h"
+#include "math_special.h"
+#ifdef METALCORE_DOUBLE
+#include "double_exp.h"
+#include "double_hyperbolic.h"
+#include "double_trig.h"
+#else
+#include "math_exp.h"
 #include "math_hyperbolic.h"
 #include "math_log.h"
 #include "math_pow.h"
-#include "math_rounding.h"
-#include "math_special.h"
 #include "math_trig.h"
+#endif
 
 #pragma float_control(push)
 #pragma float_control(precise, on)
@@ -23,8 +29,8 @@ __MC_OP1(cosh_p) __MC_OP1(asinh_p) __MC_OP1(acosh_p) __MC_OP1(atanh_p)
 __MC_OP1(exp_f) __MC_OP1(exp2_f) __MC_OP1(exp10_f) __MC_OP1(log_f) __MC_OP1(log2_f) __MC_OP1(log10_f)
 __MC_OP1(sin_f) __MC_OP1(cos_f) __MC_OP1(tan_f) __MC_OP1(tanh_f)
 // Every half is a normal float below 1e5, and its results are far from float's limits.
-__MC_MATH float sin_half(float x) { return choose(x == 0.0f, x, sin_f(x)); }
-__MC_MATH float tan_half(float x) { return choose(x == 0.0f, x, tan_f(x)); }
+__MC_MATH float sin_half(float x) { return choose(x == 0, x, sin_f(x)); }
+__MC_MATH float tan_half(float x) { return choose(x == 0, x, tan_f(x)); }
 __MC_OP1_HALF(exp_p, exp_f) __MC_OP1_HALF(exp2_p, exp2_f) __MC_OP1_HALF(exp10_p, exp10_f)
 __MC_OP1_HALF(log_p, log_f) __MC_OP1_HALF(log2_p, log2_f) __MC_OP1_HALF(log10_p, log10_f)
 __MC_OP1_HALF(sin_p, sin_half) __MC_OP1_HALF(cos_p, cos_f) __MC_OP1_HALF(tan_p, tan_half) __MC_OP1_HALF(tanh_p, tanh_f)
@@ -33,7 +39,7 @@ __MC_OP2(fmin_p) __MC_OP2(pow_p) __MC_OP2(powr_p) __MC_OP2(pow_f) __MC_OP2(powr_
 __MC_OP3(fmax3_p) __MC_OP3(fmin3_p) __MC_OP3(fmedian3_p)
 
 template <typename T>
-constexpr float below_one = 0x1.fffffep-1f;
+constexpr float below_one = largest_below_one;
 template <>
 constexpr float below_one<half> = 0x1.ffcp-1f;
 template <>

@@ -18,12 +18,12 @@ __MC_MATH float fabs_p(float x) { return __builtin_fabsf(x); }
 __MC_MATH float copysign_p(float x, float y) { return __builtin_copysignf(x, y); }
 
 // x - floor(x), below 1; NaN for an infinite x.
-__MC_MATH float fract_p(float x) { return at_most(x - __builtin_floorf(x), 0x1.fffffep-1f); }
+__MC_MATH float fract_p(float x) { return at_most(x - __builtin_floorf(x), largest_below_one); }
 
 __MC_MATH float modf_p(float x, float& whole) {
   float w = __builtin_truncf(x);
   whole = w;
-  float r = choose(fabs_(x) < inf_(), x - w, choose(x == x, 0.0f, x));
+  float r = choose(fabs_(x) < inf_(), x - w, choose(x == x, float(0), x));
   return copysign_(r, x);
 }
 
@@ -33,11 +33,13 @@ struct exponent_parts {
   int e;    // x = m * 2^e
 };
 __MC_MATH exponent_parts split_exponent(float x) {
-  bool tiny = fabs_(x) < 0x1p-126f;
-  unsigned u = bits(choose(tiny, x * 0x1p24f, x));
+  constexpr word one = static_cast<word>(largest_exponent) << mantissa_bits, exponent = 2 * largest_exponent + 1;
+  constexpr float up = word(2) << mantissa_bits;
+  bool tiny = fabs_(x) < least_normal;
+  word u = bits(choose(tiny, x * up, x));
   exponent_parts p;
-  p.e = static_cast<int>((u >> 23) & 0xffu) - choose(tiny, 151, 127);
-  p.m = from_bits((u & 0x807fffffu) | 0x3f800000u);
+  p.e = static_cast<int>((u >> mantissa_bits) & exponent) - choose(tiny, largest_exponent + mantissa_bits + 1, largest_exponent);
+  p.m = from_bits((u & ~(exponent << mantissa_bits)) | one);
   return p;
 }
 __MC_MATH bool zero_or_not_finite(float x) { return !(fabs_(x) < inf_()) | (x == 0.0f); }
@@ -53,28 +55,29 @@ __MC_MATH int ilogb_p(float x) {
   int special = choose(x == 0.0f, -2147483647 - 1, 2147483647);
   return choose(zero_or_not_finite(x), special, e);
 }
-// m * 2^t for m of ordinary size and |t| <= 250, rounded once.
+// m * 2^t for m of ordinary size and |t| <= 2 * largest_exponent - 4, rounded once.
 __MC_MATH float scale_by(float m, int t) {
   int t1 = t >> 1;
-  float s1 = from_ibits((t1 + 127) << 23);
-  float s2 = from_ibits((t - t1 + 127) << 23);
+  float s1 = from_ibits(static_cast<signed_word>(t1 + largest_exponent) << mantissa_bits);
+  float s2 = from_ibits(static_cast<signed_word>(t - t1 + largest_exponent) << mantissa_bits);
   return (m * s1) * s2;
 }
 __MC_MATH float ldexp_p(float x, int k) {
-  k = choose(k > 400, 400, k);
-  k = choose(k < -400, -400, k);
+  constexpr int most = 4 * largest_exponent, least = largest_exponent + mantissa_bits + 2;
+  k = choose(k > most, most, k);
+  k = choose(k < -most, -most, k);
   exponent_parts p = split_exponent(x);
   int t = p.e + k;
-  t = choose(t > 130, 130, t);
-  t = choose(t < -152, -152, t);
+  t = choose(t > largest_exponent + 3, largest_exponent + 3, t);
+  t = choose(t < -least, -least, t);
   return choose(zero_or_not_finite(x), x, scale_by(p.m, t));
 }
 
 __MC_MATH float nextafter_p(float x, float y) {
-  int i = ibits(x);
+  signed_word i = ibits(x);
   int step = choose((x < y) == (i >= 0), 1, -1);
   float moved = from_ibits(i + step);
-  moved = choose(x == 0.0f, copysign_(0x1p-149f, y), moved);
+  moved = choose(x == 0.0f, copysign_(least_positive, y), moved);
   moved = choose(x == y, y, moved);
   return choose(is_nan(x) | is_nan(y), x + y, moved);
 }

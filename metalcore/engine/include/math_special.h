@@ -22,22 +22,24 @@ __MC_MATH float fmin3_p(float x, float y, float z) { return fmin_p(fmin_p(x, y),
 __MC_MATH float fmedian3_p(float x, float y, float z) { return fmax_p(fmin_p(x, y), fmin_p(fmax_p(x, y), z)); }
 __MC_MATH float fdim_p(float x, float y) {
   float d = x - y;
-  return choose(x <= y, 0.0f, d);
+  return choose(x <= y, float(0), d);
 }
 
-// fmod, exact. While the quotient fits 24 bits one division and one fma do it. Beyond, y is scaled up to within 2^22
-// of x and taken off, again and again: rare, so it stands behind a branch.
+// fmod, exact. While the quotient fits the mantissa one division and one fma do it. Beyond, y is scaled up to within 2^22
+// of x (2^51 for double) and taken off, again and again: rare, so it stands behind a branch.
 __MC_MATH float fmod_step(float a, float b) {
   float r = fma_(-__builtin_truncf(a / b), b, a);
   return choose(r < 0.0f, r + b, r);
 }
 __MC_MATH float fmod_p(float x, float y) {
+  constexpr int reach = mantissa_bits - 1;
+  constexpr float far = word(1) << reach;
   float a = fabs_(x);
   float b = fabs_(y);
-  if (__builtin_expect((a >= b * 0x1p22f) & (a < inf_()) & (b > 0.0f), 0)) {
+  if (__builtin_expect((a >= b * far) & (a < inf_()) & (b > 0.0f), 0)) {
     int eb = split_exponent(b).e;
-    while (a >= b * 0x1p22f) {
-      a = fmod_step(a, ldexp_p(b, split_exponent(a).e - eb - 22));
+    while (a >= b * far) {
+      a = fmod_step(a, ldexp_p(b, split_exponent(a).e - eb - reach));
     }
   }
   float r = choose(a < b, a, fmod_step(a, b));

@@ -5,7 +5,11 @@
 
 template <typename To, typename From>
 constexpr __attribute__((always_inline, nodebug)) To as_type(From v) {
+#ifdef METALCORE_DOUBLE
+  static_assert(sizeof(To) == sizeof(From), "as_type needs types of the same size; with METALCORE_DOUBLE a float has 8 bytes");
+#else
   static_assert(sizeof(To) == sizeof(From), "as_type needs types of the same size");
+#endif
   if constexpr (__is_trivially_copyable(To) && __is_trivially_copyable(From)) {
     return __builtin_bit_cast(To, v);
   } else if constexpr (metal::__mc_shape<To>::dim == metal::__mc_shape<From>::dim) {

@@ -92,7 +92,12 @@ __MC_INTEGER_LIMITS(ulong, 0, 18446744073709551615ul, 64, 19)
     static constexpr T signaling_NaN() { return __builtin_bit_cast(T, U(snan)); }                                           \
     static constexpr T denorm_min() { return __builtin_bit_cast(T, U(1)); }                                                 \
   };
+#ifdef METALCORE_DOUBLE
+__MC_FLOAT_LIMITS(float, ulong, 0x0010000000000000, 0x7fefffffffffffff, 0x3cb0000000000000, 0x7ff0000000000000, 0x7ff8000000000000,
+                  0x7ff4000000000000, 0x3fe0000000000000, 53, 15, 17, -1021, -307, 1024, 308)
+#else
 __MC_FLOAT_LIMITS(float, uint, 0x00800000, 0x7f7fffff, 0x34000000, 0x7f800000, 0x7fc00000, 0x7fa00000, 0x3f000000, 24, 6, 9, -125, -37, 128, 38)
+#endif
 __MC_FLOAT_LIMITS(half, ushort, 0x0400, 0x7bff, 0x1400, 0x7c00, 0x7e00, 0x7d00, 0x3800, 11, 3, 5, -13, -4, 16, 4)
 __MC_FLOAT_LIMITS(bfloat, ushort, 0x0080, 0x7f7f, 0x3c00, 0x7f80, 0x7fc0, 0x7fa0, 0x3f00, 8, 2, 4, -125, -37, 128, 38)
 #undef __MC_FLOAT_LIMITS

@@ -19,20 +19,22 @@ constexpr float __mc_from_snorm(uint v) {
 }
 template <int Bits>
 constexpr uint __mc_to_unorm(float x) {
-  return uint(__builtin_rintf(__mc_clamp(x, 0.0f, 1.0f) * float((1u << Bits) - 1)));
+  return uint(__builtin_rintf(__mc_clamp(x, float(0), float(1)) * float((1u << Bits) - 1)));
 }
 template <int Bits>
 constexpr uint __mc_to_snorm(float x) {
   // A NaN becomes 0.
-  float v = x == x ? __mc_clamp(x, -1.0f, 1.0f) : 0.0f;
+  float v = x == x ? __mc_clamp(x, float(-1), float(1)) : 0;
   return uint(int(__builtin_rintf(v * float((1u << (Bits - 1)) - 1)))) & ((1u << Bits) - 1);
 }
 
 // The sRGB curve; alpha stays linear.
-inline float __mc_from_srgb(float c) { return c <= 0.04045f ? c / 12.92f : precise::powr((c + 0.055f) / 1.055f, 2.4f); }
+inline float __mc_from_srgb(float c) {
+  return c <= float(0.04045) ? c / float(12.92) : precise::powr((c + float(0.055)) / float(1.055), float(2.4));
+}
 inline float __mc_to_srgb(float c) {
-  c = __mc_clamp(c, 0.0f, 1.0f);
-  return c < 0.0031308f ? 12.92f * c : 1.055f * precise::powr(c, 1.0f / 2.4f) - 0.055f;
+  c = __mc_clamp(c, float(0), float(1));
+  return c < float(0.0031308) ? float(12.92) * c : float(1.055) * precise::powr(c, 1 / float(2.4)) - float(0.055);
 }
 
 inline float4 unpack_unorm4x8_to_float(uint v) {

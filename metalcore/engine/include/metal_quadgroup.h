@@ -40,6 +40,16 @@ inline uint __mc_quad_shuffle_and_fill_down(uint v, uint fill, uint delta, uint 
   return place + delta >= modulo ? outside : inside;
 }
 
+__MC_TWO_WORDS(quad_shuffle)
+__MC_TWO_WORDS(quad_take)
+__MC_TWO_WORDS(quad_broadcast)
+__MC_TWO_WORDS(quad_shuffle_xor)
+__MC_TWO_WORDS(quad_shuffle_up)
+__MC_TWO_WORDS(quad_shuffle_down)
+__MC_TWO_WORDS(quad_shuffle_rotate_up)
+__MC_TWO_WORDS(quad_shuffle_rotate_down)
+__MC_FILL_TWO_WORDS(quad_shuffle_and_fill_up)
+__MC_FILL_TWO_WORDS(quad_shuffle_and_fill_down)
 __MC_MOVE(quad_shuffle)
 __MC_MOVE(quad_shuffle_xor)
 __MC_MOVE(quad_shuffle_up)
@@ -56,7 +66,7 @@ inline uint __mc_quad_active() { return uint(__mc_simd_active_threads_mask() >> 
 // op over the lanes of `who`, starting from the identity; S is the type that sums are kept in.
 template <typename S, typename F>
 inline S __mc_quad_fold(S v, S identity, uint who, F op) {
-  uint w = __mc_pack_word(v);
+  auto w = __mc_pack_word(v);
   // All shuffles first: every lane must take part in each.
   S a = __mc_unpack_word<S>(__mc_quad_take(w, 0)), b = __mc_unpack_word<S>(__mc_quad_take(w, 1));
   S c = __mc_unpack_word<S>(__mc_quad_take(w, 2)), d = __mc_unpack_word<S>(__mc_quad_take(w, 3));
@@ -153,6 +163,8 @@ __mc_end
 
 #undef __MC_MOVE
 #undef __MC_MOVE_OF
+#undef __MC_TWO_WORDS
+#undef __MC_FILL_TWO_WORDS
 #undef __MC_FILL
 #undef __MC_FILL_OF
 #undef __MC_REDUCE_BITS

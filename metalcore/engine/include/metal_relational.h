@@ -9,16 +9,25 @@ __mc_begin
 namespace metal {
 
 // In fast mode the compiler may assume that no NaN and no infinity occurs, so the tests look at the bits there.
+#ifdef METALCORE_DOUBLE
+constexpr ulong __mc_magnitude(float x) { return __builtin_bit_cast(ulong, x) & 0x7ffffffffffffffful; }
+constexpr ulong __mc_infinite(float) { return 0x7ff0000000000000ul; }
+constexpr ulong __mc_least_normal(float) { return 0x0010000000000000ul; }
+constexpr bool signbit(float x) { return __builtin_bit_cast(long, x) < 0; }
+#else
 constexpr uint __mc_magnitude(float x) { return __builtin_bit_cast(uint, x) & 0x7fffffffu; }
+constexpr uint __mc_infinite(float) { return 0x7f800000u; }
+constexpr uint __mc_least_normal(float) { return 0x00800000u; }
+constexpr bool signbit(float x) { return __builtin_bit_cast(int, x) < 0; }
+#endif
 #if defined(__MC_MATH_MODE__) && __MC_MATH_MODE__ == 2
-constexpr bool isnan(float x) { return __mc_magnitude(x) > 0x7f800000u; }
+constexpr bool isnan(float x) { return __mc_magnitude(x) > __mc_infinite(x); }
 #else
 constexpr bool isnan(float x) { return x != x; }
 #endif
-constexpr bool isinf(float x) { return __mc_magnitude(x) == 0x7f800000u; }
-constexpr bool isfinite(float x) { return __mc_magnitude(x) < 0x7f800000u; }
-constexpr bool isnormal(float x) { return __mc_magnitude(x) - 0x00800000u < 0x7f000000u; }
-constexpr bool signbit(float x) { return __builtin_bit_cast(int, x) < 0; }
+constexpr bool isinf(float x) { return __mc_magnitude(x) == __mc_infinite(x); }
+constexpr bool isfinite(float x) { return __mc_magnitude(x) < __mc_infinite(x); }
+constexpr bool isnormal(float x) { return __mc_magnitude(x) - __mc_least_normal(x) < __mc_infinite(x) - __mc_least_normal(x); }
 constexpr bool isordered(float x, float y) { return !isnan(x) && !isnan(y); }
 constexpr bool isunordered(float x, float y) { return isnan(x) || isnan(y); }
 

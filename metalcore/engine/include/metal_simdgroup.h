@@ -8,6 +8,34 @@
 
 __mc_begin
 
+#ifdef METALCORE_DOUBLE
+// A float of 8 bytes moves as two words.
+struct __mc_two_words {
+  uint low, high;
+};
+#define __MC_TWO_WORDS(name)                                         \
+  template <typename... A>                                           \
+  inline __mc_two_words __mc_##name(__mc_two_words v, A... a) {      \
+    return {__mc_##name(v.low, a...), __mc_##name(v.high, a...)};    \
+  }
+#define __MC_FILL_TWO_WORDS(name)                                                                              \
+  inline __mc_two_words __mc_##name(__mc_two_words v, __mc_two_words fill, uint delta, uint modulo) {          \
+    return {__mc_##name(v.low, fill.low, delta, modulo), __mc_##name(v.high, fill.high, delta, modulo)};       \
+  }
+__MC_TWO_WORDS(simd_shuffle)
+__MC_TWO_WORDS(simd_take)
+__MC_TWO_WORDS(simd_shuffle_xor)
+__MC_TWO_WORDS(simd_shuffle_up)
+__MC_TWO_WORDS(simd_shuffle_down)
+__MC_TWO_WORDS(simd_shuffle_rotate_up)
+__MC_TWO_WORDS(simd_shuffle_rotate_down)
+__MC_TWO_WORDS(simd_broadcast)
+__MC_TWO_WORDS(simd_broadcast_first)
+#else
+#define __MC_TWO_WORDS(name)
+#define __MC_FILL_TWO_WORDS(name)
+#endif
+
 namespace metal {
 
 // Any value of up to 32 bits as a word and back.
@@ -29,6 +57,17 @@ constexpr T __mc_unpack_word(uint w) {
   else
     return __builtin_bit_cast(T, uchar(w));
 }
+
+#ifdef METALCORE_DOUBLE
+constexpr __mc_two_words __mc_pack_word(float v) {
+  ulong bits = __builtin_bit_cast(ulong, v);
+  return {uint(bits), uint(bits >> 32)};
+}
+template <typename T>
+constexpr T __mc_unpack_word(__mc_two_words w) {
+  return __builtin_bit_cast(T, ulong(w.high) << 32 | w.low);
+}
+#endif
 
 // What a vector's element may be.
 template <typename T>
@@ -73,6 +112,9 @@ __MC_MOVE(simd_broadcast)
 inline uint __mc_simd_shuffle_and_fill_up(uint v, uint fill, uint delta, uint modulo) { return __mc_simd_fill_up(v, fill, delta, modulo); }
 inline uint __mc_simd_shuffle_and_fill_down(uint v, uint fill, uint delta, uint modulo) { return __mc_simd_fill_down(v, fill, delta, modulo); }
 
+__MC_FILL_TWO_WORDS(simd_shuffle_and_fill_up)
+__MC_FILL_TWO_WORDS(simd_shuffle_and_fill_down)
+
 #define __MC_FILL_OF(name, width, T)                                                                         \
   inline T name(T v, T fill, ushort n, ushort modulo = width) {                                              \
     return __mc_unpack_word<T>(__mc_##name(__mc_pack_word(v), __mc_pack_word(fill), n, modulo));             \
@@ -111,8 +153,8 @@ inline vec<T, N> simd_broadcast_first(vec<T, N> v) {
 
 // Reductions. Narrow integers wrap from 32 bits; half and bfloat are reduced in float and rounded once.
 #define __MC_REDUCE(name)                                                                         \
-  inline float name(float v) { return __mc_##name##_f32(v); }                                     \
-  inline half name(half v) { return half(__mc_##name##_f32(float(v))); }                          \
+  inline float name(float v) { return __MC_FLOAT(__mc_##name)(v); }                               \
+  inline half name(half v) { return half(__MC_FLOAT(__mc_##name)(float(v))); }                    \
   inline int name(int v) { return __mc_##name##_i32(v); }                                         \
   inline uint name(uint v) { return __mc_##name##_u32(v); }                                       \
   inline short name(short v) { return short(__mc_##name##_i32(v)); }                              \
@@ -122,7 +164,7 @@ inline vec<T, N> simd_broadcast_first(vec<T, N> v) {
   inline uchar name(uchar v) { return uchar(__mc_##name##_u32(v)); }                              \
   template <typename T, __mc_simd_bfloat<T> = true>                                               \
   inline T name(T v) {                                                                            \
-    return T(__mc_##name##_f32(float(v)));                                                        \
+    return T(__MC_FLOAT(__mc_##name)(float(v)));                                                  \
   }                                                                                               \
   template <typename T, int N, __mc_simd_vector<T> = true>                                        \
   inline vec<T, N> name(vec<T, N> v) {                                                            \
@@ -205,7 +247,9 @@ __MC_BUILTIN(simd_prefix_exclusive_sum)
 __MC_BUILTIN(simd_prefix_inclusive_product)
 __MC_BUILTIN(simd_prefix_inclusive_sum)
 #undef __MC_BUILTIN
+#ifndef METALCORE_DOUBLE
 inline float __metal_simd_xor(float v) { return __builtin_bit_cast(float, __mc_simd_xor_u32(__builtin_bit_cast(uint, v))); }
+#endif
 template <typename T>
 inline T __metal_get_simdgroup_size(T) {
   return T(32);  // a constant, so that a shuffle by it is a fixed permutation

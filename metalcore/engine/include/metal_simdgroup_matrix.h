@@ -37,6 +37,50 @@ inline simdgroup_matrix<T, Cols, Rows> make_diagonal_simdgroup_matrix(T v) {
   return simdgroup_matrix<T, Cols, Rows>(v);
 }
 
+#ifdef METALCORE_DOUBLE
+// Plain loads, stores and shuffles: lockstep's own matrix code is for words of 32 bits.
+inline uint __mc_matrix_row() {
+  uint lane = __mc_thread_index_in_simdgroup(0);
+  return (lane >> 2 & 4) + (lane >> 1 & 3);
+}
+inline uint __mc_matrix_column() {
+  uint lane = __mc_thread_index_in_simdgroup(0);
+  return (lane >> 2 & 2) * 2 + (lane & 1) * 2;
+}
+// The lane that holds a row and an even column.
+inline uint __mc_matrix_holder(uint row, uint column) { return (row & 4) << 2 | (column & 4) << 1 | (row & 3) << 1 | (column >> 1 & 1); }
+template <typename T, int C, int R>
+inline void simdgroup_load(simdgroup_matrix<T, C, R>& d, const volatile typename type_identity<T>::type* source, ulong elements_per_row = C,
+                           ulong2 matrix_origin = ulong2(0ul), bool transpose_matrix = false) {
+  const T* p = const_cast<const T*>(source) + matrix_origin.y * elements_per_row + matrix_origin.x;
+  ulong row = __mc_matrix_row(), column = __mc_matrix_column();
+  ulong first = transpose_matrix ? column * elements_per_row + row : row * elements_per_row + column;
+  d.__mc_elements = vec<T, 2>(p[first], p[first + (transpose_matrix ? elements_per_row : 1)]);
+}
+template <typename T, int C, int R>
+inline void simdgroup_store(const simdgroup_matrix<T, C, R>& a, volatile typename type_identity<T>::type* destination, ulong elements_per_row = C,
+                            ulong2 matrix_origin = ulong2(0ul), bool transpose_matrix = false) {
+  T* p = const_cast<T*>(destination) + matrix_origin.y * elements_per_row + matrix_origin.x;
+  ulong row = __mc_matrix_row(), column = __mc_matrix_column();
+  ulong first = transpose_matrix ? column * elements_per_row + row : row * elements_per_row + column;
+  p[first] = a.__mc_elements.x;
+  p[first + (transpose_matrix ? elements_per_row : 1)] = a.__mc_elements.y;
+}
+template <typename D, typename A, typename B, typename C, int M, int N, int K>
+inline void simdgroup_multiply_accumulate(simdgroup_matrix<D, N, M>& d, const simdgroup_matrix<A, K, M>& a, const simdgroup_matrix<B, N, K>& b,
+                                          const simdgroup_matrix<C, N, M>& c) {
+  uint row = __mc_matrix_row(), column = __mc_matrix_column();
+  float x = float(c.__mc_elements.x), y = float(c.__mc_elements.y);
+#pragma unroll
+  for (uint k = 0; k < 8; ++k) {
+    uint from = __mc_matrix_holder(row, k), with = __mc_matrix_holder(k, column);
+    float left = metal::simd_shuffle(float(k & 1 ? a.__mc_elements.y : a.__mc_elements.x), ushort(from));
+    x = __builtin_fmaf(left, metal::simd_shuffle(float(b.__mc_elements.x), ushort(with)), x);
+    y = __builtin_fmaf(left, metal::simd_shuffle(float(b.__mc_elements.y), ushort(with)), y);
+  }
+  d.__mc_elements = vec<D, 2>(D(x), D(y));
+}
+#else
 // The element at matrix_origin (x: column, y: row) of a row-major matrix in memory comes to the upper left corner.
 template <typename T, int C, int R>
 inline void simdgroup_load(simdgroup_matrix<T, C, R>& d, const volatile typename type_identity<T>::type* source, ulong elements_per_row = C,
@@ -68,9 +112,10 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<D, N, M>& d, const si
                                            float(c.__mc_elements.x), float(c.__mc_elements.y));
   d.__mc_elements = vec<D, 2>(D(e.e0), D(e.e1));
 }
+#endif
 template <typename D, typename A, typename B, int M, int N, int K>
 inline void simdgroup_multiply(simdgroup_matrix<D, N, M>& d, const simdgroup_matrix<A, K, M>& a, const simdgroup_matrix<B, N, K>& b) {
-  metal::simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<float, N, M>(0.0f));
+  metal::simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<float, N, M>(0));
 }
 template <typename T, int M, int N, int K>
 inline simdgroup_matrix<T, N, M> operator*(const simdgroup_matrix<T, K, M>& a, const simdgroup_matrix<T, N, K>& b) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "metal_config.h"
+#include "retype.h"
 #include "spaces.h"
 
 typedef _Float16 half;

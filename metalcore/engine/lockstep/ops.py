@@ -97,7 +97,9 @@ class Ops(Values):
 
     # -- half and bfloat ---------------------------------------------------------------------------
     def widen(self, name: str, ty: Type, c: int | None) -> str:
-        """half or bfloat -> float."""
+        """half or bfloat -> float; float and double stay."""
+        if ty.kind in ("float", "double"):
+            return name
         if ty.kind == "half":
             return self.temp(f"fpext {self.ty('half', c)} {name} to {self.ty('float', c)}")
         wide = self.temp(f"zext {self.ty('i16', c)} {name} to {self.ty('i32', c)}")
@@ -119,6 +121,24 @@ class Ops(Values):
         chosen = self.temp(f"select {self.ty('i1', c)} {nan}, {i32} {quiet}, {i32} {rounded}")
         top = self.temp(f"lshr {i32} {chosen}, {self.literal('i32', '16', c)}")
         return self.temp(f"trunc {i32} {top} to {self.ty('i16', c)}")
+
+    def single(self, name: str, c: int | None) -> str:
+        """double -> float rounded to odd: rounding it again to 16 bits is then right."""
+        f32, f64, i32 = self.ty("float", c), self.ty("double", c), self.ty("i32", c)
+        rounded = self.temp(f"fptrunc {f64} {name} to {f32}")
+        back = self.temp(f"fpext {f32} {rounded} to {f64}")
+        inexact = self.temp(f"fcmp one {f64} {back}, {name}")
+        magnitudes = []
+        for value in (back, name):
+            self.need(f"declare {f64} @llvm.fabs.{self._suffix('double', c)}({f64})")
+            magnitudes.append(self.temp(f"call {f64} @llvm.fabs.{self._suffix('double', c)}({f64} {value})"))
+        above = self.temp(f"fcmp ogt {f64} {magnitudes[0]}, {magnitudes[1]}")
+        bits = self.temp(f"bitcast {f32} {rounded} to {i32}")
+        back_by = self.temp(f"sext {self.ty('i1', c)} {above} to {i32}")
+        truncated = self.temp(f"add {i32} {bits}, {back_by}")
+        odd = self.temp(f"or {i32} {truncated}, {self.literal('i32', '1', c)}")
+        chosen = self.temp(f"select {self.ty('i1', c)} {inexact}, {i32} {odd}, {i32} {bits}")
+        return self.temp(f"bitcast {i32} {chosen} to {f32}")
 
     def round_to_odd(self, a: str, b: str, addend: str, c: int | None) -> str:
         """float(a*b + addend) rounded to odd, where a*b is exact: rounding it again to 16 bits is then right."""
@@ -181,8 +201,8 @@ class Ops(Values):
 
     def _op_fneg(self, instr: Instr, c: int | None) -> str:
         a = self.operand(instr, 0, c)
-        if instr.type.kind == "float":
-            return self.temp(f"fneg {self.ty('float', c)} {a}")
+        if instr.type.kind in ("float", "double"):
+            return self.temp(f"fneg {self.ty(instr.type.text, c)} {a}")
         return self._sign_bits(a, instr.type, "xor", "-32768", c)
 
     def _sign_bits(self, a: str, ty: Type, op: str, constant: str, c: int | None) -> str:
@@ -199,9 +219,9 @@ class Ops(Values):
     def _op_fcmp(self, instr: Instr, c: int | None) -> str:
         ty = instr.args[0].type
         a, b = self.operand(instr, 0, c), self.operand(instr, 1, c)
-        if ty.kind in ("half", "bfloat"):
-            a, b = self.widen(a, ty, c), self.widen(b, ty, c)
-        return self.temp(f"fcmp {self.fast_flags(instr)}{instr.extra['pred']} {self.ty('float', c)} {a}, {b}")
+        wide = self.ty("double" if ty.kind == "double" else "float", c)
+        a, b = self.widen(a, ty, c), self.widen(b, ty, c)
+        return self.temp(f"fcmp {self.fast_flags(instr)}{instr.extra['pred']} {wide} {a}, {b}")
 
     def _op_select(self, instr: Instr, c: int | None) -> str:
         ty = self.ty(scalar_type(instr.type), c)
@@ -215,10 +235,18 @@ class Ops(Values):
         return self.temp(f"freeze {self.ty(scalar_type(instr.type), c)} {self.operand(instr, 0, c)}")
 
     def _op_fpext(self, instr: Instr, c: int | None) -> str:
-        return self.widen(self.operand(instr, 0, c), instr.args[0].type, c)
+        wide = self.widen(self.operand(instr, 0, c), instr.args[0].type, c)
+        if instr.type.kind == "double":
+            return self.temp(f"fpext {self.ty('float', c)} {wide} to {self.ty('double', c)}")
+        return wide
 
     def _op_fptrunc(self, instr: Instr, c: int | None) -> str:
-        return self.narrow(self.operand(instr, 0, c), instr.type, c)
+        a = self.operand(instr, 0, c)
+        if instr.type.kind == "float":
+            return self.temp(f"fptrunc {self.ty('double', c)} {a} to {self.ty('float', c)}")
+        if instr.args[0].type.kind == "double":
+            a = self.single(a, c)
+        return self.narrow(a, instr.type, c)
 
     def _op_bitcast(self, instr: Instr, c: int | None) -> str:
         source, target = instr.args[0].type, instr.type
@@ -247,6 +275,8 @@ class Ops(Values):
             source_text = "i32"
         else:
             source_text = source.text
+        if instr.type.kind == "double":
+            return self.temp(f"{instr.op} {self.ty(source_text, c)} {a} to {self.ty('double', c)}")
         wide = self.temp(f"{instr.op} {self.ty(source_text, c)} {a} to {self.ty('float', c)}")
         if instr.type.kind == "float":
             return wide
@@ -286,14 +316,13 @@ class Ops(Values):
 
     def _float_to_int(self, instr: Instr, c: int | None) -> str:
         source, bits = instr.args[0].type, instr.type.bits
-        a = self.operand(instr, 0, c)
-        if source.kind != "float":
-            a = self.widen(a, source, c)
+        a = self.widen(self.operand(instr, 0, c), source, c)
+        real = "double" if source.kind == "double" else "float"
         wide = instr.type.text if bits >= 32 else "i32"
         op = instr.op if bits >= 32 else "fptosi"
-        name = f"llvm.{op}.sat.{self._suffix(wide, c)}.{self._suffix('float', c)}"
-        self.need(f"declare {self.ty(wide, c)} @{name}({self.ty('float', c)})")
-        result = self.temp(f"call {self.ty(wide, c)} @{name}({self.ty('float', c)} {a})")
+        name = f"llvm.{op}.sat.{self._suffix(wide, c)}.{self._suffix(real, c)}"
+        self.need(f"declare {self.ty(wide, c)} @{name}({self.ty(real, c)})")
+        result = self.temp(f"call {self.ty(wide, c)} @{name}({self.ty(real, c)} {a})")
         if bits < 32:
             result = self.temp(f"trunc {self.ty('i32', c)} {result} to {self.ty(instr.type.text, c)}")
         return result
@@ -445,11 +474,12 @@ class Ops(Values):
                 a, b, addend = (self.widen(n, ty, c) for n in names)
                 return self.narrow(self.round_to_odd(a, b, addend, c), ty, c)
             names = [self.widen(n, ty, c) for n in names]
-        f32 = self.ty("float", c)
-        name = f"llvm.{base}.{self._suffix('float', c)}"
-        self.need(f"declare {f32} @{name}({', '.join([f32] * len(names))})")
-        result = self.temp(f"call {self.fast_flags(instr)}{f32} @{name}({', '.join(f'{f32} {n}' for n in names)})")
-        return self.narrow(result, ty, c) if ty.kind != "float" else result
+        real = "double" if ty.kind == "double" else "float"
+        wide = self.ty(real, c)
+        name = f"llvm.{base}.{self._suffix(real, c)}"
+        self.need(f"declare {wide} @{name}({', '.join([wide] * len(names))})")
+        result = self.temp(f"call {self.fast_flags(instr)}{wide} @{name}({', '.join(f'{wide} {n}' for n in names)})")
+        return self.narrow(result, ty, c) if ty.kind in ("half", "bfloat") else result
 
 
 def divide_code(temp: Callable[[str], str], op: str, ty: str, a: str, b: str) -> str:

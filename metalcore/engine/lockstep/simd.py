@@ -13,6 +13,8 @@ from .watch import Watch
 _REDUCE = {
     "sum_f32": ("fadd", "float", "0.0"),
     "product_f32": ("fmul", "float", "1.0"),
+    "sum_f64": ("fadd", "double", "0.0"),
+    "product_f64": ("fmul", "double", "1.0"),
     "sum_i32": ("add", "i32", "0"),
     "sum_u32": ("add", "i32", "0"),
     "product_i32": ("mul", "i32", "1"),
@@ -23,6 +25,8 @@ _REDUCE = {
     "max_u32": ("umax", "i32", "0"),
     "min_f32": ("minimum", "float", "0x7FF0000000000000"),
     "max_f32": ("maximum", "float", "0xFFF0000000000000"),
+    "min_f64": ("minimum", "double", "0x7FF0000000000000"),
+    "max_f64": ("maximum", "double", "0xFFF0000000000000"),
     "and_u32": ("and", "i32", "-1"),
     "or_u32": ("or", "i32", "0"),
     "xor_u32": ("xor", "i32", "0"),
@@ -36,7 +40,9 @@ class Simd(Watch):
         """op on two vectors (or scalars) of LLVM type ty."""
         if op in _PLAIN:
             return self.temp(f"{op} {ty} {a}, {b}")
-        short = ty.replace("<", "v").replace(" x ", "").replace(">", "").replace("float", "f32")
+        short = (
+            ty.replace("<", "v").replace(" x ", "").replace(">", "").replace("float", "f32").replace("double", "f64")
+        )
         self.need(f"declare {ty} @llvm.{op}.{short}({ty}, {ty})")
         return self.temp(f"call {ty} @llvm.{op}.{short}({ty} {a}, {ty} {b})")
 

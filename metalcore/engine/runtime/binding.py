@@ -332,7 +332,8 @@ def _plain(tensor: Any) -> bool:
 def _dtype_fits(argument: Argument, dtype: str) -> bool:
     if dtype in (argument.scalar, "bytes") or argument.scalar in _BYTE_TYPES or argument.type == "void":
         return "(" not in dtype
-    return dtype == "complex64" and argument.scalar == "float32" and argument.lanes == 2
+    complex_type = {"float32": "complex64", "float64": "complex128"}.get(argument.scalar)
+    return dtype == complex_type and argument.lanes == 2
 
 
 def _needs_array(argument: Argument) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metalcore.engine.frontend.model import Argument
     from metalcore.engine.runtime.binding import Packed
 
-_CODES = INTEGERS | {"bool": "?", "float16": "e", "float32": "f"}
+_CODES = INTEGERS | {"bool": "?", "float16": "e", "float32": "f", "float64": "d"}
 
 
 def reader(arguments: Sequence[Argument], packed: Packed) -> Callable[[str], Any]:

@@ -11,7 +11,7 @@ INTEGERS = {
     "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
 }  # fmt: skip
 SIZES = {name: struct.calcsize("=" + code) for name, code in INTEGERS.items()}
-SIZES |= {"bool": 1, "float16": 2, "bfloat16": 2, "float32": 4}
+SIZES |= {"bool": 1, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
 
 class ValueProblem(Exception):
@@ -89,6 +89,7 @@ CONVERT: dict[str, Callable[[Any], bytes]] = {
     **{name: _integer(code, name) for name, code in INTEGERS.items()},
     "float16": _floating("e", "half"),
     "float32": _floating("f", "float"),
+    "float64": _floating("d", "float"),
     "bfloat16": _bfloat,
     "bool": _boolean,
 }

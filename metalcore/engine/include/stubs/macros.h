@@ -50,13 +50,30 @@
 #define HUGE_VALF __builtin_inff()
 #define HUGE_VALH half(__builtin_inff())
 #define HUGE_VALBF bfloat(__builtin_inff())
+#ifdef METALCORE_DOUBLE  // what the source calls float is a double: ../retype.h
+#define MAXFLOAT 0x1.fffffffffffffp1023f
+#else
 #define MAXFLOAT 0x1.fffffep127f
+#endif
 #define MAXHALF 65504.0h
 #define MAXBFLOAT 0x1.fep127bf
 #define FP_ILOGB0 (-2147483647 - 1)
 #define FP_ILOGBNAN 2147483647
 
 #define FLT_RADIX 2
+#ifdef METALCORE_DOUBLE
+#define FLT_DIG 15
+#define FLT_MANT_DIG 53
+#define FLT_MAX_10_EXP 308
+#define FLT_MAX_EXP 1024
+#define FLT_MIN_10_EXP (-307)
+#define FLT_MIN_EXP (-1021)
+#define FLT_MAX 0x1.fffffffffffffp1023f
+#define FLT_MIN 0x1.0p-1022f
+#define FLT_TRUE_MIN 0x1.0p-1074f
+#define FLT_EPSILON 0x1.0p-52f
+#define FLT_DECIMAL_DIG 17
+#else
 #define FLT_DIG 6
 #define FLT_MANT_DIG 24
 #define FLT_MAX_10_EXP 38
@@ -68,6 +85,7 @@
 #define FLT_TRUE_MIN 0x1.0p-149f
 #define FLT_EPSILON 0x1.0p-23f
 #define FLT_DECIMAL_DIG 9
+#endif
 #define HALF_DIG 3
 #define HALF_MANT_DIG 11
 #define HALF_MAX_10_EXP 4
