@@ -27,6 +27,10 @@ class ArgumentError(MetalcoreError, TypeError):
     """A kernel argument has the wrong number, type, dtype, size or device."""
 
 
+class IndexRangeError(MetalcoreError, IndexError, RuntimeError):
+    """An index that came from data is out of range: the message names it. torch raises one or the other of the bases."""
+
+
 class LaunchError(MetalcoreError, ValueError):
     """A launch that Metal would refuse or silently drop: group size, threadgroup memory, buffers."""
 

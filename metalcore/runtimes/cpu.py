@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from metalcore.engine.library import Function, Library
 from metalcore.engine.runtime import layout
-from metalcore.errors import ArgumentError
+from metalcore.errors import ArgumentError, IndexRangeError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
 from metalcore.runtimes.kernel import Kernel, Out, Variant
 from metalcore.runtimes.text import engine_text, include_dirs
+from metalcore.runtimes.watch import launched, recorders
 
 _SCALARS = {"long": ("q8x", 8), "float": ("f12x", 4)}
 
@@ -19,7 +21,7 @@ _SCALARS = {"long": ("q8x", 8), "float": ("f12x", 4)}
 class Prepared:
     """One variant, compiled: turns arguments into the bytes that the engine takes."""
 
-    __slots__ = ("_offsets", "_pack", "function")
+    __slots__ = ("_pack", "function", "offsets", "pack_numbers")
 
     def __init__(self, variant: Variant, float_type: str = "float") -> None:
         constants: dict[int | str, object] = dict(zip(variant.kernel.constants, variant.constants, strict=True))
@@ -27,26 +29,32 @@ class Prepared:
         parameters = [p for p in variant.kernel.parameters if p.kind != "thread"]
         scalars = dict(_SCALARS, float=("d8x", 8)) if float_type == "double" else _SCALARS
         layouts, end = "", 16 * len(parameters)
-        self._offsets: list[tuple[int, int] | None] = []
+        self.offsets: list[tuple[int, int] | None] = []  # where a number stands behind the addresses; None: an array
         for parameter in parameters:
             if parameter.kind != "value":
-                self._offsets.append(None)
+                self.offsets.append(None)
                 continue
             code, size = scalars[parameter.type]
             layouts += code
-            self._offsets.append((end, size | layout.INLINE))
+            self.offsets.append((end, size | layout.INLINE))
             end += 16
         self._pack = struct.Struct(f"={2 * len(parameters)}Q{layouts}").pack
+        self.pack_numbers = struct.Struct(f"={layouts}").pack
 
-    def pack(self, arguments: list[Any], arrays: Arrays) -> bytes:
-        """Addresses and sizes in slot order, then the numbers."""
+    def pack(self, arguments: tuple[Any, ...], arrays: Arrays, outputs: list[Any]) -> bytes:
+        """Addresses and sizes in slot order, then the numbers. Allocates what is to be written and adds it to
+        `outputs`; every launch comes by here, so it goes over the arguments once."""
         pairs: list[int] = []
         numbers: list[Any] = []
         memory = arrays.memory
-        for offset, value in zip(self._offsets, arguments, strict=True):
+        for offset, value in zip(self.offsets, arguments, strict=True):
             if offset is not None:
                 pairs += offset
                 numbers.append(value)
+            elif type(value) is Out:
+                made = arrays.empty(value.shape, value.dtype)
+                outputs.append(made)
+                pairs += memory(made)
             elif value is None:
                 pairs += (0, 0)
             else:
@@ -89,21 +97,27 @@ class CpuRuntime:
         group_size: tuple[int, ...],
     ) -> list[Any]:
         """Run `groups` threadgroups; each `Out` among the arguments is allocated, and all of them are returned."""
-        try:
-            prepared = self._prepared[kernel, types, constants]
-        except KeyError:
-            prepared = self._prepare(kernel, types, constants)
-        bound: list[Any] = list(arguments)
-        outputs = []
-        for i, value in enumerate(arguments):
-            if type(value) is Out:
-                bound[i] = self.empty(value.shape, value.dtype)
-                outputs.append(bound[i])
+        prepared = self.prepared(kernel, types, constants)
+        outputs: list[Any] = []
+        packed = prepared.pack(arguments, self.arrays, outputs)
         if 0 not in groups:
-            prepared.function.launch_packed(prepared.pack(bound, self.arrays), bound, groups, group_size)
+            if recorders:
+                launched(kernel, types, constants)
+            prepared.function.launch_packed(packed, (arguments, outputs), groups, group_size)
         return outputs
 
-    def _prepare(self, kernel: Kernel, types: tuple[object, ...], constants: tuple[object, ...]) -> Prepared:
+    def check_errors(self, errors: Any, explain: Callable[[int, int], str]) -> None:
+        """Raise the first error that a kernel noted: rows of {1 or 0, position, value} in an int64 array."""
+        for is_wrong, position, value in errors.tolist():
+            if is_wrong:
+                raise IndexRangeError(explain(position, value))
+
+    def prepared(self, kernel: Kernel, types: tuple[object, ...], constants: tuple[object, ...]) -> Prepared:
+        """One variant, compiled at its first use."""
+        try:
+            return self._prepared[kernel, types, constants]
+        except KeyError:
+            pass
         is_double = "float64" in types
         if is_double and not set(types) <= {"float64", *(t for t in types if t not in ("float16", "bfloat16"))}:
             raise ArgumentError(f"kernel '{kernel.name}': float64 cannot be mixed with other floating-point types")

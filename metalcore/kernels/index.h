@@ -1,0 +1,26 @@
+// Indices that come from data: a wrong one is not followed, and the first one is reported.
+#pragma once
+#include "group.h"
+
+inline uint group_least(uint value, threadgroup uint* partial, Lane at) {
+  value = simd_min(value);
+  if (at.groups == 1) {
+    return value;
+  }
+  if (at.lane == 0) {
+    partial[at.group] = value;
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  value = simd_min(at.lane < at.groups ? partial[at.lane] : 0xffffffffu);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  return value;
+}
+
+// errors = {1, position, value}, or zeros where `first` is no position below `count`.
+template <typename I>
+inline void report_index(device long* errors, device const I* index, uint first, ulong count) {
+  const bool is_wrong = first < count;
+  errors[0] = is_wrong;
+  errors[1] = is_wrong ? long(first) : 0;
+  errors[2] = is_wrong ? long(index[first]) : 0;
+}

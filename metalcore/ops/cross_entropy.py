@@ -1,0 +1,296 @@
+"""Cross entropy of logits, fused with log-softmax: kernels/cross_entropy.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.launch import accumulator, row_launch
+from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.reduction import check_reduction
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+FORWARD = Kernel("cross_entropy", "cross_entropy_forward", ("in_columns",))
+FINISH = Kernel("cross_entropy", "cross_entropy_finish")
+BACKWARD = Kernel("cross_entropy", "cross_entropy_backward", ("in_columns",))
+IS_SOFT, IS_WEIGHTED, IS_MEAN, IS_PER_ROW, WANTS_TARGET = 1, 2, 4, 8, 16  # as in the kernel
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    *,
+    z_loss: float = 0.0,
+    softcap: float | None = None,
+) -> Any:
+    """-log softmax(input) at the target, as torch.nn.functional.cross_entropy: logits (N, C), (N, C, d1, ...) or (C).
+
+    The target holds classes, or probabilities of the input's shape and dtype. `z_loss` adds z_loss * logsumexp^2 to
+    the loss of each row that is not ignored; `softcap` takes softcap * tanh(input / softcap) for the logits. Logits
+    are not copied; backward writes their gradient and nothing else of that size.
+
+    A class that is out of range and not `ignore_index` raises IndexRangeError on the CPU. On a GPU the row's loss and
+    gradient are NaN: to look at it there would wait for the device (METALCORE_CHECK_INDICES=1 does).
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.cross_entropy(np.zeros((3, 8), np.float32), np.array([1, 7, -100])) / np.log(8)
+    np.float32(1.0)
+    """
+    reduction = check_reduction("cross_entropy", reduction, size_average, reduce, ("none", "mean", "sum"))
+    dtype = check_float("cross_entropy", "input", input)
+    shape = tuple(input.shape)
+    if not shape:
+        refuse("cross_entropy", "input", "of shape (C), (N, C) or (N, C, d1, ...)", "a scalar")
+    kind = dtype_name(target)
+    if kind in ("int64", "int32"):
+        check_shape("cross_entropy", "target", target, (*shape[:1], *shape[2:]) if len(shape) > 1 else ())
+    elif kind == dtype:
+        check_shape("cross_entropy", "target", target, shape)
+    else:
+        refuse("cross_entropy", "target", f"classes in int64 or int32, or probabilities in {dtype}", f"of dtype {kind}")
+    if weight is not None:
+        check_shape("cross_entropy", "weight", weight, (shape[min(1, len(shape) - 1)],))
+        if dtype_name(weight) != dtype:
+            refuse("cross_entropy", "weight", f"of the input's dtype {dtype}", f"of dtype {dtype_name(weight)}")
+        if getattr(weight, "requires_grad", False):
+            refuse("cross_entropy", "weight", "without requires_grad: it has no gradient", "one that requires grad")
+    if not isinstance(label_smoothing, (int, float)) or not 0.0 <= label_smoothing <= 1.0:
+        refuse("cross_entropy", "label_smoothing", "between 0 and 1", repr(label_smoothing))
+    if softcap is not None and (not isinstance(softcap, (int, float)) or not softcap > 0):
+        refuse("cross_entropy", "softcap", "None or a number above 0", repr(softcap))
+    numbers = (int(ignore_index), reduction, float(label_smoothing), float(z_loss), float(softcap or 0.0))
+    return OP(input, target, weight, *numbers)
+
+
+class Geometry:
+    """Rows, classes and how far classes lie apart, and the launch that goes with them."""
+
+    __slots__ = ("classes", "constants", "group", "groups", "rows", "stride", "vector")
+
+    def __init__(self, run: Any, dtype: str, shape: tuple[int, ...], *arrays: Any) -> None:
+        batch = shape[0] if len(shape) > 1 else 1
+        self.classes = shape[1] if len(shape) > 1 else shape[0]
+        self.stride = math.prod(shape[2:])
+        self.rows = batch * self.stride
+        self.constants = (self.stride > 1,)
+        if self.stride <= 1:
+            self.vector, self.group = row_launch(run, "cross_entropy", dtype, self.classes, *arrays)
+            self.groups: tuple[int, ...] = (self.rows,)
+        else:
+            self.vector = 1
+            threads = min(policy("cross_entropy", run.family, dtype)["column_threads"], -(-self.stride // 32) * 32)
+            self.group = (threads,)
+            self.groups = (-(-self.stride // threads), batch)
+
+
+def _flags(run: Any, target: Any, weight: Any, reduction: str) -> int:
+    flags = 0 if run.dtype(target) in ("int64", "int32") else IS_SOFT
+    flags |= {"mean": IS_MEAN, "none": IS_PER_ROW}.get(reduction, 0)
+    return flags if weight is None else flags | IS_WEIGHTED
+
+
+def forward(
+    run: Any,
+    input: Any,
+    target: Any,
+    weight: Any,
+    ignore_index: int,
+    reduction: str,
+    smoothing: float,
+    z_loss: float,
+    softcap: float,
+) -> tuple[Any, ...]:
+    dtype, kind = run.dtype(input), run.dtype(target)
+    shape = tuple(input.shape)
+    flags = _flags(run, target, weight, reduction)
+    x, target = run.contiguous(input), run.contiguous(target)
+    weight = x if weight is None else run.contiguous(weight)  # without IS_WEIGHTED it is not read
+    at = Geometry(run, dtype, shape, x, target if flags & IS_SOFT else None, weight)
+    exact = accumulator(dtype)
+    losses, state = run.launch(
+        FORWARD,
+        (dtype, kind, at.vector),
+        at.constants,
+        (
+            *(x, target, weight, Out((at.rows,), exact), Out((at.rows, 2), exact)),
+            *(at.classes, at.stride, ignore_index, smoothing, z_loss, softcap, flags),
+        ),
+        at.groups,
+        at.group,
+    )
+    out = (shape[:1] + shape[2:] if len(shape) > 1 else ()) if reduction == "none" else ()
+    loss, divisor, errors = run.launch(
+        FINISH,
+        (dtype, kind),
+        (),
+        (
+            *(losses, target, weight, Out(out, dtype), Out((1,), exact), Out((1, 3), "int64")),
+            *(at.rows, at.classes, ignore_index, flags),
+        ),
+        (1,),
+        (policy("cross_entropy", run.family, dtype)["threads"],),
+    )
+    if not flags & IS_SOFT:
+        run.check_errors(errors, lambda row, value: _explain(row, value, at.classes))
+    return loss, state, divisor
+
+
+def _explain(row: int, value: int, classes: int) -> str:
+    return f"cross_entropy: target {value} of row {row} is out of range: there are {classes} classes"
+
+
+def backward(
+    run: Any,
+    grad_loss: Any,
+    input: Any,
+    target: Any,
+    weight: Any,
+    state: Any,
+    divisor: Any,
+    ignore_index: int,
+    reduction: str,
+    smoothing: float,
+    z_loss: float,
+    softcap: float,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    dtype, kind = run.dtype(input), run.dtype(target)
+    flags = _flags(run, target, weight, reduction)
+    x, target, g = run.contiguous(input), run.contiguous(target), run.contiguous(grad_loss)
+    weight = x if weight is None else run.contiguous(weight)
+    shape = tuple(x.shape)
+    at = Geometry(run, dtype, shape, x, target if flags & IS_SOFT else None, weight)
+    of_target: tuple[int, ...] = (0,)
+    if flags & IS_SOFT and wanted[1]:
+        flags |= WANTS_TARGET
+        of_target = shape
+    dx, dtarget = run.launch(
+        BACKWARD,
+        (dtype, kind, at.vector),
+        at.constants,
+        (
+            *(g, x, target, weight, state, divisor, Out(shape, dtype), Out(of_target, dtype)),
+            *(at.classes, at.stride, ignore_index, smoothing, z_loss, softcap, flags),
+        ),
+        at.groups,
+        at.group,
+    )
+    return dx, dtarget
+
+
+def reference(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    *,
+    z_loss: float = 0.0,
+    softcap: float | None = None,
+) -> Any:
+    import torch
+
+    if softcap is not None:
+        input = softcap * torch.tanh(input / softcap)
+    target = target.long() if target.dtype == torch.int32 else target
+    kind = check_reduction("cross_entropy", reduction, size_average, reduce, ("none", "mean", "sum"))
+    found = torch.nn.functional.cross_entropy(input, target, weight, None, ignore_index, None, kind, label_smoothing)
+    if not z_loss:
+        return found
+    lse = torch.logsumexp(input, min(1, input.ndim - 1))
+    extra = z_loss * lse * lse
+    count: Any = extra.numel()
+    if not target.is_floating_point():
+        counts = target != ignore_index
+        extra = torch.where(counts, extra, 0.0)
+        count = counts.sum() if weight is None else torch.where(counts, weight[torch.where(counts, target, 0)], 0).sum()
+    return found + {"none": lambda: extra, "sum": extra.sum, "mean": lambda: extra.sum() / count}[kind]()
+
+
+def samples(draw: Draw) -> Sample:
+    classes = draw.size(least=1)
+    most = max(1, draw.most // classes)
+    batch = draw.choice([n for n in (0, 1, 2, 5, 33) if n <= most])
+    further: tuple[int, ...] = ()
+    if draw.chance(0.3):
+        further = (draw.choice([n for n in (1, 2, 7, 33) if n <= max(1, most // 33)]),) * draw.integer(1, 2)
+    shape = (batch, classes, *further) if draw.chance(0.9) else (classes,)
+    rows = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
+    x = draw.floats(shape, -8.0, 8.0)
+    weight = draw.floats((classes,), 0.1, 2.0, grad=False) if draw.chance(0.3) else None
+    named: dict[str, Any] = {"reduction": draw.choice(("mean", "mean", "sum", "none"))}
+    if draw.chance(0.25):
+        target = draw.floats(shape, 0.0, 1.0, grad=draw.chance(0.5))
+    else:
+        target = draw.integers(rows, 0, classes - 1, draw.choice(("int64", "int64", "int32")))
+        if draw.chance(0.5) and rows and batch > 1:  # some rows are ignored, never all of them
+            named["ignore_index"] = draw.choice((-100, 0))
+            values = target.values.copy()
+            values[1::2] = named["ignore_index"]
+            values[0] = classes - 1
+            target = Values(values, "contiguous", is_float=False, grad=False)
+    if draw.chance(0.3):
+        named["label_smoothing"] = draw.choice((0.1, 0.5))
+    if draw.chance(0.2):
+        named["z_loss"] = 1e-2
+    if draw.chance(0.15):
+        named["softcap"] = 5.0
+    return Sample((x, target, weight), named)
+
+
+def accepts(input: Any, target: Any, weight: Any = None, *rest: Any, **named: Any) -> str:
+    """The override leaves to torch what this op refuses or would do in another dtype."""
+    if dtype_name(input) not in ("float32", "float16", "bfloat16") or not tuple(input.shape):
+        return f"input of dtype {dtype_name(input)}"
+    if dtype_name(target) not in ("int64", dtype_name(input)):
+        return f"target of dtype {dtype_name(target)}"
+    if weight is not None and (getattr(weight, "requires_grad", False) or dtype_name(weight) != dtype_name(input)):
+        return "weight requires grad or has a dtype of its own"
+    return ""
+
+
+def _make(rows: int, classes: int) -> Any:
+    def make(torch: Any, dtype: Any) -> Any:
+        return (torch.randn(rows, classes, dtype=dtype), torch.randint(0, classes, (rows,))), {}
+
+    return make
+
+
+_NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, float softcap"
+OP = Op(
+    noun="cross_entropy",
+    summary="-log softmax(x) at the target: classes or probabilities, with smoothing, weights, z-loss",
+    forward=Stage(
+        f"(Tensor input, Tensor target, Tensor? weight, {_NUMBERS}) -> (Tensor loss, Tensor state, Tensor divisor)",
+        forward,
+    ),
+    backward=Stage(
+        "(Tensor grad_loss, Tensor input, Tensor target, Tensor? weight, Tensor state, Tensor divisor, "
+        f"{_NUMBERS}, bool[] wanted) -> (Tensor dx, Tensor dtarget)",
+        backward,
+    ),
+    gradients=("input", "target"),
+    reference=reference,
+    samples=samples,
+    autocast="float32",
+    namesake="torch.nn.functional.cross_entropy",
+    accepts=accepts,
+    benchmarks=[
+        Benchmark(f"{rows}x{classes}", _make(rows, classes), rows * classes, targets={"*": 1.5})
+        for rows, classes in ((1, 32000), (512, 32000), (1024, 50257), (256, 128256))
+    ],
+    notes="A row whose target is ignored has a gradient of zeros, also where its logits are NaN.",
+)
