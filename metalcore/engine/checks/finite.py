@@ -11,7 +11,12 @@ import re
 from metalcore.engine.checks.program import Line, Program
 from metalcore.engine.lockstep.ir import Block, Instr, Value
 
-_EXPONENT = {"float": (32, 0x7F800000), "half": (16, 0x7C00), "bfloat": (16, 0x7F80)}
+_EXPONENT = {
+    "float": (32, 0x7F800000),
+    "double": (64, 0x7FF0000000000000),
+    "half": (16, 0x7C00),
+    "bfloat": (16, 0x7F80),
+}
 _OPS = ("fadd", "fsub", "fmul", "fdiv", "frem", "fptrunc")
 _MOST_STEPS = 400
 
