@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from metalcore.engine.modes import mode
     from metalcore.engine.runtime.threads import get_num_threads, set_num_threads
     from metalcore.launch import target
+    from metalcore.torch.explain import explain
+    from metalcore.torch.overrides import disable_pytorch_overrides, enable_pytorch_overrides, overrides
+    from metalcore.torch.patch import patch_model, unpatch_model
 
 __version__ = "0.1.0"
 
@@ -32,13 +35,19 @@ __all__ = [
     "Report",
     "__version__",
     "compile_shader",
+    "disable_pytorch_overrides",
     "emulate",
+    "enable_pytorch_overrides",
     "errors",
+    "explain",
     "get_num_threads",
     "metal_kernel",
     "mode",
+    "overrides",
+    "patch_model",
     "set_num_threads",
     "target",
+    "unpatch_model",
 ]
 
 # Imported when they are used: pytest imports this package for its plug-in, in projects that never launch a kernel.
@@ -48,16 +57,25 @@ _LAZY = {
     "Library": "metalcore.engine.library",
     "Report": "metalcore.engine.checks.report",
     "compile_shader": "metalcore.dropins",
+    "disable_pytorch_overrides": "metalcore.torch.overrides",
     "emulate": "metalcore.dropins",
+    "enable_pytorch_overrides": "metalcore.torch.overrides",
+    "explain": "metalcore.torch.explain",
     "get_num_threads": "metalcore.engine.runtime.threads",
     "metal_kernel": "metalcore.dropins",
     "mode": "metalcore.engine.modes",
+    "overrides": "metalcore.torch.overrides",
+    "patch_model": "metalcore.torch.patch",
     "set_num_threads": "metalcore.engine.runtime.threads",
     "target": "metalcore.launch",
+    "unpatch_model": "metalcore.torch.patch",
 }
+_SUBMODULES = ("mlx", "nn", "optim")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"metalcore.{name}")
     if name in _LAZY:
         value = getattr(import_module(_LAZY[name]), name)
     else:
