@@ -7,6 +7,7 @@ gradient is asked for it runs the plan at once, without a second dispatch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from metalcore.ops import find, nouns
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.cpu import torch_cpu
 from metalcore.runtimes.fake import FakeRuntime
+from metalcore.runtimes.replay import Remembered
 
 NAMESPACE = "metalcore"
 _library = torch.library.Library(NAMESPACE, "DEF")
@@ -53,27 +55,27 @@ def _define(name: str, stage: Stage) -> None:
     _library.define(
         f"{name}{stage.schema_text}", tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
     )
-    single = len(stage.schema.outputs) == 1
-
-    def on(runtime: Callable[[], Any]) -> Callable[..., Any]:
-        def run(*arguments: Any) -> Any:
-            outputs = stage.plan(runtime(), *arguments)
-            return outputs[0] if single else outputs
-
-        return run
-
-    _library.impl(name, on(torch_cpu), "CPU")
-    _library.impl(name, on(_mps), "MPS")
+    _library.impl(name, _single(stage, remembered(stage, name)), "CPU")
+    _library.impl(name, _single(stage, lambda *arguments: stage.plan(_mps(), *arguments)), "MPS")
     torch.library.register_fake(f"{NAMESPACE}::{name}", _fake(stage), lib=_library)
 
 
 def _fake(stage: Stage) -> Callable[..., Any]:
     def run(*arguments: Any) -> Any:
         device = next(a.device for a in arguments if isinstance(a, torch.Tensor))
-        outputs = stage.plan(FakeRuntime(device), *arguments)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return stage.plan(FakeRuntime(device), *arguments)
 
-    return run
+    return _single(stage, run)
+
+
+@cache
+def remembered(stage: Stage, name: str) -> Remembered:
+    return Remembered(stage.plan, torch_cpu(), name)
+
+
+def _single(stage: Stage, plan: Callable[..., Any]) -> Callable[..., Any]:
+    """A plan returns a tuple, torch wants a single output as it is."""
+    return (lambda *arguments: plan(*arguments)[0]) if len(stage.schema.outputs) == 1 else plan
 
 
 def _mps() -> Any:
@@ -85,7 +87,7 @@ def _mps() -> Any:
 def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     """What runs at the autograd key."""
     arrays = [i for i, a in enumerate(op.forward.schema.arguments) if a.is_array]
-    plan, single = op.forward.plan, len(op.forward.schema.outputs) == 1
+    plan = _single(op.forward, remembered(op.forward, op.noun))
     function = _make_function(op, overload)
 
     def run(*arguments: Any) -> Any:
@@ -101,8 +103,7 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
         if not plain:
             with torch._C._AutoDispatchBelowAutograd():
                 return overload(*arguments)
-        outputs = plan(torch_cpu(), *arguments)
-        return outputs[0] if single else outputs
+        return plan(*arguments)
 
     return run
 
@@ -133,13 +134,15 @@ def _make_function(op: Op, overload: Any) -> Any:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            wanted = [ctx.needs_input_grad[inputs.index(n)] for n in op.gradients]
+            needs = dict(zip(inputs, ctx.needs_input_grad, strict=True))
+            wanted = [needs[n] or any(needs[i] for i, same in op.same_gradient if same == n) for n in op.gradients]
             values = dict(zip(saved, ctx.saved_tensors, strict=True)) | ctx.plain | {"wanted": wanted}
             values |= {f"grad_{n}": g for n, g in zip(outputs, grads, strict=True)}
             found = _overload(f"{op.noun}_backward")(*(values[n] for n in needed))
             found = (found,) if len(op.gradients) == 1 else found
             by_name = {n: g for n, g, w in zip(op.gradients, found, wanted, strict=True) if w}
-            return tuple(by_name.get(n) for n in inputs)
+            by_name |= {i: by_name.get(same) for i, same in op.same_gradient}
+            return tuple(by_name.get(n) if needs[n] else None for n in inputs)
 
     Gradient.__name__ = f"{op.noun}_gradient"
     if op.backward is None:

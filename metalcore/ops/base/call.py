@@ -8,30 +8,44 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metalcore.errors import ArgumentError
+from metalcore.runtimes.watch import recorders, watched
 
 if TYPE_CHECKING:
     from metalcore.ops.base.op import Op
 
+_modules = sys.modules
+_torch: Any = None  # metalcore.torch.register, once torch is there
+
 
 def call(op: Op, arguments: tuple[Any, ...]) -> Any:
     """The public outputs of an op, on the framework of its first array."""
-    first = next((a for a in arguments if hasattr(a, "shape")), None)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(first, torch.Tensor):
-        from metalcore.torch.register import OPS
-
-        return _public(op, OPS[op.noun](*arguments))
+    first = arguments[0]
+    if "torch" in _modules and isinstance(first, _modules["torch"].Tensor):
+        outputs = _torch_ops()[op.noun](*arguments)
+        # torch gives one output as it is, several as a tuple
+        return outputs if len(op.forward.schema.outputs) == 1 else _public(op, outputs)
     if isinstance(first, np.ndarray):
         from metalcore.runtimes.cpu import numpy_cpu
 
+        if recorders:
+            return _public(op, watched(op.noun, op.forward.plan, numpy_cpu(), arguments))
         return _public(op, op.forward.plan(numpy_cpu(), *arguments))
-    core = sys.modules.get("mlx.core")
-    if core is not None and isinstance(first, core.array):
+    if "mlx.core" in _modules and isinstance(first, _modules["mlx.core"].array):
         from metalcore.mlx.call import mlx_call
 
         return _public(op, mlx_call(op, arguments))
-    kind = type(first or arguments[0]).__name__
+    kind = type(first).__name__
     raise ArgumentError(f"{op.noun}: it takes torch tensors, NumPy arrays or mlx arrays, not {kind}")
+
+
+def _torch_ops() -> dict[str, Any]:
+    global _torch
+    if _torch is None:
+        from metalcore.torch import register
+
+        _torch = register
+    ops: dict[str, Any] = _torch.OPS
+    return ops
 
 
 def _public(op: Op, outputs: Any) -> Any:

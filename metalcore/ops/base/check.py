@@ -12,9 +12,14 @@ def refuse(op: str, argument: str, expected: str, given: object) -> NoReturn:
     raise ArgumentError(f"{op}: {argument} must be {expected}, not {given}")
 
 
+_names: dict[Any, str] = {}  # asked for at every call
+
+
 def dtype_name(array: Any) -> str:
     """float32, bfloat16, ...: the same words for every framework."""
-    return str(array.dtype).rpartition(".")[2]
+    dtype = array.dtype
+    name = _names.get(dtype)
+    return name or _names.setdefault(dtype, str(dtype).rpartition(".")[2])
 
 
 def check_float(op: str, argument: str, array: Any) -> str:
@@ -32,5 +37,5 @@ def check_eps(op: str, eps: Any) -> float:
 
 
 def check_shape(op: str, argument: str, array: Any, shape: tuple[int, ...]) -> None:
-    if tuple(array.shape) != tuple(shape):
+    if array.shape != shape and tuple(array.shape) != tuple(shape):
         refuse(op, argument, f"of shape {tuple(shape)}", f"of shape {tuple(array.shape)}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from metalcore.ops.base.call import call
 from metalcore.ops.base.schema import Schema
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Op:
     gradients: tuple[str, ...] = ()
     """The inputs of `forward` that `backward` returns gradients of, in this order. One that was not wanted, or whose
     input is None, is returned as an array of no elements."""
+    same_gradient: tuple[tuple[str, str], ...] = ()
+    """Pairs (input, one of `gradients`): inputs whose gradient is that of another one, as both terms of a sum have."""
     public_outputs: int = 1
     """How many outputs of `forward` the user sees; the rest is kept for the gradient."""
     dtypes: tuple[str, ...] = FLOATS
@@ -78,8 +81,6 @@ class Op:
     def __call__(self, *arguments: Any) -> Any:
         """Run `forward` on arrays of torch, NumPy or mlx: arguments in the order of the schema. Returns the public
         outputs: one array, or a tuple."""
-        from metalcore.ops.base.call import call
-
         return call(self, arguments)
 
     @property

@@ -1,0 +1,200 @@
+"""A plan remembered: for the same shapes, dtypes and numbers an op launches the same kernels, so its Python runs once.
+
+What a plan does with arrays is only to hand them on; that is noted at the first call and repeated afterwards. A plan
+that copies an input or looks at memory is not remembered and runs each time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple, Union
+
+from metalcore.dropins.arrays import torch_module
+from metalcore.engine.library import Function
+from metalcore.runtimes.cpu import CpuRuntime
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.watch import recorders, watched
+
+_KEPT = 2048
+
+
+class Allocation(NamedTuple):
+    """Arguments of torch.empty."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+class Like(NamedTuple):
+    """An output of the shape and dtype of a contiguous array: torch.empty_like takes half the time."""
+
+    array: int
+
+
+Slot = Union[Allocation, Like, int, tuple[int, int]]  # noqa: UP007 (Python 3.10 evaluates it)
+# made now, the i-th array known so far, or settled
+
+
+class Step(NamedTuple):
+    """One launch: what fills each of its slots, and the numbers, packed."""
+
+    function: Function
+    slots: tuple[Slot, ...]
+    pack: Callable[..., bytes]
+    numbers: bytes
+    groups: tuple[int, ...]
+    group_size: tuple[int, ...]
+
+
+class Recording(NamedTuple):
+    """The launches of a plan and which of the arrays it returns. Arrays are counted: arguments first, then outputs."""
+
+    steps: tuple[Step, ...]
+    results: tuple[Allocation | int, ...]
+
+
+class _Recorder:
+    """A runtime that carries out a plan and notes what it does; `steps` is None once that cannot be repeated."""
+
+    def __init__(self, run: CpuRuntime, arguments: tuple[Any, ...]) -> None:
+        self._run = run
+        self.family, self.dtype = run.family, run.dtype
+        self.arrays: list[Any] = list(arguments)
+        self.steps: list[Step] | None = []
+        known = [id(a) for a in arguments if hasattr(a, "data_ptr")]
+        if len(set(known)) < len(known):
+            self.steps = None  # one tensor given twice: which of the two is meant later cannot be told
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else a plan asks of its runtime depends on memory."""
+        self.steps = None
+        return getattr(self._run, name)
+
+    def contiguous(self, array: Any) -> Any:
+        found = self._run.contiguous(array)
+        if found is not array:
+            self.steps = None
+        return found
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        made = self._run.empty(shape, dtype)
+        if 0 not in shape:
+            self.steps = None  # it will be filled somehow
+        return made
+
+    def launch(
+        self,
+        kernel: Kernel,
+        types: tuple[object, ...],
+        constants: tuple[object, ...],
+        arguments: tuple[Any, ...],
+        groups: tuple[int, ...],
+        group_size: tuple[int, ...],
+    ) -> list[Any]:
+        outputs = self._run.launch(kernel, types, constants, arguments, groups, group_size)
+        made = iter(outputs)
+        prepared = self._run.prepared(kernel, types, constants)
+        slots: list[Slot] = []
+        numbers: list[Any] = []
+        for settled, value in zip(prepared.offsets, arguments, strict=True):
+            if settled is not None:
+                slots.append(settled)
+                numbers.append(value)
+            elif type(value) is Out:
+                slots.append(self.allocation(next(made)))
+            else:
+                slots.append((0, 0) if value is None else self.index(value))
+        if self.steps is not None and 0 not in groups:
+            pack = struct.Struct(f"={2 * len(slots)}Q").pack
+            tail = prepared.pack_numbers(*numbers)
+            self.steps.append(Step(prepared.function, tuple(slots), pack, tail, tuple(groups), tuple(group_size)))
+        elif outputs:
+            self.steps = None  # nothing is launched, but memory is made
+        self.arrays += outputs
+        return outputs
+
+    def allocation(self, made: Any) -> Slot:
+        for i, known in enumerate(self.arrays):
+            if (
+                hasattr(known, "data_ptr")
+                and known.is_contiguous()
+                and known.shape == made.shape
+                and known.dtype == made.dtype
+            ):
+                return Like(i)
+        return Allocation(tuple(made.shape), made.dtype)
+
+    def index(self, array: Any) -> int:
+        for i, known in enumerate(self.arrays):
+            if known is array:
+                return i
+        self.steps = None
+        return -1
+
+    def result(self, array: Any) -> Allocation | int:
+        """A returned array: one of those known, or memory of no elements."""
+        if any(known is array for known in self.arrays):
+            return self.index(array)
+        if array.numel():
+            self.steps = None
+        return Allocation(tuple(array.shape), array.dtype)
+
+
+class Remembered:
+    """A plan on CPU tensors: `Remembered(plan, runtime)(*arguments)`."""
+
+    def __init__(self, plan: Callable[..., tuple[Any, ...]], run: CpuRuntime, name: str = "") -> None:
+        self._plan, self._run, self._name = plan, run, name
+        self._empty, self._like = torch_module().empty, torch_module().empty_like
+        self._known: dict[Any, Recording | None] = {}
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        if recorders:
+            return tuple(watched(self._name, self._plan, self._run, arguments))
+        key = tuple(
+            [
+                (a.shape, a.dtype, a.is_contiguous()) if hasattr(a, "data_ptr") else tuple(a) if type(a) is list else a
+                for a in arguments
+            ]
+        )
+        try:
+            recording = self._known[key]
+        except KeyError:
+            return self._record(key, arguments)
+        if recording is None:
+            return tuple(self._plan(self._run, *arguments))
+        return repeat(recording, arguments, self._empty, self._like)
+
+    def _record(self, key: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        recorder = _Recorder(self._run, arguments)
+        outputs = tuple(self._plan(recorder, *arguments))
+        results = tuple(recorder.result(o) for o in outputs)
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[key] = None if recorder.steps is None else Recording(tuple(recorder.steps), results)
+        return outputs
+
+
+def repeat(
+    recording: Recording, arguments: tuple[Any, ...], empty: Callable[..., Any], like: Callable[[Any], Any]
+) -> tuple[Any, ...]:
+    """The launches again, on other arrays of the same shapes."""
+    arrays = list(arguments)
+    for function, slots, pack, numbers, groups, group_size in recording.steps:
+        pairs: list[int] = []
+        for slot in slots:
+            if type(slot) is int:
+                array = arrays[slot]
+            elif type(slot) is Like:
+                array = like(arrays[slot[0]])
+                arrays.append(array)
+            elif type(slot) is Allocation:
+                array = empty(slot[0], dtype=slot[1])
+                arrays.append(array)
+            else:
+                pairs += slot
+                continue
+            pairs += (array.data_ptr(), array.nbytes)
+        function.launch_packed(pack(*pairs) + numbers, arrays, groups, group_size)
+    return tuple([arrays[r] if type(r) is int else empty(r[0], dtype=r[1]) for r in recording.results])
