@@ -1,9 +1,9 @@
-// y = w x r,  r = 1 / sqrt(mean(x^2) + eps)                     (arXiv:1910.07467)
-// dx = r (w g - x r^2 mean(w g x)),  dw = sum over rows of g x r
-#include "group.h"
-#include "wide.h"
+// The root mean square of a row: formulas in rms_norm.h.
+#include "rms_norm.h"
 
 constant bool has_weight [[function_constant(0)]];
+constant bool has_share [[function_constant(1)]];
+constant constexpr uint AT_ONCE = 4;
 
 // One threadgroup a row. W: type of the weight, V: elements a thread takes at once.
 template <typename T, typename W, uint V>
@@ -11,7 +11,7 @@ template <typename T, typename W, uint V>
     device const T* x [[buffer(0)]],
     device const W* weight [[buffer(1)]],
     device T* y [[buffer(2)]],
-    device float* scale [[buffer(3)]],
+    device float* power [[buffer(3)]],
     constant long& width [[buffer(4)]],
     constant float& eps [[buffer(5)]],
     uint row [[threadgroup_position_in_grid]],
@@ -20,28 +20,14 @@ template <typename T, typename W, uint V>
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
-  using F = wide<float, V>;
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
-  const uint steps = uint(width) / V;
+  const Row here = {lid, group_size, uint(width) / V, float(width)};
   x += row * width;
-  y += row * width;
-
-  F squares = F(0.0f);
-  for (uint i = lid; i < steps; i += group_size) {
-    const F v = load<V>(x, i);
-    squares += v * v;
-  }
-  const float r = 1.0f / sqrt(group_sum(total(squares), partial, at) / float(width) + eps);  // rsqrt is less exact
-  for (uint i = lid; i < steps; i += group_size) {
-    F v = load<V>(x, i) * r;
-    if (has_weight) {
-      v *= load<V>(weight, i);
-    }
-    store<V>(y, i, v);
-  }
+  const float s = mean_square<V>(x, partial, at, here) + eps;
+  rms_apply<V>(x, weight, y + row * width, s, has_weight, here);
   if (lid == 0) {
-    scale[row] = r;
+    power[row] = s;
   }
 }
 
@@ -51,7 +37,7 @@ template <typename T, typename W, uint V>
     device const T* g [[buffer(0)]],
     device const T* x [[buffer(1)]],
     device const W* weight [[buffer(2)]],
-    device const float* scale [[buffer(3)]],
+    device const float* power [[buffer(3)]],
     device T* dx [[buffer(4)]],
     device float* shares [[buffer(5)]],
     constant long& rows [[buffer(6)]],
@@ -63,37 +49,24 @@ template <typename T, typename W, uint V>
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
-  using F = wide<float, V>;
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
-  const uint steps = uint(width) / V;
+  const Row here = {lid, group_size, uint(width) / V, float(width)};
   const long first = block * rows_each;
   const long last = min(first + rows_each, rows);
   shares += block * width;
-
-  for (long row = first; row < last; row++) {
-    device const T* x_row = x + row * width;
-    device const T* g_row = g + row * width;
-    const float r = scale[row];
-    F dots = F(0.0f);
-    for (uint i = lid; i < steps; i += group_size) {
-      F v = load<V>(g_row, i) * load<V>(x_row, i);
-      if (has_weight) {
-        v *= load<V>(weight, i);
-      }
-      dots += v;
-    }
-    const float c = group_sum(total(dots), partial, at) / float(width) * r * r;
-    for (uint i = lid; i < steps; i += group_size) {
-      const F gi = load<V>(g_row, i);
-      const F xi = load<V>(x_row, i);
-      F v = gi;
-      if (has_weight) {
-        v *= load<V>(weight, i);
-        const F share = gi * xi * r;
-        store<V>(shares, i, row == first ? share : load<V>(shares, i) + share);
-      }
-      store<V>(dx + row * width, i, fma(-xi, F(c), v) * r);
-    }
+  if (has_share) {
+    clear<V>(shares, here);
+  }
+  long row = first;
+  for (; row + AT_ONCE <= last; row += AT_ONCE) {
+    const long from = row * width;
+    rms_gradient<AT_ONCE, V>(
+        g + from, x + from, g, weight, power + row, dx + from, shares, has_weight, has_share, false, partial, at, here);
+  }
+  for (; row < last; row++) {
+    const long from = row * width;
+    rms_gradient<1, V>(
+        g + from, x + from, g, weight, power + row, dx + from, shares, has_weight, has_share, false, partial, at, here);
   }
 }

@@ -1,0 +1,83 @@
+"""What the normalisations share: checks, sizes, launches of rows, samples and benchmark sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from metalcore.ops.base.check import check_float, check_shape, refuse
+from metalcore.ops.base.launch import accumulator, column_sum
+from metalcore.ops.base.op import Benchmark
+from metalcore.runtimes.kernel import Out
+from metalcore.runtimes.policy import policy
+
+SIZES = ((1, 4096), (16, 4096), (512, 768), (2048, 2048), (4096, 4096), (1024, 8192))
+
+
+def check_normalized(op: str, x: Any, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape that is normalised over, which must be the end of the input's."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or tuple(x.shape[-len(shape) :]) != shape:
+        refuse(op, "normalized_shape", f"the last dimensions of the input, of shape {tuple(x.shape)}", shape)
+    return shape
+
+
+def check_parameter(op: str, name: str, parameter: Any, shape: tuple[int, ...], dtype: str) -> str:
+    """The dtype of a weight or bias: any float beside an input of 16 or 32 bits, float64 beside float64 alone."""
+    check_shape(op, name, parameter, shape)
+    found = check_float(op, name, parameter)
+    if (found == "float64") != (dtype == "float64"):
+        refuse(op, name, f"of a dtype that goes with the input's, {dtype}", f"of dtype {found}")
+    return found
+
+
+def check_sum(op: str, x: Any, residual: Any) -> str:
+    """The dtype of two terms of a sum, which are alike and have a last dimension to normalise over."""
+    dtype = check_float(op, "x", x)
+    if len(x.shape) == 0:
+        refuse(op, "x", "of one dimension or more", "a scalar")
+    check_shape(op, "residual", residual, tuple(x.shape))
+    if check_float(op, "residual", residual) != dtype:
+        refuse(op, "residual", f"of the dtype of x, {dtype}", f"of dtype {check_float(op, 'residual', residual)}")
+    return dtype
+
+
+class Blocks(NamedTuple):
+    """How the rows of a gradient that is summed over rows are dealt out."""
+
+    count: int
+    rows_each: int
+
+    @staticmethod
+    def of(run: Any, op: str, dtype: str, rows: int) -> Blocks:
+        """Blocks of at least `block_rows` rows, so that adding up their shares costs little, and at most `blocks`."""
+        chosen = policy(op, run.family, dtype)
+        each = max(chosen["block_rows"], -(-rows // chosen["blocks"]))
+        return Blocks(-(-rows // each), each)
+
+    def share(self, shape: tuple[int, ...], dtype: str) -> Out:
+        """Memory for the shares; that of a single block is the gradient itself, where the dtype is the same."""
+        kind = accumulator(dtype)
+        return Out(shape if self.count == 1 and kind == dtype else (self.count, math.prod(shape)), kind)
+
+    def total(self, run: Any, share: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        """The sum of the shares."""
+        if self.count == 1 and dtype == accumulator(dtype):
+            return share
+        return column_sum(run, share, shape, dtype)
+
+
+NO_SHARE = Out((0,), "float32")
+
+
+def benchmarks(make: Any, targets: dict[str, float]) -> list[Benchmark]:
+    """Sizes of real models; make(torch, dtype, rows, width) gives the arguments."""
+
+    def one(rows: int, width: int) -> Benchmark:
+        def arguments(torch: Any, dtype: Any) -> Any:
+            return make(torch, dtype, rows, width), {}
+
+        return Benchmark(f"{rows}x{width}", arguments, rows * width, targets=targets)
+
+    return [one(rows, width) for rows, width in SIZES]
