@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from metalcore.ops import find, nouns
+from metalcore.ops.base.check import refuse
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.cpu import torch_cpu
 from metalcore.runtimes.fake import FakeRuntime
@@ -87,6 +88,8 @@ def _mps() -> Any:
 def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     """What runs at the autograd key."""
     arrays = [i for i, a in enumerate(op.forward.schema.arguments) if a.is_array]
+    cut = [(i, a.name) for i, a in enumerate(op.forward.schema.arguments) if a.is_array and a.name not in op.gradients]
+    cut = cut if op.backward is not None else []  # without any gradient the function itself refuses
     plan = _single(op.forward, remembered(op.forward, op.noun))
     function = _make_function(op, overload)
 
@@ -97,9 +100,12 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
             if value is None:
                 continue
             if value.requires_grad and _grad_enabled():
+                for j, name in cut:
+                    if arguments[j] is not None and arguments[j].requires_grad:
+                        refuse(op.noun, name, "without requires_grad: the op has no gradient of it", "one with it")
                 return function.apply(*arguments)
-            if type(value) not in _plain_types or not value.is_cpu:
-                plain = False
+            if type(value) not in _plain_types or not value.is_cpu or value.is_neg():
+                plain = False  # also a view whose sign is still to be changed: torch does that below
         if not plain:
             with torch._C._AutoDispatchBelowAutograd():
                 return overload(*arguments)

@@ -1,0 +1,75 @@
+"""Cases of every op for the tests of its registration: tensors from the op's own samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from metalcore.ops import function
+from metalcore.ops.base.draw import Values
+from metalcore.ops.base.op import Op
+from metalcore.ops.base.verify import draw_sample
+
+EMPTY, USUAL = 0, 9  # case 0 has a length of 0, case 9 one of 33
+
+
+@dataclass
+class Case:
+    """One call of an op's public function."""
+
+    op: Op
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    inputs: list[torch.Tensor]
+    """Those that may have a gradient."""
+
+    def run(self) -> tuple[torch.Tensor, ...]:
+        return outputs(function(self.op.noun)(*self.arguments, **self.named))
+
+    def schema_arguments(self) -> tuple[Any, ...]:
+        """What the public function hands to torch.ops.metalcore.<noun>, tensors cut from any graph."""
+        seen: list[tuple[Any, ...]] = []
+        wanted = getattr(torch.ops.metalcore, self.op.noun).default
+
+        class Note(TorchDispatchMode):
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                if func is wanted:
+                    seen.append(args)
+                return func(*args, **(kwargs or {}))
+
+        with torch.no_grad(), Note():
+            self.run()
+        names = self.op.forward.schema.names
+        # A dispatcher call leaves out trailing arguments at their default.
+        return tuple(
+            a.detach().requires_grad_(n in self.op.gradients and a.is_floating_point()) if _is_tensor(a) else a
+            for n, a in zip(names, seen[0], strict=False)
+        )
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def outputs(found: Any) -> tuple[torch.Tensor, ...]:
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def case(op: Op, index: int = USUAL, dtype: str = "float32", grad: bool = False) -> Case:
+    sample = draw_sample(op, index)
+    inputs: list[torch.Tensor] = []
+
+    def made(value: Any) -> Any:
+        if not isinstance(value, Values):
+            return value
+        tensor = value.torch(dtype)
+        if value.is_float and value.grad:
+            tensor = tensor.detach().requires_grad_(grad and bool(op.gradients))
+            inputs.append(tensor)
+        return tensor
+
+    arguments = tuple(map(made, sample.arguments))
+    return Case(op, arguments, {k: made(v) for k, v in sample.named.items()}, inputs)
