@@ -28,7 +28,11 @@ class ArgumentError(MetalcoreError, TypeError):
 
 
 class IndexRangeError(MetalcoreError, IndexError, RuntimeError):
-    """An index that came from data is out of range: the message names it. torch raises one or the other of the bases."""
+    """An index that came from data is out of range; the message names it. torch raises one of the two bases."""
+
+
+class TransformError(MetalcoreError, RuntimeError):
+    """An op was called where the framework does not compute but trace, or for a gradient that it does not have."""
 
 
 class LaunchError(MetalcoreError, ValueError):

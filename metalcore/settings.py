@@ -47,6 +47,11 @@ def target() -> str:
     return os.environ.get("METALCORE_TARGET", "").strip()
 
 
+def check_gpu() -> bool:
+    """METALCORE_CHECK_GPU: whether an index out of range is an error on a GPU too, at the price of waiting for it."""
+    return os.environ.get("METALCORE_CHECK_GPU", "0") not in ("", "0")
+
+
 def github_actions() -> bool:
     """GITHUB_ACTIONS: whether this is a job of GitHub Actions, whose log shows annotations."""
     return os.environ.get("GITHUB_ACTIONS") == "true"

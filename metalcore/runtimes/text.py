@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from metalcore.errors import ArgumentError
-from metalcore.runtimes.kernel import FOLDER, Parameter, Variant, _msl, read
+from metalcore.runtimes.kernel import FOLDER, MSL_TYPES, Parameter, Variant, _msl, head, read
 
+_KERNEL = re.compile(r"(?:template\s*<([^<>]*)>\s*)?\[\[kernel\]\]\s+void\s+(\w+)\s*\(")
+_DTYPES = {msl: dtype for dtype, msl in MSL_TYPES.items()}
+# Attributes that are three-dimensional in Metal, beside those of the grid.
+_VECTORS = ("thread_position_in_threadgroup", "threads_per_threadgroup", "dispatch_threads_per_threadgroup")
 _CONSTANT = re.compile(r"constant\s+(\w+)\s+(\w+)\s*\[\[function_constant\((\d+)\)\]\];")
 
 
@@ -25,38 +30,96 @@ def shader_text(variant: Variant) -> str:
 
 
 class KernelText(NamedTuple):
-    """What mx.fast.metal_kernel is made from."""
+    """What mx.fast.metal_kernel is made from, and the template arguments of a call."""
 
-    name: str
+    name: str  # with the constants: MLX keeps one library for each name
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     source: str
     header: str
+    template: tuple[tuple[str, object], ...]  # (name, dtype or number)
 
 
 def metal_kernel_text(variant: Variant) -> KernelText:
-    """For mx.fast.metal_kernel, which writes the signature itself: the kernel is a function that the body calls."""
-    found = variant.kernel.parameters
-    header = re.sub(r"\[\[[^\]]*\]\]\s*", "", with_constants(read(variant.kernel.file), variant))
-    call = ", ".join(_passed(p) for p in found)
+    """For mx.fast.metal_kernel, which writes the signature itself: the kernel's own body below lines that name its
+    thread attributes. The body cannot stay a function that is called: Metal has threadgroup variables in kernels only.
+    """
+    kernel = variant.kernel
+    found = kernel.parameters
+    helpers, own = _split(with_constants(read(kernel.file), variant), kernel.name)
+    lines: list[str] = []
+    template: list[tuple[str, object]] = []
+    for (kind, name), value in zip(own.template, variant.types, strict=True):
+        if kind == "typename":
+            template.append((name, _DTYPES[str(value)]))
+        else:  # MLX has int and bool alone: the name gets its own type back
+            template.append((f"{name}_value", value))
+            lines.append(f"constexpr {kind} {name} = {name}_value;\n")
+    lines += [f"{p.type} {p.name} = {_passed(p)};\n" for p in found if p.kind == "thread" and p.name != p.attribute]
     return KernelText(
-        variant.key,
+        unique_key(variant),
         tuple(p.name for p in found if p.kind in ("input", "value")),
         tuple(p.name for p in found if p.kind == "output"),
-        f"{variant.expression}({call});\n",
-        header,
+        "".join(lines) + own.body,
+        helpers,
+        tuple(template),
     )
 
 
+def unique_key(variant: Variant) -> str:
+    """The key with the function constants, as a word: rms_norm_forward_half_half_4_true."""
+    return re.sub(r"\W", "m", "_".join([variant.key, *map(_msl, variant.constants)]))
+
+
+def parameter_dtypes(variant: Variant) -> tuple[str, ...]:
+    """The dtype that each buffer of the kernel holds, by its index; "" where it is no plain type (a struct)."""
+    kernel = variant.kernel
+    own = _split(read(kernel.file), kernel.name)[1].template
+    known = {name: str(value) for (kind, name), value in zip(own, variant.types, strict=True) if kind == "typename"}
+    buffers = [p for p in kernel.parameters if p.kind != "thread"]
+    return tuple(_DTYPES.get(known.get(p.type, p.type), "") for p in buffers)
+
+
+class _Own(NamedTuple):
+    """One kernel, taken out of its file."""
+
+    template: tuple[tuple[str, str], ...]  # (typename or a type, name)
+    body: str
+
+
+@cache
+def _split(text: str, name: str) -> tuple[str, _Own]:
+    """The text without its kernels, and the kernel of this name."""
+    bare = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+    helpers, own, at = [], None, 0
+    for match in _KERNEL.finditer(bare):
+        body = bare.index("{", head(bare, match[2])[1])
+        end = _closing(bare, body)
+        helpers.append(text[at : match.start()])
+        at = end + 1
+        if match[2] == name:
+            given = [part.split() for part in (match[1] or "").split(",") if part.strip()]
+            own = _Own(tuple((words[0], words[-1]) for words in given), text[body + 1 : end].lstrip("\n"))
+    if own is None:
+        raise ArgumentError(f"there is no '[[kernel]] void {name}(' in the source")
+    return "".join(helpers) + text[at:], own
+
+
+def _closing(text: str, opening: int) -> int:
+    """Where the brace that opens here is closed."""
+    depth = 0
+    for match in re.compile("[{}]").finditer(text, opening):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return match.start()
+    raise ArgumentError("a brace is not closed in the source of a kernel")
+
+
 def _passed(parameter: Parameter) -> str:
-    if parameter.kind != "thread":
-        return parameter.name
+    """What MLX calls a thread attribute: positions and sizes have three parts."""
     is_position = parameter.attribute.endswith(("in_grid", "per_grid")) or parameter.attribute in _VECTORS
-    return f"{parameter.attribute}.x" if is_position and parameter.type == "uint" else parameter.attribute
-
-
-# Attributes that are three-dimensional in Metal, beside those of the grid.
-_VECTORS = ("thread_position_in_threadgroup", "threads_per_threadgroup", "dispatch_threads_per_threadgroup")
+    parts = {"uint": ".x", "uint2": ".xy"}.get(parameter.type, "")
+    return parameter.attribute + parts if is_position else parameter.attribute
 
 
 def with_constants(text: str, variant: Variant) -> str:

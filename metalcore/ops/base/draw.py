@@ -47,8 +47,16 @@ class Values:
     def mlx(self, dtype: str) -> Any:
         import mlx.core as mx
 
-        array = self._laid_out()
-        return mx.array(array.astype(np.float32)).astype(getattr(mx, dtype)) if self.is_float else mx.array(array)
+        array = mx.array(self._laid_out().astype(np.float32) if self.is_float else self.values)
+        array = array.astype(getattr(mx, dtype)) if self.is_float else array
+        if self.layout == "transposed" and array.ndim >= 2:
+            return mx.contiguous(array.swapaxes(-1, -2)).swapaxes(-1, -2)
+        if self.layout == "sliced" and array.ndim >= 1:
+            pairs = mx.stack([mx.zeros_like(array), array], axis=-1)
+            return pairs.reshape(*array.shape[:-1], 2 * array.shape[-1])[..., 1::2]
+        if self.layout == "expanded" and array.ndim >= 2 and array.shape[0] > 0:
+            return mx.broadcast_to(array[:1], array.shape)
+        return array
 
     def _laid_out(self) -> np.ndarray[Any, Any]:
         """The values as the layout has them: an expanded array repeats its first row."""

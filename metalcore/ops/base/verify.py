@@ -102,8 +102,8 @@ class Results:
 
 
 def _measures(op: Op, dtype: str, sample: Sample, route: Route, index: int) -> tuple[Measure, ...]:
-    exact = _with_torch(op.reference, sample, dtype, True, op, index)
-    plain = _with_torch(op.reference, sample, dtype, False, op, index)
+    exact = with_torch(op.reference, sample, dtype, True, op, index)
+    plain = with_torch(op.reference, sample, dtype, False, op, index)
     ours = route(op, sample, dtype, index)
     rows: list[Measure] = []
     for kind, factor, found, truths, peers in (
@@ -122,7 +122,7 @@ def _measures(op: Op, dtype: str, sample: Sample, route: Route, index: int) -> t
     return tuple(rows)
 
 
-def _with_torch(
+def with_torch(
     run: Callable[..., Any], sample: Sample, dtype: str, exact: bool, op: Op, index: int, device: str = "cpu"
 ) -> Results:
     """Outputs, and gradients for random cotangents, of a function on tensors; `exact`: the same values in float64."""
@@ -162,7 +162,7 @@ Route = Callable[[Op, Sample, str, int], Results]
 
 
 def _torch_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
-    return _with_torch(function(op.noun), sample, dtype, False, op, index)
+    return with_torch(function(op.noun), sample, dtype, False, op, index)
 
 
 def _numpy_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
@@ -172,5 +172,23 @@ def _numpy_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
     return Results([np.asarray(o, np.float64) for o in (found if isinstance(found, tuple) else (found,))], [])
 
 
-ROUTES: dict[str, Route] = {"torch": _torch_route, "numpy": _numpy_route}
-"""How a case may run; metalcore/tools/health adds those of the frameworks that are there."""
+def _elsewhere(name: str) -> Route:
+    """A route of metalcore.runtimes.routes, which needs mlx or the engine's drop-ins."""
+
+    def run(op: Op, sample: Sample, dtype: str, index: int) -> Results:
+        from metalcore.runtimes import routes
+
+        route: Route = getattr(routes, name)
+        return route(op, sample, dtype, index)
+
+    return run
+
+
+ROUTES: dict[str, Route] = {
+    "torch": _torch_route,
+    "numpy": _numpy_route,
+    "mps-text": _elsewhere("mps_text"),
+    "mlx": _elsewhere("mlx"),
+    "mlx-text": _elsewhere("mlx_text"),
+}
+"""How a case may run. The text routes run what torch.mps.compile_shader and mx.fast.metal_kernel would get."""

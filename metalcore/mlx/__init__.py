@@ -1,0 +1,51 @@
+"""The ops on mlx arrays: `metalcore.mlx.<noun>` is `metalcore.<noun>` for `mx.array`, with gradients for mx.grad.
+
+>>> import mlx.core as mx, metalcore.mlx
+>>> x = mx.array([[3.0, 4.0]])
+>>> metalcore.mlx.rms_norm(x, (2,), eps=0.0) * 12.5**0.5
+array([[3, 4]], dtype=float32)
+>>> mx.grad(lambda x: metalcore.mlx.silu(x).sum())(mx.zeros(2))
+array([0.5, 0.5], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from metalcore.dropins.arrays import mlx_module
+from metalcore.errors import ArgumentError
+from metalcore.ops import function, nouns
+
+
+def _on_mlx(noun: str) -> Callable[..., Any]:
+    run = function(noun)
+    array_type = mlx_module().array
+
+    @wraps(run)
+    def call(*arguments: Any, **named: Any) -> Any:
+        is_mlx = False
+        for value in (*arguments, *named.values()):
+            if isinstance(value, array_type):
+                is_mlx = True
+            elif hasattr(value, "shape"):
+                raise ArgumentError(f"metalcore.mlx.{noun} takes mlx arrays, not {type(value).__name__}")
+        if not is_mlx:
+            kind = type(arguments[0]).__name__ if arguments else "nothing"
+            raise ArgumentError(f"metalcore.mlx.{noun} takes mlx arrays, not {kind}")
+        return run(*arguments, **named)
+
+    call.__module__ = __name__
+    return call
+
+
+def __getattr__(name: str) -> Any:
+    if name not in nouns():
+        raise AttributeError(f"module 'metalcore.mlx' has no attribute {name!r}")
+    value = globals()[name] = _on_mlx(name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(nouns())

@@ -1,0 +1,181 @@
+"""Library kernels on mlx arrays: mx.fast.metal_kernel where Metal is, the engine where it is not.
+
+The Metal route is not yet run on a device: the tests run it with the engine's `metalcore.metal_kernel`, which has the
+same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+from metalcore import settings
+from metalcore.dropins.arrays import mlx_module
+from metalcore.errors import ArgumentError
+from metalcore.runtimes.arrays import MlxArrays, mlx_name
+from metalcore.runtimes.cpu import CpuRuntime
+from metalcore.runtimes.dump import dump_kernel
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.mps import raise_first
+from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
+from metalcore.runtimes.text import metal_kernel_text
+from metalcore.runtimes.watch import launched, recorders
+
+DEVICE_SIZE = 8  # MLX passes an input with fewer elements in the constant address space
+
+
+class MlxKernel:
+    """One variant as mx.fast.metal_kernel made it: created once, since MLX compiles for each new one."""
+
+    def __init__(self, make: Callable[..., Any], slots: Slots) -> None:
+        mx = mlx_module()
+        self.slots = slots
+        text = metal_kernel_text(slots.variant)
+        dump_kernel(slots.variant, text)
+        names = {"input_names": list(text.input_names), "output_names": list(text.output_names)}
+        self.call = make(name=text.name, source=text.source, header=text.header, **names)
+        self.template = [
+            (name, getattr(mx, mlx_name(value)) if isinstance(value, str) else value) for name, value in text.template
+        ]
+
+    def arguments(self, run: MlxRuntime, given: tuple[Any, ...]) -> tuple[list[Any], list[Out]]:
+        """Inputs as MLX takes them, and what it is to allocate."""
+        self.slots.check_count(given)
+        inputs: list[Any] = []
+        outputs: list[Out] = []
+        for slot, value in zip(self.slots.slots, given, strict=True):
+            if slot.parameter.kind == "output":
+                if type(value) is not Out:
+                    raise ArgumentError(
+                        f"kernel '{self.slots.kernel}' writes {slot.name}, and mlx arrays are immutable"
+                    )
+                self.slots.check_dtype(slot, value.dtype)
+                outputs.append(value)
+            elif slot.convert is not None:
+                inputs.append(number(slot.parameter.type, repr(slot.convert(value))))
+            else:
+                inputs.append(self._input(run, slot, value))
+        return inputs, outputs
+
+    def _input(self, run: MlxRuntime, slot: Slot, value: Any) -> Any:
+        if value is None:
+            return nothing(slot.dtype)
+        self.slots.check_dtype(slot, run.dtype(value))
+        if value.size >= DEVICE_SIZE:
+            return value
+        mx = mlx_module()
+        flat = value.reshape(-1)
+        return mx.concatenate([flat, mx.zeros((DEVICE_SIZE - value.size,), value.dtype)])
+
+
+class MlxRuntime:
+    """Runs kernels as steps of MLX's lazy graph. `make` is mx.fast.metal_kernel, or what stands in for it."""
+
+    family = "apple"
+
+    def __init__(self, make: Callable[..., Any] | None = None) -> None:
+        mx = mlx_module()
+        self._make = make or mx.fast.metal_kernel
+        # The stand-in runs at once, so addresses are known; on a GPU nothing is evaluated for the sake of a question.
+        self._arrays = MlxArrays() if make is not None else None
+        self._kernels: dict[Any, MlxKernel] = {}
+        self.contiguous = mx.contiguous
+        self.is_eager = make is not None
+
+    def dtype(self, array: Any) -> str:
+        return str(array.dtype).rpartition(".")[2].rstrip("_")
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        mx = mlx_module()
+        return mx.zeros(shape, getattr(mx, mlx_name(dtype)))
+
+    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
+        """Whether every array starts on a multiple of `vector` elements. MLX's own allocations do."""
+        if self._arrays is None:
+            return True
+        found = [(self._arrays.memory(a)[0], a.itemsize) for a in arrays if a is not None]
+        return all(address % (vector * size) == 0 for address, size in found)
+
+    def launch(
+        self,
+        kernel: Kernel,
+        types: tuple[object, ...],
+        constants: tuple[object, ...],
+        arguments: tuple[Any, ...],
+        groups: tuple[int, ...],
+        group_size: tuple[int, ...],
+    ) -> list[Any]:
+        """`groups` threadgroups as a step of the graph; returns an array for each `Out` among the arguments."""
+        if 0 in groups:
+            return [self.empty(a.shape, a.dtype) for a in arguments if type(a) is Out]
+        mx = mlx_module()
+        key = (kernel, types, constants)
+        made = self._kernels.get(key) or self._kernels.setdefault(key, MlxKernel(self._make, Slots(make_variant(*key))))
+        if recorders:
+            launched(kernel, types, constants)
+        inputs, outputs = made.arguments(self, arguments)
+        grid, group = launch_size(kernel, groups, group_size)
+        found = made.call(
+            inputs=inputs,
+            template=made.template,
+            output_shapes=[out.shape if 0 not in out.shape else (1,) for out in outputs],
+            output_dtypes=[getattr(mx, mlx_name(out.dtype)) for out in outputs],
+            grid=grid,
+            threadgroup=group,
+        )
+        # An output of no elements has no memory to bind: the kernel got one element, the caller gets none.
+        return [
+            array if 0 not in out.shape else self.empty(out.shape, out.dtype)
+            for array, out in zip(found, outputs, strict=True)
+        ]
+
+    def check_errors(self, errors: Any, explain: Callable[[int, int], str]) -> None:
+        """Nothing, since it would end laziness; METALCORE_CHECK_GPU asks for it."""
+        if settings.check_gpu():
+            raise_first(errors, explain)
+
+
+@lru_cache(4096)
+def number(kind: str, text: str) -> Any:
+    """A number as an array of no dimensions, which MLX passes as `constant T&`; by its text, as 0.0 equals -0.0."""
+    mx = mlx_module()
+    return mx.array(int(text), mx.int64) if kind == "long" else mx.array(float(text), mx.float32)
+
+
+@cache
+def nothing(dtype: str) -> Any:
+    """What fills an input that the kernel does not touch."""
+    mx = mlx_module()
+    return mx.zeros((DEVICE_SIZE,), getattr(mx, mlx_name(dtype)))
+
+
+@cache
+def _metal() -> MlxRuntime:
+    return MlxRuntime()
+
+
+class EngineRuntime(CpuRuntime):
+    """The engine on mlx arrays: it runs at once, so they must have values."""
+
+    is_eager = True
+
+
+@cache
+def engine() -> EngineRuntime:
+    return EngineRuntime(MlxArrays())
+
+
+@cache
+def has_metal() -> bool:
+    mx = mlx_module()
+    is_there: bool = mx.metal.is_available() and not mx.fast.metal_kernel.__module__.startswith("metalcore")
+    return is_there
+
+
+def mlx_runtime() -> Any:
+    """Metal where it is and the default device is the GPU, else the engine."""
+    if not has_metal():
+        return engine()
+    mx = mlx_module()
+    return _metal() if mx.default_device() == mx.Device(mx.gpu) else engine()

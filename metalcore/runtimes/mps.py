@@ -1,0 +1,121 @@
+"""Library kernels through torch.mps.compile_shader, on the current MPS stream, with no synchronisation.
+
+Not yet run on a device: the tests run it with the engine's `metalcore.compile_shader`, which has the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from metalcore import settings
+from metalcore.dropins.arrays import torch_module
+from metalcore.errors import ArgumentError, IndexRangeError
+from metalcore.runtimes.arrays import TorchArrays
+from metalcore.runtimes.dump import dump_shader
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
+from metalcore.runtimes.text import shader_text
+from metalcore.runtimes.watch import launched, recorders
+
+
+class Shader:
+    """One variant, compiled by PyTorch: turns arguments into what its call takes."""
+
+    def __init__(self, compile_shader: Callable[[str], Any], slots: Slots) -> None:
+        self.slots = slots
+        text = shader_text(slots.variant)
+        dump_shader(slots.variant, text)
+        self.call = getattr(compile_shader(text), slots.variant.entry_point)
+
+    def arguments(self, run: MpsRuntime, given: tuple[Any, ...], outputs: list[Any]) -> list[Any]:
+        """Tensors and numbers in the order of the buffers; outputs are allocated and added to `outputs`."""
+        self.slots.check_count(given)
+        return [
+            slot.convert(value) if slot.convert is not None else self._tensor(run, slot, value, outputs)
+            for slot, value in zip(self.slots.slots, given, strict=True)
+        ]
+
+    def _tensor(self, run: MpsRuntime, slot: Slot, value: Any, outputs: list[Any]) -> Any:
+        if type(value) is Out:
+            self.slots.check_dtype(slot, value.dtype)
+            value = run.empty(value.shape, value.dtype)
+            outputs.append(value)
+        elif value is None:
+            return run.nothing
+        elif isinstance(value, (list, tuple)):  # PyTorch passes an array of their addresses
+            return value
+        else:
+            self.slots.check_dtype(slot, run.dtype(value))
+            if value.device.type != run.device:
+                raise ArgumentError(f"kernel '{self.slots.kernel}': {slot.name} is on {value.device}, not {run.device}")
+        return value if value.nbytes else run.nothing
+
+
+class MpsRuntime:
+    """Runs kernels on tensors of one device. `compile_shader` is torch.mps.compile_shader, or what stands in for it."""
+
+    family = "apple"
+
+    def __init__(self, compile_shader: Callable[[str], Any] | None = None, device: str = "mps") -> None:
+        torch = torch_module()
+        self._compile = compile_shader or torch.mps.compile_shader
+        arrays = TorchArrays(device)
+        self.dtype, self.contiguous, self.empty = arrays.dtype, arrays.contiguous, arrays.empty
+        self.device = device
+        # A buffer that has no memory of its own still needs one: PyTorch takes no None.
+        self.nothing = torch.zeros(16, dtype=torch.uint8, device=device)
+        self._shaders: dict[Any, Shader] = {}
+
+    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
+        """Whether every array starts on a multiple of `vector` elements; a storage starts on a multiple of 16 bytes."""
+        for array in arrays:
+            if array is None:
+                continue
+            offset = array.data_ptr() // array.itemsize if array.is_cpu else array.storage_offset()
+            if offset % vector:
+                return False
+        return True
+
+    def launch(
+        self,
+        kernel: Kernel,
+        types: tuple[object, ...],
+        constants: tuple[object, ...],
+        arguments: tuple[Any, ...],
+        groups: tuple[int, ...],
+        group_size: tuple[int, ...],
+    ) -> list[Any]:
+        """Run `groups` threadgroups; each `Out` among the arguments is allocated, and all of them are returned."""
+        key = (kernel, types, constants)
+        shader = self._shaders.get(key) or self._make(key)
+        outputs: list[Any] = []
+        bound = shader.arguments(self, arguments, outputs)
+        if 0 not in groups:
+            if recorders:
+                launched(kernel, types, constants)
+            threads, group = launch_size(kernel, groups, group_size)
+            shader.call(*bound, threads=list(threads), group_size=list(group))
+        return outputs
+
+    def _make(self, key: tuple[Kernel, tuple[object, ...], tuple[object, ...]]) -> Shader:
+        return self._shaders.setdefault(key, Shader(self._compile, Slots(make_variant(*key))))
+
+    def check_errors(self, errors: Any, explain: Callable[[int, int], str]) -> None:
+        """Nothing, since it would wait for the GPU; METALCORE_CHECK_GPU asks for it."""
+        if settings.check_gpu():
+            raise_first(errors, explain)
+
+
+def raise_first(errors: Any, explain: Callable[[int, int], str]) -> None:
+    """Raise the first error that a kernel noted: rows of {1 or 0, position, value} in an int64 array."""
+    for is_wrong, position, value in errors.tolist():
+        if is_wrong:
+            raise IndexRangeError(explain(position, value))
+
+
+@cache
+def torch_mps() -> MpsRuntime:
+    """The runtime that the torch ops use for tensors on MPS."""
+    return MpsRuntime()

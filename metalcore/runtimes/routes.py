@@ -1,0 +1,196 @@
+"""Ways to run a fuzzed case beside torch and NumPy: the text that a GPU's framework gets, run by the engine's drop-ins,
+and mlx arrays. `metalcore.ops.base.verify` lists them, health runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metalcore.dropins.arrays import mlx_module, torch_module
+from metalcore.ops import find, function
+from metalcore.ops.base.draw import Sample, Values
+from metalcore.ops.base.gradient import Backward
+from metalcore.ops.base.op import Op
+from metalcore.ops.base.verify import Results, draw_sample, with_torch
+from metalcore.runtimes.kernel import Launch, Out
+
+
+def mps_text(op: Op, sample: Sample, dtype: str, index: int) -> Results:
+    """The text for torch.mps.compile_shader, on CPU tensors through metalcore.compile_shader."""
+    return on_runtime(text_mps(), op, sample, dtype, index)
+
+
+def mlx(op: Op, sample: Sample, dtype: str, index: int) -> Results:
+    """mlx arrays, as metalcore.mlx runs them here."""
+    return _with_mlx(op, sample, dtype, index)
+
+
+def mlx_text(op: Op, sample: Sample, dtype: str, index: int) -> Results:
+    """The text for mx.fast.metal_kernel, on mlx arrays through metalcore.metal_kernel."""
+    from metalcore.mlx.call import using
+
+    with using(text_mlx()):
+        return _with_mlx(op, sample, dtype, index)
+
+
+@cache
+def text_mps() -> Any:
+    from metalcore.dropins.compile_shader import compile_shader
+    from metalcore.runtimes.mps import MpsRuntime
+
+    return MpsRuntime(compile_shader, "cpu")
+
+
+@cache
+def text_mlx() -> Any:
+    from metalcore.dropins.metal_kernel import metal_kernel
+    from metalcore.runtimes.mlx import MlxRuntime
+
+    return MlxRuntime(metal_kernel)
+
+
+def on_runtime(run: Any, op: Op, sample: Sample, dtype: str, index: int) -> Results:
+    """A case on CPU tensors, with every launch of the op and of its gradient carried out by this runtime."""
+    with _torch_ops_on(run):
+        return with_torch(function(op.noun), sample, dtype, False, op, index)
+
+
+def launches_of(op: Op, dtype: str, index: int) -> list[Launch]:
+    """What a case launches with the policy of a GPU; no kernel runs."""
+    run = Recorder()
+    on_runtime(run, op, draw_sample(op, index), dtype, index)
+    return run.launches
+
+
+class Recorder:
+    """Notes launches; outputs are zeros, so that a plan which asks for errors finds none."""
+
+    family = "apple"
+
+    def __init__(self) -> None:
+        from metalcore.runtimes.arrays import TorchArrays
+
+        arrays = TorchArrays()
+        self.dtype, self.contiguous, self._empty = arrays.dtype, arrays.contiguous, arrays.empty
+        self.launches: list[Launch] = []
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return self._empty(shape, dtype).zero_()
+
+    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
+        return True
+
+    def check_errors(self, errors: Any, explain: Any) -> None:
+        """No kernel ran."""
+
+    def launch(self, kernel: Any, types: Any, constants: Any, arguments: Any, groups: Any, group_size: Any) -> Any:
+        self.launches.append(Launch(kernel.variant(types, constants), arguments, groups, group_size))
+        return [self.empty(value.shape, value.dtype) for value in arguments if type(value) is Out]
+
+
+@contextmanager
+def _torch_ops_on(run: Any) -> Iterator[None]:
+    """Calls of torch.ops.metalcore.<noun> are carried out by this runtime, gradients too."""
+    import torch
+
+    from metalcore.torch.register import OPS
+
+    by_overload = {overload: find(noun) for noun, overload in OPS.items()}
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            op = by_overload.get(func)
+            if op is None:
+                return func(*args, **(kwargs or {}))
+            outputs = _apply(op, run, args)
+            return outputs[0] if len(op.forward.schema.outputs) == 1 else outputs
+
+    with Mode():
+        yield
+
+
+def _apply(op: Op, run: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Forward and backward of an op as torch would call them, with no op of torch.library between."""
+    import torch
+
+    if op.backward is None:
+        return op.forward.plan(run, *arguments)
+    plan, names = Backward(op), op.forward.schema.names
+
+    class Gradient(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *given: Any) -> Any:
+            outputs = tuple(op.forward.plan(run, *given))
+            ctx.values = plan.values(given, outputs)
+            ctx.mark_non_differentiable(*outputs[op.public_outputs :])
+            return outputs
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            wanted = [ctx.needs_input_grad[names.index(n)] for n in op.gradients]
+            found = plan.run(run, ctx.values, grads, wanted)
+            return tuple(found.get(n) for n in names)
+
+    outputs: tuple[Any, ...] = Gradient.apply(*arguments)  # type: ignore[no-untyped-call]
+    return outputs
+
+
+def _with_mlx(op: Op, sample: Sample, dtype: str, index: int) -> Results:
+    """Outputs, and gradients for the cotangents that verify's torch runs have."""
+    mx = mlx_module()
+    inputs: list[Any] = []
+
+    def made(value: Any) -> Any:
+        if not isinstance(value, Values):
+            return value
+        array = value.mlx(dtype)
+        if not (op.gradients and value.is_float and value.grad):
+            return array
+        inputs.append(array)
+        return _Input(len(inputs) - 1)
+
+    arguments = [made(a) for a in sample.arguments]
+    named = {k: made(v) for k, v in sample.named.items()}
+
+    def run(*given: Any) -> list[Any]:
+        def filled(value: Any) -> Any:
+            return given[value.place] if isinstance(value, _Input) else value
+
+        found = function(op.noun)(*map(filled, arguments), **{k: filled(v) for k, v in named.items()})
+        return list(found) if isinstance(found, tuple) else [found]
+
+    if not inputs:
+        return Results([_double(o) for o in run()], [])
+    cotangents = _cotangents(run(*inputs), index)
+    outputs, gradients = mx.vjp(run, inputs, cotangents)
+    return Results([_double(o) for o in outputs], [_double(g) for g in gradients])
+
+
+class _Input(NamedTuple):
+    """Stands for an input that has a gradient."""
+
+    place: int
+
+
+def _cotangents(outputs: list[Any], index: int) -> list[Any]:
+    torch, mx = torch_module(), mlx_module()
+    random = torch.Generator().manual_seed(index)
+    made = []
+    for output in outputs:
+        if mx.issubdtype(output.dtype, mx.floating):
+            values = torch.randn(tuple(output.shape), generator=random).numpy()
+            made.append(mx.array(values).astype(output.dtype))
+        else:
+            made.append(mx.zeros_like(output))
+    return made
+
+
+def _double(array: Any) -> Any:
+    mx = mlx_module()
+    kind = mx.float32 if mx.issubdtype(array.dtype, mx.floating) else array.dtype
+    return np.asarray(array.astype(kind), np.float64)
