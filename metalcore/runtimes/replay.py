@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 from metalcore.dropins.arrays import torch_module
 from metalcore.engine.library import Function
@@ -32,7 +32,7 @@ class Like(NamedTuple):
     array: int
 
 
-Slot = Union[Allocation, Like, int, tuple[int, int]]  # noqa: UP007 (Python 3.10 evaluates it)
+Slot = Allocation | Like | int | tuple[int, int]
 # made now, the i-th array known so far, or settled
 
 

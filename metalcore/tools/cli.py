@@ -18,6 +18,7 @@ Examples:
   metalcore sanitize my_program.py --its --options
   metalcore check examples/*.metal
   metalcore inspect examples/rms_norm.metal --json
+  metalcore health rms_norm softmax --html health.html
 """
 MODES = ("checked", "fast")
 MATH_MODES = click.Choice(["safe", "relaxed", "fast"])
@@ -224,6 +225,35 @@ def doctor() -> None:
     from metalcore.tools.doctor import examine
 
     sys.exit(0 if examine() else 1)
+
+
+@cli.command()
+@click.argument("ops", nargs=-1, metavar="[OP]...")
+@click.option("--dtype", "-d", "dtypes", multiple=True, metavar="DTYPE", help="float32, float16 or bfloat16 only.")
+@click.option("--route", "-r", "routes", multiple=True, metavar="ROUTE", help="Only this way to run; see below.")
+@click.option("--cases", "-n", type=click.IntRange(1), help="Fuzzed cases of each. Default: 40.")
+@click.option("--seed", type=int, help="Of the fuzzed shapes and values. Default: the stored one.")
+@click.option("--jobs", "-j", type=click.IntRange(1), help="Processes. Default: one a core.")
+@click.option("--json", metavar="FILE", help="Every case, as JSON.")
+@click.option("--junit", metavar="FILE", help="For a CI system.")
+@click.option("--html", metavar="FILE", help="A page with plots of errors and times.")
+def health(**options: Any) -> None:
+    """Run the library's ops on fuzzed shapes and compare each with float64.
+
+    The error may be twice that of PyTorch in the same dtype, for gradients three times. Exit status 0: all good.
+
+    \b
+    Routes:
+      torch      CPU tensors through the engine
+      numpy      NumPy arrays through the engine, forward
+      mps        tensors on a Mac's GPU, where there is one
+      mlx        mlx arrays: the GPU where there is one, else the engine
+      mps-text   the text that torch.mps.compile_shader gets, run by the engine
+      mlx-text   the text that mx.fast.metal_kernel gets, run by the engine
+    """
+    from metalcore.tools.health.command import health as examine
+
+    sys.exit(0 if examine(**options) else 1)
 
 
 @cli.command()

@@ -1,0 +1,66 @@
+"""What `metalcore health` shows and writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from metalcore.ops.base.verify import Outcome
+from metalcore.tools.health.page import page
+from metalcore.tools.health.report import as_json, as_junit, rows
+from metalcore.tools.health.run import groups, run
+
+_MOST_SHOWN = 20
+
+
+def health(
+    ops: Sequence[str],
+    dtypes: Sequence[str],
+    routes: Sequence[str],
+    cases: int | None,
+    seed: int | None,
+    jobs: int | None,
+    json: str | None,
+    junit: str | None,
+    html: str | None,
+) -> bool:
+    """Run everything that is asked for; true where all is green."""
+    work = groups(ops, dtypes, routes, cases, seed)
+    console = Console()
+    outcomes: list[Outcome] = []
+    columns = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("compiling and running", total=len(work))
+        for group, found in run(work, jobs or os.cpu_count() or 1):
+            outcomes += found
+            progress.update(task, advance=1, description=f"{group.noun} {group.dtype} {group.route}")
+    outcomes.sort(key=lambda o: (o.noun, o.dtype, o.route, o.index))
+    console.print(_table(outcomes))
+    failed = [o for o in outcomes if not o.passed]
+    for outcome in failed[:_MOST_SHOWN]:
+        console.print(f"FAIL {outcome.explain()}", markup=False, style="red", soft_wrap=True)
+    if len(failed) > _MOST_SHOWN:
+        console.print(f"... and {len(failed) - _MOST_SHOWN} more", style="red")
+    used = work[0].seed
+    text = f"{len(failed)} of {len(outcomes)} cases fail" if failed else f"all {len(outcomes)} cases pass"
+    console.print(f"{text} (seed {used})", style="red" if failed else "green")
+    for path, made in ((json, as_json(outcomes, used)), (junit, as_junit(outcomes)), (html, page(outcomes, used))):
+        if path:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(made)
+    return not failed and bool(outcomes)
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    table = Table("op", "dtype", "route", box=None)
+    for name in ("cases", "failed", "error / allowed", "error / torch's", "seconds"):
+        table.add_column(name, justify="right")
+    for row in rows(outcomes):
+        cells = [row.noun, row.dtype, row.route, str(row.cases), str(row.failed)]
+        cells += [f"{row.worst:.2f}", f"{row.against_torch:.2f}", f"{row.seconds:.1f}"]
+        table.add_row(*cells, style="red" if row.failed else None)
+    return table
