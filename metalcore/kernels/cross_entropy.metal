@@ -5,18 +5,33 @@
 //
 // The logits are read once, in chunks that stay in the cache: a chunk's maximum first, then its exponentials. Only the
 // row's maximum and sum are kept, as two numbers: lse itself loses digits where the logits are large.
+#include "exact_sum.h"
 #include "index.h"
 #include "wide.h"
 
 // Classes lie `stride` apart and each thread has a row of its own, as in (N, C, d1, ...); else a row is a threadgroup.
 constant bool in_columns [[function_constant(0)]];
+constant bool is_capped [[function_constant(1)]];
 
 constant uint CHUNK = 32;      // steps of a threadgroup between two changes of the running maximum
-constant uint IS_SOFT = 1;     // the target holds probabilities
-constant uint IS_WEIGHTED = 2;
-constant uint IS_MEAN = 4;
-constant uint IS_PER_ROW = 8;  // no reduction
-constant uint WANTS_TARGET = 16;
+constant uint IS_WEIGHTED = 1;
+constant uint IS_MEAN = 2;
+constant uint IS_PER_ROW = 4;  // no reduction
+constant uint WANTS_TARGET = 8;
+
+// Whether a target of type Q holds probabilities.
+template <typename Q>
+struct Soft {
+  enum { value = true };
+};
+template <>
+struct Soft<long> {
+  enum { value = false };
+};
+template <>
+struct Soft<int> {
+  enum { value = false };
+};
 
 template <uint V, typename T>
 inline wide<float, V> logits(device const T* x, uint i, ulong stride, float cap) {
@@ -26,7 +41,7 @@ inline wide<float, V> logits(device const T* x, uint i, ulong stride, float cap)
   } else {
     v = load<V>(x, i);
   }
-  return cap > 0.0f ? cap * tanh(v / cap) : v;
+  return is_capped ? cap * tanh(v / cap) : v;
 }
 
 template <uint V, typename T>
@@ -46,12 +61,18 @@ inline void put(device T* x, uint i, ulong stride, wide<float, V> value) {
   }
 }
 
+// How the capped logits v follow the input.
+template <typename F>
+inline F slope(F v, float cap) {
+  return is_capped ? 1.0f - (v / cap) * (v / cap) : F(1.0f);
+}
+
 // What stands before -log p_c of class i.
 template <uint V, typename T, typename Q>
 inline wide<float, V> mass_of(
     device const Q* target, device const T* weight, uint i, ulong stride, float share, float smoothing, uint flags) {
   wide<float, V> m = wide<float, V>(share);
-  if (flags & IS_SOFT) {
+  if (Soft<Q>::value) {
     m += (1.0f - smoothing) * plain<V>(target, i, stride);
   }
   return flags & IS_WEIGHTED ? m * load<V>(weight, i) : m;
@@ -103,7 +124,7 @@ template <typename T, typename Q, uint V>
   }
   const uint flags = uint(options);
   const uint steps = uint(classes) / V;
-  const bool is_soft = flags & IS_SOFT;
+  const bool is_soft = Soft<Q>::value;
   x += my.offset;
 
   float top = -FLT_MAX;  // finite, so that a chunk of -inf alone adds zeros
@@ -157,7 +178,7 @@ template <typename T, typename Q, uint V>
     } else if (!is_ignored) {
       const float v = float(x[t * stride]);
       const float w = flags & IS_WEIGHTED ? float(weight[t]) : 1.0f;
-      loss += (1.0f - smoothing) * w * (top - (cap > 0.0f ? cap * tanh(v / cap) : v) + log_sum);
+      loss += (1.0f - smoothing) * w * (top - (is_capped ? cap * tanh(v / cap) : v) + log_sum);
     }
   }
   const float lse = top + log_sum;
@@ -188,36 +209,37 @@ template <typename T, typename Q>
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
-  threadgroup float partial[32];
+  threadgroup float values[32];
+  threadgroup float rests[32];
   threadgroup uint firsts[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const uint flags = uint(options);
-  float sum = 0.0f;
-  float shares = 0.0f;
+  ExactSum sums = {0.0f, 0.0f};
+  ExactSum shares = {0.0f, 0.0f};
   uint first = uint(rows);
   for (uint row = lid; row < uint(rows); row += group_size) {
-    if (!(flags & IS_SOFT)) {
+    if (!Soft<Q>::value) {
       const long t = long(target[row]);
       if (t != ignore_index) {
         const bool is_in = t >= 0 && t < classes;
         first = is_in ? first : min(first, row);
-        shares += is_in && (flags & IS_WEIGHTED) ? float(weight[t]) : 1.0f;
+        shares = added(shares, is_in && (flags & IS_WEIGHTED) ? float(weight[t]) : 1.0f);
       }
     }
     if (flags & IS_PER_ROW) {
       loss[row] = T(losses[row]);
     } else {
-      sum += losses[row];
+      sums = added(sums, losses[row]);
     }
   }
-  sum = group_sum(sum, partial, at);
-  shares = flags & IS_SOFT ? float(rows) : group_sum(shares, partial, at);
+  const float sum = group_added(sums, values, rests, at);
+  const float share = Soft<Q>::value ? float(rows) : group_added(shares, values, rests, at);
   first = group_least(first, firsts, at);
   if (lid == 0) {
     if (!(flags & IS_PER_ROW)) {
-      loss[0] = T(flags & IS_MEAN ? sum / shares : sum);
+      loss[0] = T(flags & IS_MEAN ? sum / share : sum);
     }
-    divisor[0] = flags & IS_MEAN ? shares : 1.0f;
+    divisor[0] = flags & IS_MEAN ? share : 1.0f;
     report_index(errors, target, first, rows);
   }
 }
@@ -255,68 +277,48 @@ template <typename T, typename Q, uint V>
   }
   const uint flags = uint(options);
   const uint steps = uint(classes) / V;
-  const bool is_soft = flags & IS_SOFT;
+  const bool is_soft = Soft<Q>::value;
   const float share = smoothing / float(classes);
   const float top = state[2 * my.row];
   const float sum = state[2 * my.row + 1];
-  const float scale = float(g[flags & IS_PER_ROW ? my.row : 0]) / divisor[0];
   device const Q* q = is_soft ? target + my.offset : target;
   x += my.offset;
   dx += my.offset;
+  dtarget += my.offset;
 
   const long t = is_soft ? 0 : long(target[my.row]);
-  const bool is_ignored = !is_soft && t == ignore_index;
   const bool is_in = t >= 0 && t < classes;
-  float own = 0.0f;  // of the class that is the target
-  float mass = 0.0f;
-  if (is_soft || smoothing > 0.0f) {
+  const bool is_ignored = !is_soft && t == ignore_index;
+  const float scale = is_ignored ? 0.0f : float(g[flags & IS_PER_ROW ? my.row : 0]) / divisor[0];
+  float mass = smoothing;
+  if (is_soft || (smoothing > 0.0f && (flags & IS_WEIGHTED))) {
     F masses = F(0.0f);
     for (uint i = my.first; i < steps; i += my.step) {
       masses += mass_of<V>(q, weight, i, stride, share, smoothing, flags);
     }
     mass = in_columns ? total(masses) : group_sum(total(masses), partial, at);
   }
+  float own = 0.0f;  // of the class that is the target
   if (!is_soft) {
-    own = is_in ? (1.0f - smoothing) * (flags & IS_WEIGHTED ? float(weight[t]) : 1.0f) : NAN;
+    own = is_in ? (1.0f - smoothing) * (flags & IS_WEIGHTED ? float(weight[t]) : 1.0f) : is_ignored ? 0.0f : NAN;
     mass += own;
   }
-  if (is_ignored) {
-    for (uint i = my.first; i < steps; i += my.step) {
-      put<V>(dx, i, stride, F(0.0f));
-    }
-    return;
-  }
-  const float lse = top + log(sum);
-  const float before = scale * (mass + 2.0f * z_loss * lse) / sum;
-  const bool is_plain = !is_soft && !(flags & IS_WEIGHTED);
+  const float log_sum = log(sum);
+  const float before = scale * (mass + 2.0f * z_loss * (top + log_sum)) / sum;
   for (uint i = my.first; i < steps; i += my.step) {
     const F v = logits<V>(x, i, stride, cap);
-    F d = exp(v - top) * before;
-    if (is_plain) {
-      d -= scale * share;
-    } else {
-      d -= scale * mass_of<V>(q, weight, i, stride, share, smoothing, flags);
+    const F m = mass_of<V>(q, weight, i, stride, share, smoothing, flags);
+    put<V>(dx, i, stride, (exp(v - top) * before - scale * m) * slope(v, cap));
+    if (is_soft && (flags & WANTS_TARGET)) {
+      const F d = (1.0f - smoothing) * scale * (top - v + log_sum);
+      put<V>(dtarget, i, stride, flags & IS_WEIGHTED ? d * load<V>(weight, i) : d);
     }
-    if (cap > 0.0f) {
-      d *= 1.0f - (v / cap) * (v / cap);
-    }
-    put<V>(dx, i, stride, d);
   }
   if (!is_soft && is_in && (in_columns || (uint(t) / V) % my.step == my.first)) {
     const float u = float(x[t * stride]);
-    const float v = cap > 0.0f ? cap * tanh(u / cap) : u;
+    const float v = is_capped ? cap * tanh(u / cap) : u;
     const float w = flags & IS_WEIGHTED ? float(weight[t]) : 1.0f;
     const float d = exp(v - top) * before - scale * (own + share * w);
-    dx[t * stride] = T(cap > 0.0f ? d * (1.0f - (v / cap) * (v / cap)) : d);
-  }
-  if (flags & WANTS_TARGET) {
-    const float log_sum = log(sum);
-    for (uint i = my.first; i < steps; i += my.step) {
-      F d = (1.0f - smoothing) * scale * (top - logits<V>(x, i, stride, cap) + log_sum);
-      if (flags & IS_WEIGHTED) {
-        d *= load<V>(weight, i);
-      }
-      put<V>(dtarget + my.offset, i, stride, d);
-    }
+    dx[t * stride] = T(d * slope(v, cap));
   }
 }

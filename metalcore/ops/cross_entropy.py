@@ -14,10 +14,11 @@ from metalcore.ops.base.reduction import check_reduction
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
-FORWARD = Kernel("cross_entropy", "cross_entropy_forward", ("in_columns",))
+FORWARD = Kernel("cross_entropy", "cross_entropy_forward", ("in_columns", "is_capped"))
 FINISH = Kernel("cross_entropy", "cross_entropy_finish")
-BACKWARD = Kernel("cross_entropy", "cross_entropy_backward", ("in_columns",))
-IS_SOFT, IS_WEIGHTED, IS_MEAN, IS_PER_ROW, WANTS_TARGET = 1, 2, 4, 8, 16  # as in the kernel
+BACKWARD = Kernel("cross_entropy", "cross_entropy_backward", ("in_columns", "is_capped"))
+IS_WEIGHTED, IS_MEAN, IS_PER_ROW, WANTS_TARGET = 1, 2, 4, 8  # as in the kernel
+CLASSES = ("int64", "int32")
 
 
 def cross_entropy(
@@ -40,7 +41,7 @@ def cross_entropy(
     are not copied; backward writes their gradient and nothing else of that size.
 
     A class that is out of range and not `ignore_index` raises IndexRangeError on the CPU. On a GPU the row's loss and
-    gradient are NaN: to look at it there would wait for the device (METALCORE_CHECK_INDICES=1 does).
+    gradient are NaN: to look at it there would wait for the device (METALCORE_CHECK_GPU=1 does).
 
     >>> import numpy as np, metalcore
     >>> metalcore.cross_entropy(np.zeros((3, 8), np.float32), np.array([1, 7, -100])) / np.log(8)
@@ -52,7 +53,7 @@ def cross_entropy(
     if not shape:
         refuse("cross_entropy", "input", "of shape (C), (N, C) or (N, C, d1, ...)", "a scalar")
     kind = dtype_name(target)
-    if kind in ("int64", "int32"):
+    if kind in CLASSES:
         check_shape("cross_entropy", "target", target, (*shape[:1], *shape[2:]) if len(shape) > 1 else ())
     elif kind == dtype:
         check_shape("cross_entropy", "target", target, shape)
@@ -75,14 +76,13 @@ def cross_entropy(
 class Geometry:
     """Rows, classes and how far classes lie apart, and the launch that goes with them."""
 
-    __slots__ = ("classes", "constants", "group", "groups", "rows", "stride", "vector")
+    __slots__ = ("classes", "group", "groups", "rows", "stride", "vector")
 
     def __init__(self, run: Any, dtype: str, shape: tuple[int, ...], *arrays: Any) -> None:
         batch = shape[0] if len(shape) > 1 else 1
         self.classes = shape[1] if len(shape) > 1 else shape[0]
         self.stride = math.prod(shape[2:])
         self.rows = batch * self.stride
-        self.constants = (self.stride > 1,)
         if self.stride <= 1:
             self.vector, self.group = row_launch(run, "cross_entropy", dtype, self.classes, *arrays)
             self.groups: tuple[int, ...] = (self.rows,)
@@ -93,9 +93,8 @@ class Geometry:
             self.groups = (-(-self.stride // threads), batch)
 
 
-def _flags(run: Any, target: Any, weight: Any, reduction: str) -> int:
-    flags = 0 if run.dtype(target) in ("int64", "int32") else IS_SOFT
-    flags |= {"mean": IS_MEAN, "none": IS_PER_ROW}.get(reduction, 0)
+def _flags(weight: Any, reduction: str) -> int:
+    flags = {"mean": IS_MEAN, "none": IS_PER_ROW}.get(reduction, 0)
     return flags if weight is None else flags | IS_WEIGHTED
 
 
@@ -112,15 +111,15 @@ def forward(
 ) -> tuple[Any, ...]:
     dtype, kind = run.dtype(input), run.dtype(target)
     shape = tuple(input.shape)
-    flags = _flags(run, target, weight, reduction)
+    flags = _flags(weight, reduction)
     x, target = run.contiguous(input), run.contiguous(target)
     weight = x if weight is None else run.contiguous(weight)  # without IS_WEIGHTED it is not read
-    at = Geometry(run, dtype, shape, x, target if flags & IS_SOFT else None, weight)
+    at = Geometry(run, dtype, shape, x, None if kind in CLASSES else target, weight)
     exact = accumulator(dtype)
     losses, state = run.launch(
         FORWARD,
         (dtype, kind, at.vector),
-        at.constants,
+        (at.stride > 1, softcap > 0.0),
         (
             *(x, target, weight, Out((at.rows,), exact), Out((at.rows, 2), exact)),
             *(at.classes, at.stride, ignore_index, smoothing, z_loss, softcap, flags),
@@ -140,7 +139,7 @@ def forward(
         (1,),
         (policy("cross_entropy", run.family, dtype)["threads"],),
     )
-    if not flags & IS_SOFT:
+    if kind in CLASSES:
         run.check_errors(errors, lambda row, value: _explain(row, value, at.classes))
     return loss, state, divisor
 
@@ -165,19 +164,19 @@ def backward(
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
     dtype, kind = run.dtype(input), run.dtype(target)
-    flags = _flags(run, target, weight, reduction)
+    flags = _flags(weight, reduction)
     x, target, g = run.contiguous(input), run.contiguous(target), run.contiguous(grad_loss)
     weight = x if weight is None else run.contiguous(weight)
     shape = tuple(x.shape)
-    at = Geometry(run, dtype, shape, x, target if flags & IS_SOFT else None, weight)
+    at = Geometry(run, dtype, shape, x, None if kind in CLASSES else target, weight)
     of_target: tuple[int, ...] = (0,)
-    if flags & IS_SOFT and wanted[1]:
+    if kind not in CLASSES and wanted[1]:
         flags |= WANTS_TARGET
         of_target = shape
     dx, dtarget = run.launch(
         BACKWARD,
         (dtype, kind, at.vector),
-        at.constants,
+        (at.stride > 1, softcap > 0.0),
         (
             *(g, x, target, weight, state, divisor, Out(shape, dtype), Out(of_target, dtype)),
             *(at.classes, at.stride, ignore_index, smoothing, z_loss, softcap, flags),
@@ -292,5 +291,4 @@ OP = Op(
         Benchmark(f"{rows}x{classes}", _make(rows, classes), rows * classes, targets={"*": 1.5})
         for rows, classes in ((1, 32000), (512, 32000), (1024, 50257), (256, 128256))
     ],
-    notes="A row whose target is ignored has a gradient of zeros, also where its logits are NaN.",
 )
