@@ -16,6 +16,17 @@ inline uint group_least(uint value, threadgroup uint* partial, Lane at) {
   return value;
 }
 
+// The first of index[begin], index[begin + step], ... below `end` that is not in 0 to rows - 1, or `end`.
+template <typename I>
+inline uint first_outside(device const I* index, uint begin, uint end, uint step, long rows) {
+  uint first = end;
+  for (uint i = begin; i < end; i += step) {
+    const long row = long(index[i]);
+    first = row >= 0 && row < rows ? first : min(first, i);
+  }
+  return first;
+}
+
 // errors = {1, position, value}, or zeros where `first` is no position below `count`.
 template <typename I>
 inline void report_index(device long* errors, device const I* index, uint first, ulong count) {

@@ -25,6 +25,9 @@ class Arrays(Protocol):
 
     def dtype(self, array: Any) -> str: ...
 
+    def sort(self, indices: Any) -> tuple[Any, Any]:
+        """A vector of integers sorted, and where each came from (int64); equal ones stay in their order."""
+
 
 class TorchArrays:
     """Tensors on one device."""
@@ -43,6 +46,10 @@ class TorchArrays:
 
     def contiguous(self, array: Any) -> Any:
         return array if array.is_contiguous() else array.contiguous()
+
+    def sort(self, indices: Any) -> tuple[Any, Any]:
+        found: tuple[Any, Any] = indices.reshape(-1).sort(stable=True)
+        return found
 
     def dtype(self, array: Any) -> str:
         dtype = array.dtype
@@ -65,6 +72,11 @@ class NumpyArrays:
 
     def contiguous(self, array: Any) -> Any:
         return np.ascontiguousarray(array).reshape(array.shape)
+
+    def sort(self, indices: Any) -> tuple[Any, Any]:
+        flat = indices.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        return flat[order], order
 
     def dtype(self, array: Any) -> str:
         return str(array.dtype)
@@ -116,6 +128,16 @@ class MlxArrays:
         self._mx.eval(copy)
         return copy
 
+    def sort(self, indices: Any) -> tuple[Any, Any]:
+        found = mlx_sort(indices)
+        self._mx.eval(*found)
+        return found
+
+    def sort(self, indices: Any) -> tuple[Any, Any]:
+        found = mlx_sort(indices)
+        self._mx.eval(found)
+        return found
+
     def dtype(self, array: Any) -> str:
         dtype = array.dtype
         return self._names.get(dtype) or str(dtype).rpartition(".")[2]
@@ -124,5 +146,23 @@ class MlxArrays:
 _MLX_NAMES = _TORCH_NAMES
 
 
+def mlx_sort(indices: Any) -> tuple[Any, Any]:
+    """As `Arrays.sort`. MLX promises no stable order, so what is sorted is the index and the place as one number."""
+    mx = mlx_module()
+    count = max(1, indices.size)
+    keys = mx.sort(indices.reshape(-1).astype(mx.int64) * count + mx.arange(indices.size))
+    return (keys // count).astype(indices.dtype), keys % count
+
+
 def mlx_name(dtype: str) -> str:
     return "bool_" if dtype == "bool" else dtype
+
+
+def mlx_sort(indices: Any) -> tuple[Any, Any]:
+    """A vector of integers sorted, and where each came from (int64). Keys are all different, so that the order of equal
+    ones does not rest on how mlx sorts."""
+    mx = mlx_module()
+    flat = indices.reshape(-1)
+    keys = flat.astype(mx.int64) * flat.size + mx.arange(flat.size, dtype=mx.int64)
+    order = mx.argsort(keys)
+    return flat[order], order.astype(mx.int64)

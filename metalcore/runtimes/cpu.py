@@ -78,6 +78,7 @@ class CpuRuntime:
     def __init__(self, arrays: Arrays, family: str = "cpu") -> None:
         self.arrays, self.family = arrays, family
         self.contiguous, self.dtype, self.empty = arrays.contiguous, arrays.dtype, arrays.empty
+        self.sort = arrays.sort
         self._prepared: dict[Any, Prepared] = {}
 
     def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:

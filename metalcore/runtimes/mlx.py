@@ -13,7 +13,7 @@ from typing import Any
 from metalcore import settings
 from metalcore.dropins.arrays import mlx_module
 from metalcore.errors import ArgumentError
-from metalcore.runtimes.arrays import MlxArrays, mlx_name
+from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort, mlx_sort
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
 from metalcore.runtimes.kernel import Kernel, Out
@@ -80,7 +80,7 @@ class MlxRuntime:
         # The stand-in runs at once, so addresses are known; on a GPU nothing is evaluated for the sake of a question.
         self._arrays = MlxArrays() if make is not None else None
         self._kernels: dict[Any, MlxKernel] = {}
-        self.contiguous = mx.contiguous
+        self.contiguous, self.sort = mx.contiguous, mlx_sort
         self.is_eager = make is not None
 
     def dtype(self, array: Any) -> str:

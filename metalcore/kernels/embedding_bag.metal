@@ -1,0 +1,257 @@
+// out[b] = sum, mean or maximum over the indices i of bag b of weight[index[i]] (times sample_weight[i] in a sum).
+// dweight[r] = sum over the places i of r, in the order of the input, of g[bag of i] (scaled): places come sorted by
+// index, so that each row is one walk and the order of its sum is fixed.
+#include "index.h"
+#include "wide.h"
+
+constant uint IS_MEAN = 1;
+constant uint IS_MAX = 2;
+constant uint HAS_SAMPLE_WEIGHT = 4;
+constant uint HAS_OFFSETS = 8;
+constant uint BY_FREQUENCY = 16;  // the gradient of a row is divided by the number of its places
+
+// Bags by offsets: clamped, so that a wrong offset reaches no memory outside.
+template <typename O>
+inline long2 bag_range(device const O* offsets, ulong bag, long ends, long count, long width, uint flags) {
+  if (!(flags & HAS_OFFSETS)) {
+    return long2(bag * width, (bag + 1) * width);
+  }
+  const long begin = clamp(long(offsets[bag]), 0l, count);
+  const long end = long(bag) + 1 < ends ? clamp(long(offsets[bag + 1]), 0l, count) : count;
+  return long2(begin, max(begin, end));
+}
+
+// The last group looks at the offsets (position -1 - bag), the others at `each` indices.
+template <typename I, typename O>
+[[kernel]] void embedding_bag_check(
+    device const I* index [[buffer(0)]],
+    device const O* offsets [[buffer(1)]],
+    device long* errors [[buffer(2)]],
+    constant long& count [[buffer(3)]],
+    constant long& rows [[buffer(4)]],
+    constant long& ends [[buffer(5)]],
+    constant long& each [[buffer(6)]],
+    uint block [[threadgroup_position_in_grid]],
+    uint blocks [[threadgroups_per_grid]],
+    uint lid [[thread_position_in_threadgroup]],
+    uint group_size [[threads_per_threadgroup]],
+    uint simd_lane_id [[thread_index_in_simdgroup]],
+    uint simd_group_id [[simdgroup_index_in_threadgroup]],
+    uint simd_groups [[simdgroups_per_threadgroup]]) {
+  threadgroup uint partial[32];
+  const Lane at = {simd_lane_id, simd_group_id, simd_groups};
+  errors += 3 * block;
+  const bool is_last = block + 1 == blocks;
+  const uint begin = is_last ? 0 : uint(block * each);
+  const uint end = uint(is_last ? ends : min(begin + each, count));
+  uint first = end;
+  if (is_last) {
+    for (uint i = begin + lid; i < end; i += group_size) {
+      const long offset = long(offsets[i]);
+      const bool is_right = offset <= count && (i == 0 ? offset == 0 : offset >= long(offsets[max(i, 1u) - 1]));
+      first = is_right ? first : min(first, i);
+    }
+    first = group_least(first, partial, at);
+    if (lid == 0) {
+      report_index(errors, offsets, first, end);
+      errors[1] = -1 - errors[1];
+    }
+  } else {
+    first = group_least(first_outside(index, begin + lid, end, group_size, rows), partial, at);
+    if (lid == 0) {
+      report_index(errors, index, first, end);
+    }
+  }
+}
+
+// One threadgroup a bag. chosen: the place that the maximum came from, or -1.
+template <typename T, typename I, typename O, uint V>
+[[kernel]] void embedding_bag_forward(
+    device const I* index [[buffer(0)]],
+    device const T* weight [[buffer(1)]],
+    device const O* offsets [[buffer(2)]],
+    device const T* sample_weight [[buffer(3)]],
+    device T* out [[buffer(4)]],
+    device int* chosen [[buffer(5)]],
+    device float* sizes [[buffer(6)]],
+    constant long& count [[buffer(7)]],
+    constant long& rows [[buffer(8)]],
+    constant long& dim [[buffer(9)]],
+    constant long& ends [[buffer(10)]],
+    constant long& width [[buffer(11)]],
+    constant long& padding [[buffer(12)]],
+    constant long& options [[buffer(13)]],
+    uint bag [[threadgroup_position_in_grid]],
+    uint lid [[thread_position_in_threadgroup]],
+    uint group_size [[threads_per_threadgroup]]) {
+  using F = wide<float, V>;
+  using N = wide<int, V>;
+  const uint flags = uint(options);
+  const uint steps = uint(dim) / V;
+  const long2 range = bag_range(offsets, bag, ends, count, width, flags);
+  long size = 0;
+  for (long i = range.x; i < range.y; i++) {
+    const long row = long(index[i]);
+    size += row >= 0 && row < rows && row != padding;
+  }
+  if (lid == 0) {
+    sizes[bag] = float(size);
+  }
+  if (flags & IS_MAX) {
+    for (uint d = lid; d < steps; d += group_size) {
+      F top = F(-INFINITY);
+      N place = N(-1);
+      for (long i = range.x; i < range.y; i++) {
+        const long row = long(index[i]);
+        if (row >= 0 && row < rows && row != padding) {
+          const F v = load<V>(weight + row * dim, d);
+          const auto is_more = v > top || place < 0;
+          top = select(top, v, is_more);
+          place = select(place, N(int(i)), is_more);
+        }
+      }
+      store<V>(out + bag * dim, d, size > 0 ? top : F(0.0f));
+      ((device N*)(chosen + bag * dim))[d] = place;
+    }
+    return;
+  }
+  const float divisor = flags & IS_MEAN ? float(max(size, 1l)) : 1.0f;
+  for (uint d = lid; d < steps; d += group_size) {
+    F sum = F(0.0f);
+    for (long i = range.x; i < range.y; i++) {
+      const long row = long(index[i]);
+      if (row >= 0 && row < rows && row != padding) {
+        const F v = load<V>(weight + row * dim, d);
+        sum += flags & HAS_SAMPLE_WEIGHT ? v * float(sample_weight[i]) : v;
+      }
+    }
+    store<V>(out + bag * dim, d, sum / divisor);
+  }
+}
+
+// The bag of each place, for bags of different sizes. One threadgroup a bag.
+template <typename O>
+[[kernel]] void embedding_bag_owner(
+    device const O* offsets [[buffer(0)]],
+    device int* owner [[buffer(1)]],
+    constant long& ends [[buffer(2)]],
+    constant long& count [[buffer(3)]],
+    uint bag [[threadgroup_position_in_grid]],
+    uint lid [[thread_position_in_threadgroup]],
+    uint group_size [[threads_per_threadgroup]]) {
+  const long2 range = bag_range(offsets, bag, ends, count, 0, HAS_OFFSETS);
+  for (ulong i = range.x + lid; i < ulong(range.y); i += group_size) {
+    owner[i] = int(bag);
+  }
+}
+
+// One threadgroup takes `each` rows of the table: finds their first place among the sorted ones, then walks on.
+template <typename T, typename I, uint V>
+[[kernel]] void embedding_bag_backward(
+    device const T* g [[buffer(0)]],
+    device const I* sorted [[buffer(1)]],
+    device const long* order [[buffer(2)]],
+    device const int* owner [[buffer(3)]],
+    device const T* sample_weight [[buffer(4)]],
+    device const int* chosen [[buffer(5)]],
+    device const float* sizes [[buffer(6)]],
+    device T* dweight [[buffer(7)]],
+    constant long& count [[buffer(8)]],
+    constant long& rows [[buffer(9)]],
+    constant long& dim [[buffer(10)]],
+    constant long& width [[buffer(11)]],
+    constant long& padding [[buffer(12)]],
+    constant long& each [[buffer(13)]],
+    constant long& options [[buffer(14)]],
+    uint block [[threadgroup_position_in_grid]],
+    uint lid [[thread_position_in_threadgroup]],
+    uint group_size [[threads_per_threadgroup]]) {
+  using F = wide<float, V>;
+  using N = wide<int, V>;
+  const uint flags = uint(options);
+  const uint steps = uint(dim) / V;
+  const long first = block * each;
+  const long last = min(first + each, rows);
+  long at = 0;
+  for (long above = count; at < above;) {  // the first place whose index is not below `first`
+    const long middle = (at + above) / 2;
+    if (long(sorted[middle]) < first) {
+      at = middle + 1;
+    } else {
+      above = middle;
+    }
+  }
+  for (long row = first; row < last; row++) {
+    long end = at;
+    while (end < count && long(sorted[end]) == row) {
+      end++;
+    }
+    const float divisor = flags & BY_FREQUENCY ? float(max(end - at, 1l)) : 1.0f;
+    if (row == padding) {
+      at = end;
+    }
+    for (uint d = lid; d < steps; d += group_size) {
+      F sum = F(0.0f);
+      for (long p = at; p < end; p++) {
+        const long place = order[p];
+        const long bag = flags & HAS_OFFSETS ? long(owner[place]) : place / width;
+        F v = load<V>(g + bag * dim, d);
+        if (flags & IS_MEAN) {
+          v /= sizes[bag];
+        }
+        if (flags & HAS_SAMPLE_WEIGHT) {
+          v *= float(sample_weight[place]);
+        }
+        if (flags & IS_MAX) {
+          v = select(F(0.0f), v, ((device const N*)(chosen + bag * dim))[d] == N(int(place)));
+        }
+        sum += v;
+      }
+      store<V>(dweight + row * dim, d, sum / divisor);
+    }
+    at = end;
+  }
+}
+
+// d sample_weight[i] = g[bag of i] . weight[index[i]]. One threadgroup a bag.
+template <typename T, typename I, typename O, uint V>
+[[kernel]] void embedding_bag_sample_weight(
+    device const T* g [[buffer(0)]],
+    device const I* index [[buffer(1)]],
+    device const T* weight [[buffer(2)]],
+    device const O* offsets [[buffer(3)]],
+    device T* dsample_weight [[buffer(4)]],
+    constant long& count [[buffer(5)]],
+    constant long& rows [[buffer(6)]],
+    constant long& dim [[buffer(7)]],
+    constant long& ends [[buffer(8)]],
+    constant long& width [[buffer(9)]],
+    constant long& padding [[buffer(10)]],
+    constant long& options [[buffer(11)]],
+    uint bag [[threadgroup_position_in_grid]],
+    uint lid [[thread_position_in_threadgroup]],
+    uint group_size [[threads_per_threadgroup]],
+    uint simd_lane_id [[thread_index_in_simdgroup]],
+    uint simd_group_id [[simdgroup_index_in_threadgroup]],
+    uint simd_groups [[simdgroups_per_threadgroup]]) {
+  using F = wide<float, V>;
+  threadgroup float partial[32];
+  const Lane at = {simd_lane_id, simd_group_id, simd_groups};
+  const uint steps = uint(dim) / V;
+  const long2 range = bag_range(offsets, bag, ends, count, width, uint(options));
+  g += bag * dim;
+  for (long i = range.x; i < range.y; i++) {
+    const long row = long(index[i]);
+    const bool counts = row >= 0 && row < rows && row != padding;
+    F sum = F(0.0f);
+    if (counts) {
+      for (uint d = lid; d < steps; d += group_size) {
+        sum += load<V>(g, d) * load<V>(weight + row * dim, d);
+      }
+    }
+    const float dot = group_sum(total(sum), partial, at);
+    if (lid == 0) {
+      dsample_weight[i] = T(dot);
+    }
+  }
+}

@@ -1,0 +1,326 @@
+"""Sums, means and maxima of rows of a table: kernels/embedding_bag.metal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.index import INDEX_TYPES, check_index, explain_index
+from metalcore.ops.base.launch import accumulator, row_launch
+from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+CHECK = Kernel("embedding_bag", "embedding_bag_check")
+FORWARD = Kernel("embedding_bag", "embedding_bag_forward")
+OWNER = Kernel("embedding_bag", "embedding_bag_owner")
+BACKWARD = Kernel("embedding_bag", "embedding_bag_backward")
+SAMPLE_WEIGHT = Kernel("embedding_bag", "embedding_bag_sample_weight")
+MODES = {"sum": 0, "mean": 1, "max": 2}
+HAS_SAMPLE_WEIGHT, HAS_OFFSETS, BY_FREQUENCY = 4, 8, 16  # as in the kernel
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """The sum, mean or maximum of the rows `weight[i]` over each bag of indices, as torch.nn.functional.embedding_bag.
+
+    `input` has a bag in each row, or all bags one after the other with `offsets` that say where each begins. The
+    gradient of the table is dense and the same in every run. `max_norm` and `sparse` are not supported. An index out
+    of range raises IndexRangeError; on a GPU it counts as padding (METALCORE_CHECK_GPU=1 makes it an error there).
+
+    >>> import numpy as np, metalcore
+    >>> table = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    >>> metalcore.embedding_bag(np.array([0, 2, 1]), table, np.array([0, 2]), mode="sum")
+    array([[6., 8.],
+           [3., 4.]], dtype=float32)
+    """
+    dtype = check_float("embedding_bag", "weight", weight)
+    if len(weight.shape) != 2:
+        refuse("embedding_bag", "weight", "of two dimensions", f"of shape {tuple(weight.shape)}")
+    check_index("embedding_bag", "input", input)
+    if len(input.shape) == 2:
+        if offsets is not None:
+            refuse("embedding_bag", "offsets", "None where the input has two dimensions", "an array")
+    elif len(input.shape) != 1:
+        refuse("embedding_bag", "input", "of one or two dimensions", f"of shape {tuple(input.shape)}")
+    elif offsets is None or len(offsets.shape) != 1:
+        given = "None" if offsets is None else f"of shape {tuple(offsets.shape)}"
+        refuse("embedding_bag", "offsets", "of one dimension where the input has one", given)
+    else:
+        check_index("embedding_bag", "offsets", offsets)
+        if include_last_offset and offsets.shape[0] < 1:
+            refuse("embedding_bag", "offsets", "of at least one element where include_last_offset is set", "empty")
+    if mode not in MODES:
+        refuse("embedding_bag", "mode", "sum, mean or max", repr(mode))
+    if max_norm is not None or sparse:
+        refuse("embedding_bag", "max_norm and sparse", "None and False: they are not supported", (max_norm, sparse))
+    if mode == "max" and scale_grad_by_freq:
+        refuse("embedding_bag", "scale_grad_by_freq", "False with mode max", True)
+    if per_sample_weights is not None:
+        if mode != "sum":
+            refuse("embedding_bag", "per_sample_weights", f"None with mode {mode}", "an array")
+        check_shape("embedding_bag", "per_sample_weights", per_sample_weights, tuple(input.shape))
+        if dtype_name(per_sample_weights) != dtype:
+            expected = f"of the weight's dtype {dtype}"
+            refuse("embedding_bag", "per_sample_weights", expected, f"of dtype {dtype_name(per_sample_weights)}")
+    rows = weight.shape[0]
+    if padding_idx is None:
+        padding = -1
+    elif -rows <= padding_idx < rows:
+        padding = padding_idx % rows
+    else:
+        refuse("embedding_bag", "padding_idx", f"in -{rows} to {rows - 1}", padding_idx)
+    by_frequency = bool(scale_grad_by_freq)
+    return OP(weight, input, offsets, per_sample_weights, mode, bool(include_last_offset), padding, by_frequency)
+
+
+class Bags:
+    """Sizes of a call: indices, bags, where the last bag ends, and the kernel's flags."""
+
+    __slots__ = ("count", "dim", "ends", "flags", "number", "offset_type", "rows", "width")
+
+    def __init__(
+        self, run: Any, weight: Any, input: Any, offsets: Any, sample_weight: Any, mode: str, last: bool, frequency: bool
+    ) -> None:
+        self.rows, self.dim = weight.shape
+        self.flags = MODES[mode] | (0 if sample_weight is None else HAS_SAMPLE_WEIGHT)
+        self.flags |= BY_FREQUENCY if frequency else 0
+        if offsets is None:
+            self.number, self.width = input.shape
+            self.count, self.ends, self.offset_type = self.number * self.width, 0, run.dtype(input)
+        else:
+            self.count, self.width, self.ends = input.shape[0], 1, offsets.shape[0]
+            self.number = self.ends - 1 if last else self.ends
+            self.flags |= HAS_OFFSETS
+            self.offset_type = run.dtype(offsets)
+
+
+def forward(
+    run: Any,
+    weight: Any,
+    input: Any,
+    offsets: Any,
+    sample_weight: Any,
+    mode: str,
+    last: bool,
+    padding: int,
+    frequency: bool,
+) -> tuple[Any, ...]:
+    dtype, kind = run.dtype(weight), run.dtype(input)
+    bags = Bags(run, weight, input, offsets, sample_weight, mode, last, frequency)
+    weight, input = run.contiguous(weight), run.contiguous(input)
+    # What a flag turns off is not read: another array stands in its place.
+    offsets = input if offsets is None else run.contiguous(offsets)
+    sample_weight = weight if sample_weight is None else run.contiguous(sample_weight)
+    each = max(1024, -(-bags.count // policy("embedding_bag", run.family, dtype)["blocks"]))
+    blocks = -(-bags.count // each) + 1
+    (errors,) = run.launch(
+        CHECK,
+        (kind, bags.offset_type),
+        (),
+        (input, offsets, Out((blocks, 3), "int64"), bags.count, bags.rows, bags.ends, each),
+        (blocks,),
+        (policy("embedding_bag", run.family, dtype)["check_threads"],),
+    )
+    run.check_errors(errors, lambda place, value: _explain(place, value, bags.rows, bags.count))
+    vector, group = row_launch(run, "embedding_bag", dtype, bags.dim, weight)
+    out, chosen, sizes = run.launch(
+        FORWARD,
+        (dtype, kind, bags.offset_type, vector),
+        (),
+        (
+            *(input, weight, offsets, sample_weight, Out((bags.number, bags.dim), dtype)),
+            *(Out((bags.number, bags.dim) if mode == "max" else (0,), "int32"), Out((bags.number,), accumulator(dtype))),
+            *(bags.count, bags.rows, bags.dim, bags.ends, bags.width, padding, bags.flags),
+        ),
+        (bags.number,),
+        group,
+    )
+    return out, chosen, sizes
+
+
+def _explain(place: int, value: int, rows: int, count: int) -> str:
+    if place >= 0:
+        return explain_index("embedding_bag", "input", place, value, rows)
+    if place == -1:
+        return f"embedding_bag: offsets must begin with 0, not {value}"
+    return (
+        f"embedding_bag: offsets must not fall and not be above the input's length {count}, "
+        f"but offsets[{-1 - place}] is {value}"
+    )
+
+
+def backward(
+    run: Any,
+    grad_out: Any,
+    weight: Any,
+    input: Any,
+    offsets: Any,
+    sample_weight: Any,
+    chosen: Any,
+    sizes: Any,
+    mode: str,
+    last: bool,
+    padding: int,
+    frequency: bool,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    dtype, kind = run.dtype(weight), run.dtype(input)
+    bags = Bags(run, weight, input, offsets, sample_weight, mode, last, frequency)
+    g, weight, input = run.contiguous(grad_out), run.contiguous(weight), run.contiguous(input)
+    has_offsets, has_samples = offsets is not None, sample_weight is not None
+    offsets = run.contiguous(offsets) if has_offsets else input
+    sample_weight = run.contiguous(sample_weight) if has_samples else weight
+    vector, group = row_launch(run, "embedding_bag", dtype, bags.dim, g, weight)
+    dweight = dsample = run.empty((0,), dtype)
+    if wanted[0]:
+        ordered, order = run.sort(input)
+        owner: Any = chosen
+        if has_offsets:
+            arguments = (offsets, Out((bags.count,), "int32"), bags.ends, bags.count)
+            (owner,) = run.launch(OWNER, (bags.offset_type,), (), arguments, (bags.number,), (32,))
+        each = max(1, -(-bags.rows // policy("embedding_bag", run.family, dtype)["row_blocks"]))
+        (dweight,) = run.launch(
+            BACKWARD,
+            (dtype, kind, vector),
+            (),
+            (
+                *(g, ordered, order, owner, sample_weight, chosen, sizes, Out((bags.rows, bags.dim), dtype)),
+                *(bags.count, bags.rows, bags.dim, bags.width, padding, each, bags.flags),
+            ),
+            (-(-bags.rows // each),),
+            group,
+        )
+    if wanted[1] and has_samples:
+        (dsample,) = run.launch(
+            SAMPLE_WEIGHT,
+            (dtype, kind, bags.offset_type, vector),
+            (),
+            (
+                *(g, input, weight, offsets, Out(tuple(input.shape), dtype)),
+                *(bags.count, bags.rows, bags.dim, bags.ends, bags.width, padding, bags.flags),
+            ),
+            (bags.number,),
+            group,
+        )
+    return dweight, dsample
+
+
+def reference(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    import torch
+
+    return torch.nn.functional.embedding_bag(
+        *(input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse),
+        *(per_sample_weights, include_last_offset, padding_idx),
+    )
+
+
+def samples(draw: Draw) -> Sample:
+    dim = draw.size(least=1, most=520)
+    rows = draw.choice((1, 2, 7, 33, 100, 1031) if dim < 100 else (1, 2, 33))
+    kind = draw.choice(INDEX_TYPES)
+    weight = draw.floats((rows, dim))
+    mode = draw.choice(("sum", "sum", "mean", "max"))
+    named: dict[str, Any] = {"mode": mode}
+    if draw.chance(0.4):
+        shape: tuple[int, ...] = (draw.choice((0, 1, 5, 33)), draw.choice((0, 1, 3, 17)))
+        offsets = None
+    else:
+        sizes = [draw.choice((0, 1, 2, 9, 31)) for _ in range(draw.choice((1, 2, 7, 33)))]
+        shape = (sum(sizes),)
+        starts = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+        named["include_last_offset"] = draw.chance(0.3)
+        import numpy as np
+
+        ends = np.asarray(starts if named["include_last_offset"] else starts[:-1], kind)
+        offsets = Values(ends, is_float=False, grad=False)
+    if mode == "sum" and draw.chance(0.5):
+        named["per_sample_weights"] = draw.floats(shape, grad=draw.chance(0.7))
+    if draw.chance(0.3):
+        named["padding_idx"] = draw.integer(-rows, rows - 1)
+    if mode != "max" and draw.chance(0.2):
+        named["scale_grad_by_freq"] = True
+    layout = draw.choice(("contiguous", "contiguous", "sliced"))
+    return Sample((draw.integers(shape, 0, rows - 1, kind, layout), weight, offsets), named)
+
+
+def accepts(
+    input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2, *rest: Any, **named: Any
+) -> str:
+    """The override leaves to torch what this op does not support."""
+    if dtype_name(weight) not in ("float32", "float16", "bfloat16"):
+        return f"weight of dtype {dtype_name(weight)}"
+    if max_norm is not None or named.get("sparse") or (len(rest) > 2 and rest[2]):
+        return "max_norm or sparse"
+    return ""
+
+
+def _make(rows: int, dim: int, bags: int, width: int, mode: str) -> Any:
+    def make(torch: Any, dtype: Any) -> Any:
+        index = torch.randint(0, rows, (bags * width,))
+        offsets = torch.arange(0, bags * width, width)
+        return (index, torch.randn(rows, dim).to(dtype), offsets), {"mode": mode}
+
+    return make
+
+
+_NUMBERS = "str mode, bool last, int padding, bool frequency"
+OP = Op(
+    noun="embedding_bag",
+    summary="sum, mean or maximum of table rows over bags of indices",
+    forward=Stage(
+        f"(Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, {_NUMBERS}) -> "
+        "(Tensor out, Tensor chosen, Tensor sizes)",
+        forward,
+    ),
+    backward=Stage(
+        "(Tensor grad_out, Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, Tensor chosen, "
+        f"Tensor sizes, {_NUMBERS}, bool[] wanted) -> (Tensor dweight, Tensor dsample_weight)",
+        backward,
+    ),
+    gradients=("weight", "sample_weight"),
+    reference=reference,
+    samples=samples,
+    namesake="torch.nn.functional.embedding_bag",
+    accepts=accepts,
+    benchmarks=[
+        Benchmark(
+            f"{mode} {rows}x{dim} {bags}x{width}",
+            _make(rows, dim, bags, width, mode),
+            bags * width * dim,
+            targets={"*": 0.9},
+        )
+        for rows, dim, bags, width, mode in (
+            (100000, 64, 4096, 20, "sum"),
+            (100000, 64, 4096, 20, "mean"),
+            (50000, 128, 2048, 50, "sum"),
+            (30522, 768, 512, 16, "mean"),
+            (50000, 128, 512, 20, "max"),
+        )
+    ],
+)
