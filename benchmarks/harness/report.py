@@ -193,9 +193,9 @@ def markdown(rows: Sequence[Row], others: Sequence[Figure], processes: int) -> s
     return "\n".join(lines)
 
 
-def write_document(path: Path, generated: str) -> None:
+def write_document(path: Path, generated: str, begin: str = BEGIN) -> None:
     """Puts the generated part between its two marks; the rest of the page stays."""
     text = path.read_text()
-    before, rest = text.split(BEGIN, 1)
+    before, rest = text.split(begin, 1)
     after = rest.split(END, 1)[1]
-    path.write_text(f"{before}{BEGIN}\n{generated}\n{END}{after}")
+    path.write_text(f"{before}{begin}\n{generated}\n{END}{after}")

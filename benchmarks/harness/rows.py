@@ -151,9 +151,7 @@ def _row_reduce(name: str, rows: int, n: int, group: int, peers: Peers) -> Setup
         ours=partial(kernel("reduce.metal", name), x, y, n, threadgroups=rows, group_size=group),
         cpp=lambda threads: peers.bind(name, threads, x, y, rows, n),
         torch=lambda: torch_call,
-        opencl=lambda: opencl.bind(
-            "reduce.cl", name, (rows * GPU_ROW_GROUP,), GPU_ROW_GROUP, x, y, np.uint32(n)
-        ),
+        opencl=lambda: opencl.bind("reduce.cl", name, (rows * GPU_ROW_GROUP,), GPU_ROW_GROUP, x, y, np.uint32(n)),
         scale=float(np.abs(wide).sum(1).max()) / 8,
     )
 
@@ -205,9 +203,7 @@ def _sort(blocks: int, peers: Peers) -> Setup:
         traffic=8 * blocks * size,
         ours=partial(kernel("sort.metal", "bitonic_sort"), x, y, threadgroups=blocks, group_size=size),
         cpp=lambda threads: peers.bind("bitonic_sort", threads, x, y, blocks),
-        torch=lambda: partial(
-            torch.sort, tensor(x, blocks, size), dim=1, out=(tensor(y, blocks, size), indices)
-        ),
+        torch=lambda: partial(torch.sort, tensor(x, blocks, size), dim=1, out=(tensor(y, blocks, size), indices)),
         opencl=lambda: opencl.bind("sort.cl", "bitonic_sort", (blocks * size,), size, x, y),
     )
 
@@ -228,9 +224,11 @@ def _gemm(name: str, n: int, peers: Peers) -> Setup:
         ours=partial(kernel("gemm.metal", name), a, b, c, n, n, **grid),
         cpp=lambda threads: peers.bind("gemm", threads, a, b, c, n, n, n),
         torch=lambda: partial(torch.mm, tensor(a, n, n), tensor(b, n, n), out=tensor(c, n, n)),
-        opencl=lambda: None
-        if name == "gemm_simdgroup"
-        else opencl.bind("gemm.cl", name, (n, n // 2), (32, 16), a, b, c, np.uint32(n), np.uint32(n)),
+        opencl=lambda: (
+            None
+            if name == "gemm_simdgroup"
+            else opencl.bind("gemm.cl", name, (n, n // 2), (32, 16), a, b, c, np.uint32(n), np.uint32(n))
+        ),
     )
 
 

@@ -40,7 +40,7 @@ class Step(NamedTuple):
     """One launch: what fills each of its slots, and the numbers, packed."""
 
     function: Function
-    slots: tuple[Slot, ...]
+    slots: tuple[Any, ...]  # of Slot
     pack: Callable[..., bytes]
     numbers: bytes
     groups: tuple[int, ...]
@@ -51,7 +51,7 @@ class Recording(NamedTuple):
     """The launches of a plan and which of the arrays it returns. Arrays are counted: arguments first, then outputs."""
 
     steps: tuple[Step, ...]
-    results: tuple[Allocation | int, ...]
+    results: tuple[Any, ...]  # of Allocation or int
 
 
 class _Recorder:

@@ -46,7 +46,7 @@ def test_a_failure_shows_in_every_report(bad: Outcome) -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="there is no op 'rms'; there are .*rms_norm"):
+    with pytest.raises(ArgumentError, match=r"there is no op 'rms'; there are .*rms_norm"):
         groups(["rms"])
     with pytest.raises(ArgumentError, match="there is no dtype 'float64'"):
         groups(["rms_norm"], ["float64"])

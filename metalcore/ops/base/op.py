@@ -41,6 +41,7 @@ class Benchmark:
     elements: int
     dtypes: tuple[str, ...] = ("float32", "bfloat16")
     targets: dict[str, float] = field(default_factory=dict)  # dtype, or "*" -> least ratio to torch eager
+    constants: tuple[int, ...] = ()  # positions of floating-point arguments that need no gradient
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,51 @@
+"""What a call costs where the tensors are tiny: microseconds of the public function under no_grad."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from metalcore.ops import find, function
+from metalcore.ops.base.draw import Sample, Values
+from metalcore.ops.base.verify import draw_sample
+
+NOUNS = ("fused_add_rms_norm", "layer_norm", "rms_norm", "rope", "silu", "softmax", "swiglu")
+
+
+def microseconds(call: Callable[[], object], repeats: int = 100, rounds: int = 400) -> float:
+    """The least disturbed of many short samples."""
+    for _ in range(200):
+        call()
+    best = float("inf")
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        best = min(best, time.perf_counter() - begin)
+    return best / repeats * 1e6
+
+
+def overheads() -> dict[str, float]:
+    """Each op on its first fuzzed case of a few contiguous elements, in float32."""
+    return {noun: _of(noun) for noun in NOUNS}
+
+
+def _of(noun: str) -> float:
+    op, run = find(noun), function(noun)
+    sample = next(s for i in range(1000) if _is_tiny(s := draw_sample(op, i)))
+    arguments = [a.torch("float32") if isinstance(a, Values) else a for a in sample.arguments]
+    named = {k: v.torch("float32") if isinstance(v, Values) else v for k, v in sample.named.items()}
+    with torch.no_grad():
+        return microseconds(lambda: run(*arguments, **named))
+
+
+def _is_tiny(sample: Sample) -> bool:
+    arrays = [a for a in (*sample.arguments, *sample.named.values()) if isinstance(a, Values)]
+    return all(0 < a.values.size <= 256 and a.layout == "contiguous" for a in arrays)
+
+
+if __name__ == "__main__":
+    for name, took in overheads().items():
+        print(f"{name}: {took:.1f}")
