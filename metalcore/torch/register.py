@@ -88,7 +88,8 @@ def _mps() -> Any:
 def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     """What runs at the autograd key."""
     arrays = [i for i, a in enumerate(op.forward.schema.arguments) if a.is_array]
-    cut = [(i, a.name) for i, a in enumerate(op.forward.schema.arguments) if a.is_array and a.name not in op.gradients]
+    reached = {*op.gradients, *dict(op.same_gradient)}
+    cut = [(i, a.name) for i, a in enumerate(op.forward.schema.arguments) if a.is_array and a.name not in reached]
     cut = cut if op.backward is not None else []  # without any gradient the function itself refuses
     plan = _single(op.forward, remembered(op.forward, op.noun))
     function = _make_function(op, overload)
