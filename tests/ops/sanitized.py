@@ -1,0 +1,69 @@
+"""Every kernel of the library under the sanitizer, on the launches of a CPU and of a GPU.
+
+python -m tests.ops.sanitized [OP...]       exit status 0: nothing was found
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+
+import metalcore
+from metalcore.ops import find, nouns
+from metalcore.ops.base.verify import draw_sample
+from metalcore.runtimes import routes
+from metalcore.runtimes.arrays import TorchArrays
+from metalcore.runtimes.cpu import CpuRuntime
+
+CASES = 4
+FAMILIES = ("cpu", "apple")
+
+
+@dataclass
+class Found:
+    """What one op did under the sanitizer."""
+
+    noun: str
+    launches: set[str] = field(default_factory=set)
+    findings: list[str] = field(default_factory=list)
+
+
+class Noting(CpuRuntime):
+    """The engine's runtime, which writes down the variants that it runs."""
+
+    def __init__(self, family: str, found: Found) -> None:
+        super().__init__(TorchArrays(), family)
+        self._found = found
+
+    def prepared(self, kernel, types, constants):  # type: ignore[no-untyped-def]
+        self._found.launches.add(f"{kernel.name} {self.family}")
+        return super().prepared(kernel, types, constants)
+
+
+def examine(noun: str, dtype: str = "float32", cases: int = CASES, families: tuple[str, ...] = FAMILIES) -> Found:
+    """The first cases of an op, forward and backward."""
+    op, found = find(noun), Found(noun)
+    for family in families:
+        run = Noting(family, found)
+        for index in range(cases):
+            with metalcore.mode("sanitize") as report:
+                routes.on_runtime(run, op, draw_sample(op, index), dtype, index)
+            found.findings += [f"{noun} {family} case {index}: {f}" for f in report.findings]
+    return found
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or nouns()
+    failed = 0
+    for noun in chosen:
+        found = examine(noun)
+        failed += len(found.findings)
+        print(f"{noun}: {len(found.launches)} kernels ({', '.join(sorted(found.launches))}), ", end="")
+        print("nothing found" if not found.findings else f"{len(found.findings)} findings", flush=True)
+        for line in found.findings:
+            print(f"  {line}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
