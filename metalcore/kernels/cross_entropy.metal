@@ -190,14 +190,14 @@ template <typename T, typename Q, uint V>
   }
 }
 
-// One threadgroup: the mean or sum over rows (or each row's loss in type T), what a mean is divided by, and the first
+// One threadgroup: the mean or sum over rows (or each row's loss) in type L, what a mean is divided by, and the first
 // target that is out of range: errors = {1, row, value}.
-template <typename T, typename Q>
+template <typename T, typename Q, typename L>
 [[kernel]] void cross_entropy_finish(
     device const float* losses [[buffer(0)]],
     device const Q* target [[buffer(1)]],
     device const T* weight [[buffer(2)]],
-    device T* loss [[buffer(3)]],
+    device L* loss [[buffer(3)]],
     device float* divisor [[buffer(4)]],
     device long* errors [[buffer(5)]],
     constant long& rows [[buffer(6)]],
@@ -227,7 +227,7 @@ template <typename T, typename Q>
       }
     }
     if (flags & IS_PER_ROW) {
-      loss[row] = T(losses[row]);
+      loss[row] = L(losses[row]);
     } else {
       sums = added(sums, losses[row]);
     }
@@ -237,7 +237,7 @@ template <typename T, typename Q>
   first = group_least(first, firsts, at);
   if (lid == 0) {
     if (!(flags & IS_PER_ROW)) {
-      loss[0] = T(flags & IS_MEAN ? sum / share : sum);
+      loss[0] = L(flags & IS_MEAN ? sum / share : sum);
     }
     divisor[0] = flags & IS_MEAN ? share : 1.0f;
     report_index(errors, target, first, rows);
@@ -245,9 +245,9 @@ template <typename T, typename Q>
 }
 
 // dx; dtarget = -(1 - e) w_c log p_c where it is asked for (probabilities).
-template <typename T, typename Q, uint V>
+template <typename T, typename Q, typename L, uint V>
 [[kernel]] void cross_entropy_backward(
-    device const T* g [[buffer(0)]],
+    device const L* g [[buffer(0)]],
     device const T* x [[buffer(1)]],
     device const Q* target [[buffer(2)]],
     device const T* weight [[buffer(3)]],

@@ -33,12 +33,14 @@ def cross_entropy(
     *,
     z_loss: float = 0.0,
     softcap: float | None = None,
+    float32_loss: bool = False,
 ) -> Any:
     """-log softmax(input) at the target, as torch.nn.functional.cross_entropy: logits (N, C), (N, C, d1, ...) or (C).
 
     The target holds classes, or probabilities of the input's shape and dtype. `z_loss` adds z_loss * logsumexp^2 to
     the loss of each row that is not ignored; `softcap` takes softcap * tanh(input / softcap) for the logits. Logits
-    are not copied; backward writes their gradient and nothing else of that size.
+    are not copied; backward writes their gradient and nothing else of that size. `float32_loss`: the loss of float16
+    and bfloat16 logits is not rounded to their type.
 
     A class that is out of range and not `ignore_index` raises IndexRangeError on the CPU. On a GPU the row's loss and
     gradient are NaN: to look at it there would wait for the device (METALCORE_CHECK_GPU=1 does).
@@ -69,7 +71,14 @@ def cross_entropy(
         refuse("cross_entropy", "label_smoothing", "between 0 and 1", repr(label_smoothing))
     if softcap is not None and (not isinstance(softcap, (int, float)) or not softcap > 0):
         refuse("cross_entropy", "softcap", "None or a number above 0", repr(softcap))
-    numbers = (int(ignore_index), reduction, float(label_smoothing), float(z_loss), float(softcap or 0.0))
+    numbers = (
+        int(ignore_index),
+        reduction,
+        float(label_smoothing),
+        float(z_loss),
+        float(softcap or 0.0),
+        bool(float32_loss),
+    )
     return OP(input, target, weight, *numbers)
 
 
@@ -108,6 +117,7 @@ def forward(
     smoothing: float,
     z_loss: float,
     softcap: float,
+    float32_loss: bool,
 ) -> tuple[Any, ...]:
     dtype, kind = run.dtype(input), run.dtype(target)
     shape = tuple(input.shape)
@@ -127,13 +137,14 @@ def forward(
         at.groups,
         at.group,
     )
+    kept = exact if float32_loss else dtype
     out = (shape[:1] + shape[2:] if len(shape) > 1 else ()) if reduction == "none" else ()
     loss, divisor, errors = run.launch(
         FINISH,
-        (dtype, kind),
+        (dtype, kind, kept),
         (),
         (
-            *(losses, target, weight, Out(out, dtype), Out((1,), exact), Out((1, 3), "int64")),
+            *(losses, target, weight, Out(out, kept), Out((1,), exact), Out((1, 3), "int64")),
             *(at.rows, at.classes, ignore_index, flags),
         ),
         (1,),
@@ -161,6 +172,7 @@ def backward(
     smoothing: float,
     z_loss: float,
     softcap: float,
+    float32_loss: bool,
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
     dtype, kind = run.dtype(input), run.dtype(target)
@@ -175,7 +187,7 @@ def backward(
         of_target = shape
     dx, dtarget = run.launch(
         BACKWARD,
-        (dtype, kind, at.vector),
+        (dtype, kind, accumulator(dtype) if float32_loss else dtype, at.vector),
         (at.stride > 1, softcap > 0.0),
         (
             *(g, x, target, weight, state, divisor, Out(shape, dtype), Out(of_target, dtype)),
@@ -199,9 +211,14 @@ def reference(
     *,
     z_loss: float = 0.0,
     softcap: float | None = None,
+    float32_loss: bool = False,
 ) -> Any:
     import torch
 
+    if float32_loss:
+        input = input.to(torch.promote_types(input.dtype, torch.float32))
+        weight = None if weight is None else weight.to(input.dtype)
+        target = target.to(input.dtype) if target.is_floating_point() else target
     if softcap is not None:
         input = softcap * torch.tanh(input / softcap)
     target = target.long() if target.dtype == torch.int32 else target
@@ -247,6 +264,8 @@ def samples(draw: Draw) -> Sample:
         named["z_loss"] = 1e-2
     if draw.chance(0.15):
         named["softcap"] = 5.0
+    if draw.chance(0.15):
+        named["float32_loss"] = True
     return Sample((x, target, weight), named)
 
 
@@ -268,7 +287,7 @@ def _make(rows: int, classes: int) -> Any:
     return make
 
 
-_NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, float softcap"
+_NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, float softcap, bool float32_loss"
 OP = Op(
     noun="cross_entropy",
     summary="-log softmax(x) at the target: classes or probabilities, with smoothing, weights, z-loss",
