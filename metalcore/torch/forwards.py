@@ -111,7 +111,7 @@ def _causal_loss(
     target = shift_labels.reshape(-1).to(logits.device)
     reduction = "mean" if num_items_in_batch is None else "sum"
     loss = metalcore.cross_entropy(
-        logits.reshape(-1, vocab_size), target, ignore_index=ignore_index, reduction=reduction
+        logits.reshape(-1, vocab_size), target, ignore_index=ignore_index, reduction=reduction, float32_loss=True
     )
     return loss if num_items_in_batch is None else loss / num_items_in_batch
 

@@ -1,0 +1,118 @@
+"""torch's own operator samples, with overrides on against torch's own functions: values, gradients, errors.
+
+The usual run takes some samples of each function; `pytest -m sweep tests/torch/test_opinfo.py` takes them all.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")
+
+import metalcore  # noqa: E402
+from metalcore.torch.overrides import overridable  # noqa: E402
+from metalcore.torch.replacement import resolve  # noqa: E402
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+SOME = 6
+
+
+@cache
+def infos(noun: str) -> list[Any]:
+    """The entries of torch's operator table for the function that an op takes the place of."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    name = overridable()[noun].removeprefix("torch.")
+    return [i for i in op_db if name == i.name or name in {getattr(a, "name", a) for a in i.aliases}]
+
+
+def call(noun: str, info: Any, input: Any, args: Any, kwargs: Any) -> Any:
+    """Run the function by the name that an override replaces. Some entries do that themselves, in a lambda."""
+    if getattr(info.op, "__name__", "") == "<lambda>":
+        return info.op(input, *args, **kwargs)
+    return getattr(*resolve(overridable()[noun]))(input, *args, **kwargs)
+
+
+def outcome(noun: str, info: Any, sample: Any) -> tuple[Any, list[Any], str]:
+    """Result, gradients, or the error's type."""
+    fresh = sample.transform(lambda t: t.detach().requires_grad_(t.requires_grad) if _is_tensor(t) else t)
+    tensors = [t for t in (fresh.input, *fresh.args, *fresh.kwargs.values()) if _is_tensor(t) and t.requires_grad]
+    try:
+        found = call(noun, info, fresh.input, fresh.args, fresh.kwargs)
+    except Exception as error:
+        return None, [], type(error).__name__
+    if not tensors or not found.requires_grad:
+        return found, [], ""
+    generator = torch.Generator().manual_seed(5)
+    cotangent = torch.randn(found.shape, generator=generator).to(found.dtype)
+    return found, list(torch.autograd.grad(found, tensors, cotangent, allow_unused=True)), ""
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def assert_near(found: Any, expected: Any, factor: float) -> None:
+    assert (found is None) == (expected is None)
+    if expected is None:
+        return
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    finite = expected[expected.isfinite()]
+    largest = max(finite.abs().max().item() if finite.numel() else 0.0, 1e-2)  # a sum may cancel to almost nothing
+    error = torch.finfo(expected.dtype).eps * factor
+    torch.testing.assert_close(found, expected, rtol=error, atol=error * largest, equal_nan=True)
+
+
+def check(noun: str, dtype: Any, most: int) -> None:
+    before = getattr(*resolve(overridable()[noun]))
+    taken = 0
+    for info in infos(noun):
+        if dtype not in info.dtypes:
+            continue
+        torch.manual_seed(3)
+        samples = list(info.sample_inputs("cpu", dtype, requires_grad=info.supports_autograd))
+        for sample in samples[:: max(1, len(samples) // most)]:
+            expected, expected_grads, expected_error = outcome(noun, info, sample)
+            with metalcore.overrides(noun), metalcore.explain() as log:
+                found, grads, error = outcome(noun, info, sample)
+            assert error == expected_error, sample
+            if expected is not None:
+                assert_near(found, expected, 4)
+                assert len(grads) == len(expected_grads)
+                for a, b in zip(grads, expected_grads, strict=True):
+                    assert_near(a, b, 16)
+            taken += any(not row.by_torch for row in log)
+    assert taken > 0, "no sample ran a kernel"
+    assert getattr(*resolve(overridable()[noun])) is before
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("noun", sorted(overridable()))
+def test_some_samples(noun: str, dtype: Any) -> None:
+    check(noun, dtype, SOME)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("noun", sorted(overridable()))
+def test_all_samples(noun: str, dtype: Any) -> None:
+    check(noun, dtype, 1 << 30)
+
+
+@pytest.mark.parametrize("noun", sorted(overridable()))
+def test_bad_inputs_raise_what_torch_raises(noun: str) -> None:
+    for info in infos(noun):
+        if info.error_inputs_func is None:
+            continue
+        for bad in info.error_inputs("cpu"):
+            sample = bad.sample_input
+            with metalcore.overrides(noun), pytest.raises(bad.error_type, match=bad.error_regex):
+                call(noun, info, sample.input, sample.args, sample.kwargs)
+
+
+def test_every_override_has_samples() -> None:
+    assert all(infos(noun) for noun in overridable())
