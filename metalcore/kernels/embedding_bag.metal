@@ -116,16 +116,34 @@ template <typename T, typename I, typename O, uint V>
     return;
   }
   const float divisor = flags & IS_MEAN ? float(max(size, 1l)) : 1.0f;
-  for (uint d = lid; d < steps; d += group_size) {
+  out += bag * dim;
+  uint d = lid;
+  for (uint rest = steps; rest >= 2 * group_size; rest -= 2 * group_size) {  // two parts of a row at once
+    F left = F(0.0f);
+    F right = F(0.0f);
+    for (long i = range.x; i < range.y; i++) {
+      const long row = long(index[i]);
+      if (row >= 0 && row < rows && row != padding) {
+        const float s = flags & HAS_SAMPLE_WEIGHT ? float(sample_weight[i]) : 1.0f;
+        device const T* from = weight + row * dim;
+        left = fma(load<V>(from, d), F(s), left);
+        right = fma(load<V>(from, d + group_size), F(s), right);
+      }
+    }
+    store<V>(out, d, left / divisor);
+    store<V>(out, d + group_size, right / divisor);
+    d += 2 * group_size;
+  }
+  for (; d < steps; d += group_size) {
     F sum = F(0.0f);
     for (long i = range.x; i < range.y; i++) {
       const long row = long(index[i]);
       if (row >= 0 && row < rows && row != padding) {
-        const F v = load<V>(weight + row * dim, d);
-        sum += flags & HAS_SAMPLE_WEIGHT ? v * float(sample_weight[i]) : v;
+        const float s = flags & HAS_SAMPLE_WEIGHT ? float(sample_weight[i]) : 1.0f;
+        sum = fma(load<V>(weight + row * dim, d), F(s), sum);
       }
     }
-    store<V>(out + bag * dim, d, sum / divisor);
+    store<V>(out, d, sum / divisor);
   }
 }
 

@@ -1,0 +1,160 @@
+"""Kullback-Leibler divergence of log-probabilities: kernels/kl_div.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.reduction import check_reduction
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+FORWARD = Kernel("kl_div", "kl_div_forward")
+FINISH = Kernel("kl_div", "kl_div_finish")
+BACKWARD = Kernel("kl_div", "kl_div_backward")
+REDUCTIONS = ("none", "mean", "batchmean", "sum")
+IS_LOG, IS_ELEMENTS, WANTS_X, WANTS_TARGET = 1, 2, 4, 8  # as in the kernel
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
+    """target * (log target - input), summed or averaged, as torch.nn.functional.kl_div: `input` holds logarithms.
+
+    With `log_target` the target holds logarithms too. Both have one shape and dtype.
+
+    >>> import numpy as np, metalcore
+    >>> p = np.array([[0.5, 0.5]], np.float32)
+    >>> metalcore.kl_div(np.log(p), p, reduction="batchmean")
+    np.float32(0.0)
+    """
+    reduction = check_reduction("kl_div", reduction, size_average, reduce, REDUCTIONS)
+    dtype = check_float("kl_div", "input", input)
+    check_shape("kl_div", "target", target, tuple(input.shape))
+    if dtype_name(target) != dtype:
+        refuse("kl_div", "target", f"of the input's dtype {dtype}", f"of dtype {dtype_name(target)}")
+    return OP(input, target, reduction, bool(log_target))
+
+
+def _divisor(shape: tuple[int, ...], reduction: str) -> float:
+    if reduction == "mean":
+        return float(math.prod(shape))
+    return float(shape[0] if shape else 1) if reduction == "batchmean" else 1.0
+
+
+def forward(run: Any, input: Any, target: Any, reduction: str, log_target: bool) -> tuple[Any, ...]:
+    dtype, shape = run.dtype(input), tuple(input.shape)
+    x, target = run.contiguous(input), run.contiguous(target)
+    count = math.prod(shape)
+    chosen = policy("kl_div", run.family, dtype)
+    each, group = chosen["chunk"], (chosen["threads"],)
+    blocks = -(-count // each)
+    by_element = reduction == "none"
+    flags = (IS_LOG if log_target else 0) | (IS_ELEMENTS if by_element else 0)
+    losses, sums = run.launch(
+        FORWARD,
+        (dtype,),
+        (),
+        (
+            *(x, target, Out(shape if by_element else (0,), dtype)),
+            *(Out((0 if by_element else blocks,), accumulator(dtype)), count, each, flags),
+        ),
+        (blocks,),
+        group,
+    )
+    if by_element:
+        return (losses,)
+    arguments = (sums, Out((), dtype), blocks, _divisor(shape, reduction))
+    return tuple(run.launch(FINISH, (dtype,), (), arguments, (1,), group))
+
+
+def backward(
+    run: Any, grad_loss: Any, input: Any, target: Any, reduction: str, log_target: bool, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    dtype, shape = run.dtype(input), tuple(input.shape)
+    g, x, target = run.contiguous(grad_loss), run.contiguous(input), run.contiguous(target)
+    count = math.prod(shape)
+    chosen = policy("kl_div", run.family, dtype)
+    flags = (IS_LOG if log_target else 0) | (IS_ELEMENTS if reduction == "none" else 0)
+    flags |= (WANTS_X if wanted[0] else 0) | (WANTS_TARGET if wanted[1] else 0)
+    outputs = [Out(shape if want else (0,), dtype) for want in wanted]
+    arguments = (g, x, target, *outputs, count, chosen["chunk"], _divisor(shape, reduction), flags)
+    blocks = -(-count // chosen["chunk"])
+    return tuple(run.launch(BACKWARD, (dtype,), (), arguments, (blocks,), (chosen["threads"],)))
+
+
+def reference(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
+    import warnings
+
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of "mean"
+        return torch.nn.functional.kl_div(input, target, size_average, reduce, reduction, log_target)
+
+
+def samples(draw: Draw) -> Sample:
+    shape = (*draw.leading(), draw.size())
+    x = draw.floats(shape, -6.0, 0.0)
+    log_target = draw.chance(0.4)
+    if log_target:
+        target = draw.floats(shape, -6.0, 0.0, grad=draw.chance(0.5))
+    elif draw.chance(0.3):  # zeros, which have no gradient
+        values = draw.floats(shape, 0.0, 1.0)
+        target = Values(values.values * (values.values > 0.3), values.layout, grad=False)
+    else:
+        target = draw.floats(shape, 0.01, 1.0, grad=draw.chance(0.5))
+    return Sample((x, target), {"reduction": draw.choice(REDUCTIONS), "log_target": log_target})
+
+
+def accepts(input: Any, target: Any, *rest: Any, **named: Any) -> str:
+    if dtype_name(input) not in ("float32", "float16", "bfloat16") or dtype_name(target) != dtype_name(input):
+        return f"input of dtype {dtype_name(input)}, target of dtype {dtype_name(target)}"
+    return "" if tuple(input.shape) == tuple(target.shape) else "input and target of different shapes"
+
+
+def _make(rows: int, width: int) -> Any:
+    def make(torch: Any, dtype: Any) -> Any:
+        x = torch.log_softmax(torch.randn(rows, width), -1).to(dtype)
+        return (x, torch.softmax(torch.randn(rows, width), -1).to(dtype)), {"reduction": "batchmean"}
+
+    return make
+
+
+OP = Op(
+    noun="kl_div",
+    summary="target * (log target - x), summed or averaged",
+    forward=Stage("(Tensor input, Tensor target, str reduction, bool log_target) -> Tensor loss", forward),
+    backward=Stage(
+        "(Tensor grad_loss, Tensor input, Tensor target, str reduction, bool log_target, bool[] wanted) -> "
+        "(Tensor dx, Tensor dtarget)",
+        backward,
+    ),
+    gradients=("input", "target"),
+    reference=reference,
+    samples=samples,
+    autocast="float32",
+    namesake="torch.nn.functional.kl_div",
+    accepts=accepts,
+    benchmarks=[
+        Benchmark(f"{rows}x{width}", _make(rows, width), rows * width, targets={"*": 1.0})
+        for rows, width in ((64, 1000), (512, 32000))
+    ],
+)
