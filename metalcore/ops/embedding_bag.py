@@ -93,7 +93,15 @@ class Bags:
     __slots__ = ("count", "dim", "ends", "flags", "number", "offset_type", "rows", "width")
 
     def __init__(
-        self, run: Any, weight: Any, input: Any, offsets: Any, sample_weight: Any, mode: str, last: bool, frequency: bool
+        self,
+        run: Any,
+        weight: Any,
+        input: Any,
+        offsets: Any,
+        sample_weight: Any,
+        mode: str,
+        last: bool,
+        frequency: bool,
     ) -> None:
         self.rows, self.dim = weight.shape
         self.flags = MODES[mode] | (0 if sample_weight is None else HAS_SAMPLE_WEIGHT)
@@ -143,7 +151,10 @@ def forward(
         (),
         (
             *(input, weight, offsets, sample_weight, Out((bags.number, bags.dim), dtype)),
-            *(Out((bags.number, bags.dim) if mode == "max" else (0,), "int32"), Out((bags.number,), accumulator(dtype))),
+            *(
+                Out((bags.number, bags.dim) if mode == "max" else (0,), "int32"),
+                Out((bags.number,), accumulator(dtype)),
+            ),
             *(bags.count, bags.rows, bags.dim, bags.ends, bags.width, padding, bags.flags),
         ),
         (bags.number,),

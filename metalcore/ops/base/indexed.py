@@ -1,0 +1,94 @@
+"""Launches that gather, index_select and scatter_add share: kernels/indexed.h."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from metalcore.ops.base.check import refuse
+from metalcore.ops.base.index import explain_index
+from metalcore.ops.base.launch import accumulator, column_sum
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+CONSTANTS = ("is_shared", "is_last")
+
+
+@cache
+def _pick(op: str) -> Kernel:
+    return Kernel(op, "pick", CONSTANTS)
+
+
+@cache
+def _add_columns(op: str) -> Kernel:
+    return Kernel(op, "add_columns", (*CONSTANTS, "is_part", "has_start"))
+
+
+def check_dim(op: str, shape: tuple[int, ...], dim: Any) -> int:
+    """`dim` counted from the front; a scalar counts as one dimension."""
+    size = max(1, len(shape))
+    if not isinstance(dim, int) or not -size <= dim < size:
+        refuse(op, "dim", f"in {-size} to {size - 1}", repr(dim))
+    return dim % size
+
+
+def pick(run: Any, op: str, x: Any, index: Any, dim: int, shape: tuple[int, ...], shared: bool, name: str) -> Any:
+    """x at `index` along `dim`, as an array of this shape."""
+    dtype, sizes = run.dtype(x), tuple(x.shape) or (1,)
+    m = (shape or (1,))[dim]
+    outer, n, inner = math.prod(sizes[:dim]), sizes[dim], math.prod(sizes[dim + 1 :])
+    x, index = run.contiguous(x), run.contiguous(index)
+    is_last = inner == 1
+    rows = outer if is_last else outer * m
+    chosen = policy("indexed", run.family, dtype)
+    each = max(1, -(-rows // chosen["blocks"]))
+    blocks = -(-rows // each) if m and inner else 0
+    out, errors = run.launch(
+        _pick(op),
+        (dtype, run.dtype(index)),
+        (shared, is_last),
+        (x, index, Out(shape, dtype), Out((blocks, 3), "int64"), rows, m, n, inner, each),
+        (blocks,),
+        (chosen["threads"],),
+    )
+    run.check_errors(errors, lambda place, value: explain_index(op, name, place, value, n))
+    return out
+
+
+def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: Any, src: Any, dim: int) -> Any:
+    """Sums of `src` at the places of `index` along `dim`, on top of `start` (or of zeros), in the type of `src`."""
+    dtype, sizes = run.dtype(src), shape or (1,)
+    of_index, shared = tuple(src.shape) or (1,), len(index.shape) != len(src.shape)
+    outer, n, inner = math.prod(sizes[:dim]), sizes[dim], math.prod(sizes[dim + 1 :])
+    index, src = run.contiguous(index), run.contiguous(src)
+    outers = _levels(op, sizes[:dim], of_index[:dim])
+    inners = _levels(op, sizes[dim + 1 :], of_index[dim + 1 :])
+    is_last, is_exact = inner == 1, dtype == accumulator(dtype)
+    threads = policy("indexed", run.family, dtype)["column_threads"]
+    columns = outer if is_last else inner
+    groups = (-(-columns // threads),) if is_last else (-(-columns // threads), outer)
+    (sums,) = run.launch(
+        _add_columns(op),
+        (dtype, run.dtype(index)),
+        (shared, is_last, of_index[:dim] + of_index[dim + 1 :] != sizes[:dim] + sizes[dim + 1 :], start is not None),
+        (
+            *(src if start is None else run.contiguous(start), index, src),
+            Out(shape if is_exact else (1, math.prod(sizes)), accumulator(dtype)),
+            *(outer, of_index[dim], n, inner, *outers, *inners),
+        ),
+        groups if n else (0,),
+        (threads,),
+    )
+    return sums if is_exact else column_sum(run, sums, shape, dtype)  # one row: it is only rounded
+
+
+def _levels(op: str, sizes: tuple[int, ...], covered: tuple[int, ...]) -> tuple[int, int, int]:
+    """Dimensions on one side as two: the size of the lower one, and what the index covers of the lower and the higher.
+
+    A dimension that is covered in full is one with that before it.
+    """
+    split = max((i for i in range(1, len(sizes)) if sizes[i] != covered[i]), default=0)
+    if any(sizes[i] != covered[i] for i in range(1, split)):
+        refuse(op, "index", "smaller than the input in at most two neighbouring dimensions", f"of shape {covered}")
+    return max(1, math.prod(sizes[split:])), math.prod(covered[split:]), math.prod(covered[:split])

@@ -1,0 +1,96 @@
+"""Elements picked along one dimension: kernels/gather.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.index import INDEX_TYPES, check_index
+from metalcore.ops.base.indexed import add_columns, check_dim, pick
+from metalcore.ops.base.op import Benchmark, Op, Stage
+
+
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """The element of `input` along `dim` that each element of `index` names, as torch.gather: the shape is the index's.
+
+    An index out of range raises IndexRangeError; on a GPU its element is NaN (METALCORE_CHECK_GPU=1 makes it an error).
+    The gradient is the same in every run.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.gather(np.array([[1, 2], [3, 4]], np.float32), 1, np.array([[1, 1, 0], [0, 0, 1]]))
+    array([[2., 2., 1.],
+           [3., 3., 4.]], dtype=float32)
+    """
+    check_float("gather", "input", input)
+    check_index("gather", "index", index)
+    at, wanted = tuple(input.shape), tuple(index.shape)
+    dim = check_dim("gather", at, dim)
+    if len(wanted) != len(at):
+        refuse("gather", "index", f"of {len(at)} dimensions, as the input", f"of shape {wanted}")
+    cut = [slice(None) if d == dim else slice(0, size) for d, size in enumerate(wanted)]
+    if any(size > at[d] for d, size in enumerate(wanted) if d != dim):
+        if 0 not in wanted:
+            refuse("gather", "index", f"no larger than the input {at} beside dimension {dim}", f"of shape {wanted}")
+    elif any(size < at[d] for d, size in enumerate(wanted) if d != dim):
+        input = input[tuple(cut)]
+    return OP(input, index, dim)
+
+
+def forward(run: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
+    return (pick(run, "gather", input, index, dim, tuple(index.shape), False, "index"),)
+
+
+def backward(run: Any, grad_out: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
+    return (add_columns(run, "gather", None, tuple(input.shape), index, grad_out, dim),)
+
+
+def reference(input: Any, dim: int, index: Any) -> Any:
+    import torch
+
+    return torch.gather(input, dim, index.long())
+
+
+def samples(draw: Draw) -> Sample:
+    last = draw.size(most=300)
+    shape = (*(draw.choice((1, 2, 5, 33)) for _ in range(draw.integer(0, 2))), last)
+    dim = draw.integer(-len(shape), len(shape) - 1)
+    wanted = list(shape)
+    wanted[dim] = draw.choice((0, 1, 3, 40)) if shape[dim] else 0
+    if draw.chance(0.3):
+        wanted = [max(1, n // 2) if n and i != dim % len(shape) else n for i, n in enumerate(wanted)]
+    index = draw.integers(tuple(wanted), 0, max(0, shape[dim] - 1), draw.choice(INDEX_TYPES))
+    return Sample((draw.floats(shape), dim, index))
+
+
+def accepts(input: Any, dim: Any, index: Any, **named: Any) -> str:
+    if named:
+        return f"{', '.join(named)} is given"
+    if dtype_name(input) not in ("float32", "float16", "bfloat16"):
+        return f"input of dtype {dtype_name(input)}"
+    return "" if isinstance(dim, int) and dtype_name(index) == "int64" else "index is not int64"
+
+
+def _make(rows: int, width: int, count: int, dim: int) -> Any:
+    def make(torch: Any, dtype: Any) -> Any:
+        shape = (rows, count) if dim else (count, width)
+        return (torch.randn(rows, width).to(dtype), dim, torch.randint(0, width if dim else rows, shape)), {}
+
+    return make
+
+
+OP = Op(
+    noun="gather",
+    summary="elements of x at an index along one dimension",
+    forward=Stage("(Tensor input, Tensor index, int dim) -> Tensor out", forward),
+    backward=Stage("(Tensor grad_out, Tensor input, Tensor index, int dim) -> Tensor dx", backward),
+    gradients=("input",),
+    reference=reference,
+    samples=samples,
+    namesake="torch.gather",
+    accepts=accepts,
+    benchmarks=[
+        Benchmark(f"dim {dim} {rows}x{width} {count}", _make(rows, width, count, dim), rows * count)
+        for rows, width, count, dim in ((4096, 512, 64, 1), (2048, 1024, 1024, 0), (4096, 32000, 1, 1))
+    ],
+)

@@ -1,0 +1,89 @@
+"""Slices picked along one dimension: kernels/index_select.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.index import INDEX_TYPES, check_index
+from metalcore.ops.base.indexed import add_columns, check_dim, pick
+from metalcore.ops.base.op import Benchmark, Op, Stage
+
+
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """The slices of `input` along `dim` that `index` names, a vector or a single number, as torch.index_select.
+
+    An index out of range raises IndexRangeError; on a GPU its slice is NaN (METALCORE_CHECK_GPU=1 makes it an error).
+    The gradient is the same in every run.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.index_select(np.array([[1, 2], [3, 4]], np.float32), 0, np.array([1, 1]))
+    array([[3., 4.],
+           [3., 4.]], dtype=float32)
+    """
+    check_float("index_select", "input", input)
+    check_index("index_select", "index", index)
+    if len(index.shape) > 1:
+        refuse("index_select", "index", "of one dimension", f"of shape {tuple(index.shape)}")
+    if not input.shape and tuple(index.shape) not in ((), (1,)):
+        refuse("index_select", "index", "one number where the input is one", f"of shape {tuple(index.shape)}")
+    return OP(input, index, check_dim("index_select", tuple(input.shape), dim))
+
+
+def forward(run: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
+    shape = list(input.shape)
+    if shape:
+        shape[dim] = index.shape[0] if len(index.shape) else 1
+    return (pick(run, "index_select", input, index, dim, tuple(shape), True, "index"),)
+
+
+def backward(run: Any, grad_out: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
+    return (add_columns(run, "index_select", None, tuple(input.shape), index, grad_out, dim),)
+
+
+def reference(input: Any, dim: int, index: Any) -> Any:
+    import torch
+
+    return torch.index_select(input, dim, index)
+
+
+def samples(draw: Draw) -> Sample:
+    last = draw.size(most=300)
+    shape = (*(draw.choice((1, 2, 5, 33)) for _ in range(draw.integer(0, 2))), last)
+    dim = draw.integer(-len(shape), len(shape) - 1)
+    count = draw.choice((0, 1, 3, 40)) if shape[dim] else 0
+    index = draw.integers((count,), 0, max(0, shape[dim] - 1), draw.choice(INDEX_TYPES))
+    return Sample((draw.floats(shape), dim, index))
+
+
+def accepts(input: Any, dim: Any, index: Any, **named: Any) -> str:
+    if named:
+        return f"{', '.join(named)} is given"
+    if dtype_name(input) not in ("float32", "float16", "bfloat16"):
+        return f"input of dtype {dtype_name(input)}"
+    return "" if isinstance(dim, int) and dtype_name(index) in INDEX_TYPES else "index of another dtype"
+
+
+def _make(rows: int, width: int, count: int, dim: int) -> Any:
+    def make(torch: Any, dtype: Any) -> Any:
+        return (torch.randn(rows, width).to(dtype), dim, torch.randint(0, width if dim else rows, (count,))), {}
+
+    return make
+
+
+OP = Op(
+    noun="index_select",
+    summary="slices of x at an index along one dimension",
+    forward=Stage("(Tensor input, Tensor index, int dim) -> Tensor out", forward),
+    backward=Stage("(Tensor grad_out, Tensor input, Tensor index, int dim) -> Tensor dx", backward),
+    gradients=("input",),
+    reference=reference,
+    samples=samples,
+    namesake="torch.index_select",
+    accepts=accepts,
+    benchmarks=[
+        Benchmark(f"dim {dim} {rows}x{width} {count}", _make(rows, width, count, dim), count * (rows if dim else width))
+        for rows, width, count, dim in ((32000, 768, 4096, 0), (4096, 1024, 512, 1))
+    ],
+)
