@@ -32,9 +32,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "feature(area, name): the row of docs/supported.md that this test backs; area is one of " + ", ".join(AREAS),
     )
+    config.addinivalue_line("markers", "sweep: one of many like cases, or a slow one; run with `pytest -m sweep`")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "sweep" not in (config.option.markexpr or ""):
+        left_out = [item for item in items if item.get_closest_marker("sweep")]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("sweep")]
     for item in items:
         for marker in item.iter_markers("feature"):
             if len(marker.args) != 2 or marker.args[0] not in AREAS:

@@ -50,6 +50,8 @@ def mlx_call(op: Op, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(_steps) >= _KEPT:
             _steps.clear()
         step = _steps.setdefault(key, Step(op, static, [a.dtype for a in arrays]))
+    for i, guard in step.guards:
+        arrays[i] = guard(arrays[i])
     return tuple(step.call(*arrays))
 
 
@@ -72,8 +74,11 @@ class Step:
         names = [a.name for a, value in zip(op.forward.schema.arguments, static, strict=True) if value is _ARRAY]
         floats = {name for name, dtype in zip(names, dtypes, strict=True) if mx.issubdtype(dtype, mx.floating)}
         self._names = names
-        self._wanted = [name in floats for name in op.gradients]
         self._backward = None if op.backward is None else Backward(op)
+        self._wanted = [] if self._backward is None else self._backward.wanted(floats)
+        reached = {*op.gradients, *dict(op.same_gradient)}
+        cut = [(i, n) for i, n in enumerate(names) if n in floats and n not in reached and op.backward is not None]
+        self.guards = [(i, _guard(op, name)) for i, name in cut]
 
     def _arguments(self, arrays: Sequence[Any]) -> list[Any]:
         given = iter(arrays)
@@ -88,7 +93,7 @@ class Step:
     def _vjp(self, primals: Any, cotangents: Any, outputs: Any) -> list[Any]:
         inputs, grads, results = _listed(primals), _listed(cotangents), _listed(outputs)
         found = self._gradients(inputs, grads, results)
-        # MLX asks for the gradient of every input: one that an op does not have is zero, as of an index.
+        # MLX asks for the gradient of every input; that of an index is zero, of others without one a guard refuses.
         zeros = mlx_module().zeros_like
         return [found[n] if n in found else zeros(x) for n, x in zip(self._names, inputs, strict=True)]
 
@@ -144,6 +149,18 @@ def _ready(op: Op, arrays: Sequence[Any]) -> Any:
                 "between the ops"
             ) from error
     return run
+
+
+def _guard(op: Op, name: str) -> Any:
+    """An input that has no gradient: MLX asks for one only where the input depends on what is differentiated."""
+    same = mlx_module().custom_function(lambda x: x)
+
+    def refuse(*_: Any) -> Any:
+        raise TransformError(f"metalcore.{op.noun}: {name} has no gradient: use mx.stop_gradient on it")
+
+    same.vjp(refuse)
+    same.jvp(refuse)
+    return same
 
 
 def _listed(value: Any) -> list[Any]:

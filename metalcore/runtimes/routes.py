@@ -134,9 +134,9 @@ def _apply(op: Op, run: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            wanted = [ctx.needs_input_grad[names.index(n)] for n in op.gradients]
-            found = plan.run(run, ctx.values, grads, wanted)
-            return tuple(found.get(n) for n in names)
+            needs = {n for n, is_needed in zip(names, ctx.needs_input_grad, strict=True) if is_needed}
+            found = plan.run(run, ctx.values, grads, plan.wanted(needs))
+            return tuple(found.get(n) if n in needs else None for n in names)
 
     outputs: tuple[Any, ...] = Gradient.apply(*arguments)  # type: ignore[no-untyped-call]
     return outputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from metalcore.ops.base.op import Op
@@ -28,9 +28,19 @@ class Backward:
         known |= {f"grad_{name}": grad for name, grad in zip(self._outputs, grads, strict=True)}
         return [known[name] for name in self._needed]
 
+    def wanted(self, needs: Collection[str]) -> list[bool]:
+        """Which gradients the backward stage is asked for, where these inputs need theirs."""
+        op = self.op
+        return [
+            name in needs or any(i in needs for i, same in op.same_gradient if same == name) for name in op.gradients
+        ]
+
     def named(self, found: Sequence[Any], wanted: Sequence[bool]) -> dict[str, Any]:
         """The gradients that were wanted, by the name of their input."""
-        return {name: grad for name, grad, is_wanted in zip(self.op.gradients, found, wanted, strict=True) if is_wanted}
+        by_name = {
+            name: grad for name, grad, is_wanted in zip(self.op.gradients, found, wanted, strict=True) if is_wanted
+        }
+        return by_name | {i: by_name[same] for i, same in self.op.same_gradient if same in by_name}
 
     def run(self, runtime: Any, values: dict[str, Any], grads: Sequence[Any], wanted: Sequence[bool]) -> dict[str, Any]:
         return self.named(self.plan(runtime, *self.arguments(values, grads, wanted)), wanted)
