@@ -133,25 +133,12 @@ class MlxArrays:
         self._mx.eval(*found)
         return found
 
-    def sort(self, indices: Any) -> tuple[Any, Any]:
-        found = mlx_sort(indices)
-        self._mx.eval(found)
-        return found
-
     def dtype(self, array: Any) -> str:
         dtype = array.dtype
         return self._names.get(dtype) or str(dtype).rpartition(".")[2]
 
 
 _MLX_NAMES = _TORCH_NAMES
-
-
-def mlx_sort(indices: Any) -> tuple[Any, Any]:
-    """As `Arrays.sort`. MLX promises no stable order, so what is sorted is the index and the place as one number."""
-    mx = mlx_module()
-    count = max(1, indices.size)
-    keys = mx.sort(indices.reshape(-1).astype(mx.int64) * count + mx.arange(indices.size))
-    return (keys // count).astype(indices.dtype), keys % count
 
 
 def mlx_name(dtype: str) -> str:
