@@ -13,7 +13,7 @@ from typing import Any
 from metalcore import settings
 from metalcore.dropins.arrays import mlx_module
 from metalcore.errors import ArgumentError
-from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort, mlx_sort
+from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
 from metalcore.runtimes.kernel import Kernel, Out

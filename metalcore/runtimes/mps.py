@@ -64,7 +64,6 @@ class MpsRuntime:
         arrays = TorchArrays(device)
         self.dtype, self.contiguous, self.empty = arrays.dtype, arrays.contiguous, arrays.empty
         self.sort = arrays.sort
-        self.sort = arrays.sort
         self.device = device
         # A buffer that has no memory of its own still needs one: PyTorch takes no None.
         self.nothing = torch.zeros(16, dtype=torch.uint8, device=device)

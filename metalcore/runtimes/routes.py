@@ -78,7 +78,6 @@ class Recorder:
         arrays = TorchArrays()
         self.dtype, self.contiguous, self._empty = arrays.dtype, arrays.contiguous, arrays.empty
         self.sort = arrays.sort
-        self.sort = arrays.sort
         self.launches: list[Launch] = []
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
