@@ -11,6 +11,7 @@ import torch
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.kernel import Kernel
 from metalcore.torch.optim.fused import SHARED_CONSTANTS, Batch, FusedStep, Row
+from metalcore.torch.optim.plan import Steps
 
 
 def refuse_options(name: str, **options: bool) -> None:
@@ -36,12 +37,11 @@ class AdamStep(FusedStep):
         state["step"] = torch.tensor(0.0, dtype=torch.float32)
 
     def _rows(self, batch: Batch) -> list[Row]:
-        steps = [state["step"] for state in batch.states]
-        torch._foreach_add_(steps, 1.0)
+        if batch.steps is None:
+            batch.steps = Steps([state["step"] for state in batch.states])
         made: dict[tuple[int, float], Row] = {}
         rows = []
-        for group, tensor in zip(batch.groups, steps, strict=True):
-            step = tensor.item()
+        for group, step in zip(batch.groups, batch.steps.advance(), strict=True):
             key = id(group), step
             row = made.get(key)
             if row is None:

@@ -17,7 +17,8 @@ import torch
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.kernel import Kernel
 from metalcore.torch.optim.layout import Work, place
-from metalcore.torch.optim.many import DTYPES, Column, chunks_of, launch_of, most_tensors
+from metalcore.torch.optim.many import DTYPES, Column, EngineLaunch, chunks_of, launch_of, most_tensors
+from metalcore.torch.optim.plan import Kept, Plan
 from metalcore.torch.optim.random import seed_of, stream_keys
 
 SHARED_CONSTANTS = ("is_scaled", "has_master", "is_stochastic", "maximize")
@@ -35,6 +36,7 @@ class Batch:
     numbers: list[int] = field(default_factory=list)
     """Which parameter of the optimizer each is: its random numbers depend on it."""
     work: list[Work] = field(default_factory=list)
+    steps: Any = None
 
 
 class FusedStep(torch.optim.Optimizer):
@@ -42,6 +44,7 @@ class FusedStep(torch.optim.Optimizer):
 
     _step_supports_amp_scaling = True  # GradScaler sets `grad_scale` and `found_inf` and leaves the rest to `step`
     _kernel: Kernel
+    _plan: Plan | None = None
     _width: int
     """Numbers in a row of settings; the last one is the loss scale."""
 
@@ -87,23 +90,44 @@ class FusedStep(torch.optim.Optimizer):
             return loss
         with torch.no_grad():
             scale = None if grad_scale is None else float(grad_scale)
-            batches = self._gather(scale is not None)
-            for (dtype, device, constants), batch in batches.items():
-                self._launch(batch, dtype, device, constants, 1.0 if scale is None else scale)
+            options = [self._options(group, scale is not None) for group in self.param_groups]
+            if not self._repeat(options, 1.0 if scale is None else scale):
+                self._plan = None
+                batches = self._gather(options)
+                parts = [self._launch(key, batch, 1.0 if scale is None else scale) for key, batch in batches.items()]
+                if all(kept is not None for kept in parts):
+                    self._plan = Plan(self, options, [kept for kept in parts if kept is not None])
             for group in self.param_groups:
                 if group.get("stochastic_rounding"):
                     group["roundings"] = group.get("roundings", 0) + 1
         return loss
 
-    def _gather(self, is_scaled: bool) -> dict[Any, Batch]:
+    def _options(self, group: dict[str, Any], is_scaled: bool) -> tuple[Any, ...]:
+        """What decides which kernel runs for a group: names of the state, and constants."""
+        shared = (is_scaled, bool(group.get("master_weights")), bool(group.get("stochastic_rounding")))
+        return tuple(self._state_names(group)), (*shared, bool(group["maximize"]), *self._constants(group))
+
+    def _repeat(self, options: list[Any], scale: float) -> bool:
+        """Run the launches of the last step again, where nothing but gradients and numbers has changed."""
+        plan = self._plan
+        if plan is None or not plan.matches(self, options):
+            return False
+        grads = [kept.fits() for kept in plan.launches]
+        if any(found is None for found in grads):
+            return False
+        for kept, found in zip(plan.launches, grads, strict=True):
+            self._fill(kept.batch, kept.rows, kept.keys, scale)
+            kept.run(found or [])
+            torch.autograd.graph.increment_version(kept.params)
+        return True
+
+    def _gather(self, options: list[Any]) -> dict[Any, Batch]:
         """Checks everything, so that an error leaves all parameters as they were."""
         batches: dict[Any, Batch] = {}
         number = -1
-        for group in self.param_groups:
-            names = self._state_names(group)
-            own = self._constants(group)
-            maximize, is_stochastic = bool(group["maximize"]), bool(group.get("stochastic_rounding"))
-            wants_master = bool(group.get("master_weights"))
+        for group, (names, (is_scaled, wants_master, is_stochastic, *rest)) in zip(
+            self.param_groups, options, strict=True
+        ):
             for param in group["params"]:
                 number += 1
                 grad = param.grad
@@ -116,7 +140,7 @@ class FusedStep(torch.optim.Optimizer):
                 state = self.state[param]
                 tensors = self._tensors(group, state, param, names, wants_master and is_low)
                 has_master = tensors[0] is not None
-                constants = (is_scaled, has_master, is_stochastic and is_low, maximize, *own)
+                constants = (is_scaled, has_master, is_stochastic and is_low, *rest)
                 key = dtype, param.device.type, constants
                 batch = batches.get(key)
                 if batch is None:
@@ -167,14 +191,22 @@ class FusedStep(torch.optim.Optimizer):
             raise ArgumentError(f"{name}: parameters must be float32, float16, bfloat16 or float64, not {param.dtype}")
         raise ArgumentError(f"{name}: a gradient must have its parameter's dtype {param.dtype}, not {grad.dtype}")
 
-    def _launch(self, batch: Batch, dtype: Any, device: str, constants: tuple[bool, ...], scale: float) -> None:
-        launch = launch_of(self._kernel, dtype, constants, device)
-        rows = np.empty((len(batch.numbers), self._width), np.float64 if dtype is torch.float64 else np.float32)
+    def _fill(self, batch: Batch, rows: Any, keys: Any, scale: float) -> None:
+        """The tables of numbers of one launch."""
         rows[:, :-1] = self._rows(batch)
         rows[:, -1] = scale
-        keys = None
-        if constants[SHARED_CONSTANTS.index("is_stochastic")]:
-            keys = stream_keys([(g["seed"], g["roundings"]) for g in batch.groups], batch.numbers)
+        if keys is not None:
+            keys[:] = stream_keys([(g["seed"], g["roundings"]) for g in batch.groups], batch.numbers)
+
+    def _launch(self, key: Any, batch: Batch, scale: float) -> Kept | None:
+        """Returns what the next step may use again."""
+        dtype, device, constants = key
+        launch = launch_of(self._kernel, dtype, constants, device)
+        count = len(batch.numbers)
+        rows = np.empty((count, self._width), np.float64 if dtype is torch.float64 else np.float32)
+        is_stochastic = constants[SHARED_CONSTANTS.index("is_stochastic")]
+        keys = np.empty((count, 2), np.uint32) if is_stochastic else None
+        self._fill(batch, rows, keys, scale)
         most = most_tensors(device)
         for at in range(0, len(batch.numbers), most):
             part = slice(at, at + most)
@@ -185,7 +217,12 @@ class FusedStep(torch.optim.Optimizer):
             launch(columns, tables, chunks.groups, chunks.group)
         for work in batch.work:
             work.write_back()
-        torch.autograd.graph.increment_version(batch.columns[0] or ())  # autograd sees that they were written
+        params = batch.columns[0] or []
+        torch.autograd.graph.increment_version(params)  # autograd sees that they were written
+        is_plain = not batch.work and all(t.is_contiguous() for c in batch.columns if c is not None for t in c)
+        if isinstance(launch, EngineLaunch) and is_plain:
+            return Kept(batch, launch, rows, keys, chunks_of(params))
+        return None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

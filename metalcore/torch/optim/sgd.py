@@ -42,6 +42,12 @@ class SGD(FusedStep, torch.optim.SGD):
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize)
         self._add_options(master_weights, stochastic_rounding, seed)
 
+    @property
+    def _new(self) -> set[int]:
+        """States whose buffer was made in this step, by id."""
+        found: set[int] = self.__dict__.setdefault("_new_states", set())
+        return found
+
     def _state_names(self, group: dict[str, Any]) -> Sequence[str]:
         return ("momentum_buffer" if group["momentum"] != 0 else "",)
 
@@ -50,15 +56,18 @@ class SGD(FusedStep, torch.optim.SGD):
 
     def _note_new(self, state: dict[str, Any], name: str) -> None:
         # The first gradient goes into the buffer whole: dampening starts with the second.
-        self._first_steps.add(id(state))
-
-    def _gather(self, is_scaled: bool) -> dict[Any, Batch]:
-        self._first_steps: set[int] = set()
-        return super()._gather(is_scaled)
+        self._new.add(id(state))
 
     def _rows(self, batch: Batch) -> list[Row]:
+        made: dict[tuple[int, bool], Row] = {}
         rows: list[Row] = []
         for group, state in zip(batch.groups, batch.states, strict=True):
-            share = 1.0 if id(state) in self._first_steps else 1 - float(group["dampening"])
-            rows.append((float(group["lr"]), float(group["weight_decay"]), float(group["momentum"]), share))
+            key = id(group), id(state) in self._new
+            row = made.get(key)
+            if row is None:
+                share = 1.0 if key[1] else 1 - float(group["dampening"])
+                decay, momentum = float(group["weight_decay"]), float(group["momentum"])
+                row = made[key] = (float(group["lr"]), decay, momentum, share)
+            rows.append(row)
+        self._new.difference_update(map(id, batch.states))
         return rows
