@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from metalcore.errors import ArgumentError
+from metalcore.errors import ArgumentError, IndexRangeError
 from metalcore.ops import function
 from metalcore.ops.base.op import Op
 from metalcore.runtimes.watch import because, left_to_torch, recorders
@@ -99,7 +99,7 @@ class Replacement:
                         with because(self._reason):
                             return run(**named)
                     return run(**named)
-                except ArgumentError as error:
+                except (ArgumentError, IndexRangeError) as error:
                     reason = str(error)  # torch's own then gives the result, or its own error
                 finally:
                     _local.inside = False
@@ -119,7 +119,8 @@ class Replacement:
                 return f"{name} is given twice"
             named[name] = value
         for name in ("inplace", "out"):  # memory of the caller's is written by torch alone
-            if named.pop(name, None) not in (None, False):
+            given = named.pop(name, None)
+            if given is not None and given is not False:
                 return f"{name} is given"
         for name in [n for n in named if n not in self._ours]:
             value = named.pop(name)

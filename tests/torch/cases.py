@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import metalcore.torch.register  # noqa: F401  (defines torch.ops.metalcore)
 from metalcore.ops import function
 from metalcore.ops.base.draw import Values
 from metalcore.ops.base.op import Op
@@ -43,9 +44,10 @@ class Case:
         with torch.no_grad(), Note():
             self.run()
         names = self.op.forward.schema.names
+        reached = {*self.op.gradients, *dict(self.op.same_gradient)}
         # A dispatcher call leaves out trailing arguments at their default.
         return tuple(
-            a.detach().requires_grad_(n in self.op.gradients and a.is_floating_point()) if _is_tensor(a) else a
+            a.detach().requires_grad_(n in reached and a.is_floating_point()) if _is_tensor(a) else a
             for n, a in zip(names, seen[0], strict=False)
         )
 
