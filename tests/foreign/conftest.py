@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-# Cases whose compilation takes longest, where another dtype or size of the same kernels stays in the usual run.
+# Cases whose compilation takes longest, where another size of the same kernels stays in the usual run.
 HEAVY = (
     "test_torch_special.py::test_function_of_two_numbers[igamma]",
     "test_mlx_fft.py::test_fft[case3]",
     "test_mlx_elementwise.py::test_unary_of_integers_booleans_and_complex_numbers[1013]",
-    "test_mlx_elementwise.py::test_binary[Power-float16]",
-    "test_mlx_elementwise.py::test_binary[Power-bfloat16]",
-    "test_mlx_elementwise.py::test_binary[Add-float16]",
-    "test_mlx_elementwise.py::test_unary[Erf-float16]",
-    "test_mlx_elementwise.py::test_unary[Exp-float16]",
-    "test_mlx_rows.py::test_softmax[looped-float16]",
-    "test_mlx_rows.py::test_cross_entropy_and_its_gradient[float16]",
-    "test_mlx_rows.py::test_logsumexp[looped-float16]",
-    "test_mlx_reduce.py::test_rows[simple-float16]",
-    "test_mlx_reduce.py::test_rows[small-float16]",
     "test_mlx_reduce.py::test_rows[small-bfloat16]",
-    "test_mlx_quantized.py::test_qmv[form0-float16]",
-    "test_mlx_indexing.py::test_scatter[max-float16]",
-    "test_mlx_indexing.py::test_scatter[sum-float16]",
-    "test_mlx_matrix.py::test_gemv[gemv_t-float16]",
-    "test_mlx_fft.py::test_hadamard[64-float16]",
 )
+
+
+def _has_float32_twin(name: str, names: set[str]) -> bool:
+    """A case in half precision, of which the same in float32 stays in the usual run."""
+    twin = name.replace("bfloat16", "float32").replace("float16", "float32")
+    return twin != name and twin in names
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,8 +24,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    names = {item.nodeid for item in items}
     for item in items:
-        if item.nodeid.endswith(HEAVY):
+        foreign = "/foreign/" in item.nodeid
+        if item.nodeid.endswith(HEAVY) or (foreign and _has_float32_twin(item.nodeid, names)):
             item.add_marker(pytest.mark.sweep)
     if "sweep" in (config.option.markexpr or ""):
         return
