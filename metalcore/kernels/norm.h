@@ -1,4 +1,4 @@
-// What the normalisations share: a row's place in its threadgroup, and the start of a share of a weight's gradient.
+// What the normalisations share.
 #pragma once
 #include "group.h"
 #include "wide.h"
@@ -17,28 +17,54 @@ inline wide<float, V> rounded(wide<float, V> value) {
   return wide<float, V>(wide<T, V>(value));
 }
 
+// How many rows a gradient takes at once: they read and write the share of a weight's gradient once, and their sum has
+// fewer roundings.
+constant constexpr uint AT_ONCE = 4;
+
+// Adds up the parts of a weight's gradient of AT_ONCE rows; in float together with what is rounded off, so that the
+// error is that of one rounding.
+template <typename W, uint V>
+struct Share {
+  using F = wide<float, V>;
+  F sum;
+  F lost;
+
+  void add(F part) {
+    if (sizeof(W) == 4) {
+      const F next = sum + part;
+      const F added = next - sum;
+      lost += (sum - (next - added)) + (part - added);
+      sum = next;
+    } else {
+      sum += part;
+    }
+  }
+  // g r x
+  void add(F g, F r, F x) {
+    const F scaled = g * r;
+    if (sizeof(W) == 4) {
+      const F part = scaled * x;
+      lost += fma(fma(g, r, -scaled), x, fma(scaled, x, -part));
+      add(part);
+    } else {
+      sum = fma(scaled, x, sum);
+    }
+  }
+  F result() { return sizeof(W) == 4 ? sum + lost : sum; }
+};
+
+// 1 / sqrt(s), correctly rounded but for rare ties; metal::rsqrt is less exact.
+inline float inverse_root(float s) {
+  const float r = 1.0f / sqrt(s);
+  const float high = s * r;
+  const float wrong = fma(-high, r, 1.0f) - fma(s, r, -high) * r;
+  const float better = fma(0.5f * wrong, r, r);
+  return isfinite(better) ? better : r;
+}
+
 template <uint V>
 inline void clear(device float* to, Row row) {
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
     store<V>(to, i, wide<float, V>(0.0f));
-  }
-}
-
-// Mean of x^2 over the row.
-template <uint V, typename T>
-inline float mean_square(device const T* x, threadgroup float* partial, Lane at, Row row) {
-  wide<float, V> squares = wide<float, V>(0.0f);
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    const wide<float, V> v = load<V>(x, i);
-    squares = fma(v, v, squares);
-  }
-  return group_sum(total(squares), partial, at) / row.width;
-}
-
-// h = x + residual in the type of memory: each thread reads back only what it wrote itself.
-template <uint V, typename T>
-inline void add_rows(device const T* x, device const T* residual, device T* h, Row row) {
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    store<V>(h, i, load<V>(x, i) + load<V>(residual, i));
   }
 }

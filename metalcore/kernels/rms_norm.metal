@@ -3,7 +3,6 @@
 
 constant bool has_weight [[function_constant(0)]];
 constant bool has_share [[function_constant(1)]];
-constant constexpr uint AT_ONCE = 4;
 
 // One threadgroup a row. W: type of the weight, V: elements a thread takes at once.
 template <typename T, typename W, uint V>
@@ -54,19 +53,7 @@ template <typename T, typename W, uint V>
   const Row here = {lid, group_size, uint(width) / V, float(width)};
   const long first = block * rows_each;
   const long last = min(first + rows_each, rows);
-  shares += block * width;
-  if (has_share) {
-    clear<V>(shares, here);
-  }
-  long row = first;
-  for (; row + AT_ONCE <= last; row += AT_ONCE) {
-    const long from = row * width;
-    rms_gradient<AT_ONCE, V>(
-        g + from, x + from, g, weight, power + row, dx + from, shares, has_weight, has_share, false, partial, at, here);
-  }
-  for (; row < last; row++) {
-    const long from = row * width;
-    rms_gradient<1, V>(
-        g + from, x + from, g, weight, power + row, dx + from, shares, has_weight, has_share, false, partial, at, here);
-  }
+  rms_gradients<V>(
+      g, x, g, weight, power, dx, shares + block * width, has_weight, has_share, false, first, last, width, partial, at,
+      here);
 }

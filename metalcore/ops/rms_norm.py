@@ -68,7 +68,7 @@ def backward(
         (dtype, weight_type, vector),
         (weight is not None, has_share),
         (grad_y, x, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each),
-        (blocks.count,),
+        (blocks.number,),
         group,
     )
     if not has_share:

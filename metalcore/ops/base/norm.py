@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from metalcore.ops.base.check import check_float, check_shape, refuse
+from metalcore.ops.base.draw import Draw, Values
 from metalcore.ops.base.launch import accumulator, column_sum
 from metalcore.ops.base.op import Benchmark
 from metalcore.runtimes.kernel import Out
@@ -32,6 +35,15 @@ def check_parameter(op: str, name: str, parameter: Any, shape: tuple[int, ...], 
     return found
 
 
+def check_affine(op: str, weight: Any, bias: Any, shape: tuple[int, ...], dtype: str) -> None:
+    """Weight and bias, either of which may be None, have one dtype."""
+    kinds = {
+        n: check_parameter(op, n, p, shape, dtype) for n, p in (("weight", weight), ("bias", bias)) if p is not None
+    }
+    if len(set(kinds.values())) > 1:
+        refuse(op, "bias", f"of the dtype of weight, {kinds['weight']}", f"of dtype {kinds['bias']}")
+
+
 def check_sum(op: str, x: Any, residual: Any) -> str:
     """The dtype of two terms of a sum, which are alike and have a last dimension to normalise over."""
     dtype = check_float(op, "x", x)
@@ -46,7 +58,7 @@ def check_sum(op: str, x: Any, residual: Any) -> str:
 class Blocks(NamedTuple):
     """How the rows of a gradient that is summed over rows are dealt out."""
 
-    count: int
+    number: int
     rows_each: int
 
     @staticmethod
@@ -59,16 +71,37 @@ class Blocks(NamedTuple):
     def share(self, shape: tuple[int, ...], dtype: str) -> Out:
         """Memory for the shares; that of a single block is the gradient itself, where the dtype is the same."""
         kind = accumulator(dtype)
-        return Out(shape if self.count == 1 and kind == dtype else (self.count, math.prod(shape)), kind)
+        return Out(shape if self.number == 1 and kind == dtype else (self.number, math.prod(shape)), kind)
 
     def total(self, run: Any, share: Any, shape: tuple[int, ...], dtype: str) -> Any:
         """The sum of the shares."""
-        if self.count == 1 and dtype == accumulator(dtype):
+        if self.number == 1 and dtype == accumulator(dtype):
             return share
         return column_sum(run, share, shape, dtype)
 
+    def totals(
+        self, run: Any, shares: Sequence[Any], makes: Sequence[bool], shape: tuple[int, ...], dtype: str
+    ) -> list[Any]:
+        """The gradients of weight and bias; one that was not made has no elements."""
+        return [
+            self.total(run, share, shape, dtype) if made else run.empty((0,), dtype)
+            for share, made in zip(shares, makes, strict=True)
+        ]
+
 
 NO_SHARE = Out((0,), "float32")
+
+
+def draw_terms(draw: Draw, shape: tuple[int, ...]) -> tuple[Values, Values]:
+    """Two terms of a sum. In a short row the rounding of the sum decides the gradient: there the sum is exact."""
+    x, residual = draw.floats(shape), draw.floats(shape)
+    if shape[-1] >= 31:
+        return x, residual
+    return _coarse(x), _coarse(residual)
+
+
+def _coarse(found: Values) -> Values:
+    return Values(np.round(found.values * 16) / 16, found.layout)
 
 
 def benchmarks(make: Any, targets: dict[str, float]) -> list[Benchmark]:

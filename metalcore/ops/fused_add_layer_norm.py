@@ -1,0 +1,121 @@
+"""A residual sum and its layer normalisation in one kernel: kernels/fused_add_layer_norm.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_eps
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.launch import accumulator, row_launch
+from metalcore.ops.base.norm import NO_SHARE, Blocks, benchmarks, check_affine, check_sum, draw_terms
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel, Out
+
+FORWARD = Kernel("fused_add_layer_norm", "fused_add_layer_norm_forward", ("has_bias",))
+BACKWARD = Kernel("fused_add_layer_norm", "fused_add_layer_norm_backward", ("has_weight_share", "has_bias_share"))
+
+
+def fused_add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> tuple[Any, Any]:
+    """(y, new_residual): new_residual is x + residual in their dtype, y its layer_norm over the last dimension.
+
+    Weight and bias may be float32 beside inputs in half precision; bias may be None. Both results have gradients.
+
+    >>> import numpy as np, metalcore
+    >>> x, residual = np.array([[1.0, 1.0]], np.float32), np.array([[0.0, 2.0]], np.float32)
+    >>> one = np.ones(2, np.float32)
+    >>> metalcore.fused_add_layer_norm(x, residual, one, one, eps=0.0)
+    (array([[0., 2.]], dtype=float32), array([[1., 3.]], dtype=float32))
+    """
+    dtype = check_sum("fused_add_layer_norm", x, residual)
+    check_affine("fused_add_layer_norm", weight, bias, tuple(x.shape[-1:]), dtype)
+    y, total = OP(x, residual, weight, bias, check_eps("fused_add_layer_norm", eps))
+    return y, total
+
+
+def forward(run: Any, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
+    dtype = run.dtype(x)
+    shape = tuple(x.shape)
+    width, rows = shape[-1], math.prod(shape[:-1])
+    x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
+    bias = None if bias is None else run.contiguous(bias)
+    vector, group = row_launch(run, "fused_add_layer_norm", dtype, width, x, residual, weight, bias)
+    out = Out(shape, dtype)
+    arguments = (x, residual, weight, bias, out, out, Out((rows, 3), accumulator(dtype)), width, eps)
+    types = (dtype, run.dtype(weight), vector)
+    y, total, moments = run.launch(FORWARD, types, (bias is not None,), arguments, (rows,), group)
+    return y, total, moments
+
+
+def backward(
+    run: Any,
+    grad_y: Any,
+    grad_new_residual: Any,
+    new_residual: Any,
+    weight: Any,
+    bias: Any,
+    moments: Any,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    dtype, kind = run.dtype(new_residual), run.dtype(weight)
+    shape = tuple(new_residual.shape)
+    width, rows = shape[-1], math.prod(shape[:-1])
+    g, carry, h = run.contiguous(grad_y), run.contiguous(grad_new_residual), run.contiguous(new_residual)
+    weight = run.contiguous(weight)
+    vector, group = row_launch(run, "fused_add_layer_norm", dtype, width, g, carry, h, weight)
+    blocks = Blocks.of(run, "fused_add_layer_norm", dtype, rows)
+    makes = (bool(wanted[1]), bias is not None and wanted[2])
+    shares = [blocks.share((width,), kind) if made else NO_SHARE for made in makes]
+    dx, *found = run.launch(
+        BACKWARD,
+        (dtype, kind, vector),
+        makes,
+        (g, carry, h, weight, moments, Out(shape, dtype), *shares, rows, width, blocks.rows_each),
+        (blocks.number,),
+        group,
+    )
+    return dx, *blocks.totals(run, found, makes, (width,), kind)
+
+
+def reference(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+    import torch
+
+    total = x + residual
+    return torch.nn.functional.layer_norm(total, total.shape[-1:], weight, bias, eps), total
+
+
+def samples(draw: Draw) -> Sample:
+    width = draw.size()
+    shape = (*draw.leading(), width)
+    bias = draw.floats((width,)) if draw.chance(0.8) else None
+    x, residual = draw_terms(draw, shape)
+    return Sample((x, residual, draw.floats((width,)), bias, draw.choice((1e-5, 1e-3))))
+
+
+def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
+    x, residual = torch.randn(rows, width, dtype=dtype), torch.randn(rows, width, dtype=dtype)
+    return x, residual, torch.randn(width, dtype=dtype), torch.randn(width, dtype=dtype)
+
+
+OP = Op(
+    noun="fused_add_layer_norm",
+    summary="x + residual, and its layer_norm",
+    forward=Stage(
+        "(Tensor x, Tensor residual, Tensor weight, Tensor? bias, float eps)"
+        " -> (Tensor y, Tensor new_residual, Tensor moments)",
+        forward,
+    ),
+    backward=Stage(
+        "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor? bias, Tensor moments,"
+        " bool[] wanted) -> (Tensor dx, Tensor dw, Tensor db)",
+        backward,
+    ),
+    gradients=("x", "weight", "bias"),
+    same_gradient=(("residual", "x"),),
+    public_outputs=2,
+    reference=reference,
+    samples=samples,
+    batched=("x", "residual"),
+    benchmarks=benchmarks(_make, {"*": 1.5}),
+)

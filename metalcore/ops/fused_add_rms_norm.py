@@ -1,0 +1,103 @@
+"""A residual sum and its root mean square normalisation in one kernel: kernels/fused_add_rms_norm.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_eps
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.launch import accumulator, row_launch
+from metalcore.ops.base.norm import NO_SHARE, Blocks, benchmarks, check_parameter, check_sum, draw_terms
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel, Out
+
+FORWARD = Kernel("fused_add_rms_norm", "fused_add_rms_norm_forward")
+BACKWARD = Kernel("fused_add_rms_norm", "fused_add_rms_norm_backward", ("has_share",))
+
+
+def fused_add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, Any]:
+    """(y, new_residual): new_residual is x + residual in their dtype, y its rms_norm over the last dimension.
+
+    The weight may be float32 beside inputs in half precision. Both results have gradients.
+
+    >>> import numpy as np, metalcore
+    >>> x, residual = np.array([[1.0, 1.0]], np.float32), np.array([[2.0, 3.0]], np.float32)
+    >>> y, new_residual = metalcore.fused_add_rms_norm(x, residual, np.ones(2, np.float32), eps=0.0)
+    >>> new_residual
+    array([[3., 4.]], dtype=float32)
+    """
+    dtype = check_sum("fused_add_rms_norm", x, residual)
+    check_parameter("fused_add_rms_norm", "weight", weight, tuple(x.shape[-1:]), dtype)
+    y, total = OP(x, residual, weight, check_eps("fused_add_rms_norm", eps))
+    return y, total
+
+
+def forward(run: Any, x: Any, residual: Any, weight: Any, eps: float) -> tuple[Any, ...]:
+    dtype = run.dtype(x)
+    shape = tuple(x.shape)
+    width, rows = shape[-1], math.prod(shape[:-1])
+    x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
+    vector, group = row_launch(run, "fused_add_rms_norm", dtype, width, x, residual, weight)
+    out = Out(shape, dtype)
+    arguments = (x, residual, weight, out, out, Out((rows,), accumulator(dtype)), width, eps)
+    y, total, power = run.launch(FORWARD, (dtype, run.dtype(weight), vector), (), arguments, (rows,), group)
+    return y, total, power
+
+
+def backward(
+    run: Any, grad_y: Any, grad_new_residual: Any, new_residual: Any, weight: Any, power: Any, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    dtype, kind = run.dtype(new_residual), run.dtype(weight)
+    shape = tuple(new_residual.shape)
+    width, rows = shape[-1], math.prod(shape[:-1])
+    g, carry, h = run.contiguous(grad_y), run.contiguous(grad_new_residual), run.contiguous(new_residual)
+    weight = run.contiguous(weight)
+    vector, group = row_launch(run, "fused_add_rms_norm", dtype, width, g, carry, h, weight)
+    blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows)
+    share = blocks.share((width,), kind) if wanted[1] else NO_SHARE
+    arguments = (g, carry, h, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each)
+    dx, shares = run.launch(BACKWARD, (dtype, kind, vector), (bool(wanted[1]),), arguments, (blocks.number,), group)
+    return dx, blocks.total(run, shares, (width,), kind) if wanted[1] else run.empty((0,), kind)
+
+
+def reference(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> Any:
+    import torch
+
+    total = x + residual
+    return torch.nn.functional.rms_norm(total, total.shape[-1:], weight, eps), total
+
+
+def samples(draw: Draw) -> Sample:
+    width = draw.size()
+    shape = (*draw.leading(), width)
+    x, residual = draw_terms(draw, shape)
+    return Sample((x, residual, draw.floats((width,)), draw.choice((1e-6, 1e-3))))
+
+
+def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
+    x, residual = torch.randn(rows, width, dtype=dtype), torch.randn(rows, width, dtype=dtype)
+    return x, residual, torch.randn(width, dtype=dtype)
+
+
+OP = Op(
+    noun="fused_add_rms_norm",
+    summary="x + residual, and its rms_norm",
+    forward=Stage(
+        "(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor y, Tensor new_residual, Tensor power)",
+        forward,
+    ),
+    backward=Stage(
+        "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor power, bool[] wanted)"
+        " -> (Tensor dx, Tensor dw)",
+        backward,
+    ),
+    gradients=("x", "weight"),
+    same_gradient=(("residual", "x"),),
+    public_outputs=2,
+    reference=reference,
+    samples=samples,
+    batched=("x", "residual"),
+    benchmarks=benchmarks(_make, {"*": 1.5}),
+)

@@ -1,0 +1,121 @@
+"""Layer normalisation over the last dimensions: kernels/layer_norm.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_eps, check_float
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.launch import accumulator, row_launch
+from metalcore.ops.base.norm import NO_SHARE, Blocks, benchmarks, check_affine, check_normalized
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel, Out
+
+FORWARD = Kernel("layer_norm", "layer_norm_forward", ("has_weight", "has_bias"))
+BACKWARD = Kernel("layer_norm", "layer_norm_backward", ("has_weight", "has_weight_share", "has_bias_share"))
+
+
+def layer_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """`input` with mean 0 and variance 1 over the dimensions of `normalized_shape`, times `weight` plus `bias`.
+
+    As torch.nn.functional.layer_norm. Weight and bias may be float32 beside an input in half precision; the result has
+    the dtype of the input.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.layer_norm(np.array([[1.0, 3.0]], np.float32), (2,), eps=0.0)
+    array([[-1.,  1.]], dtype=float32)
+    """
+    dtype = check_float("layer_norm", "input", input)
+    shape = check_normalized("layer_norm", input, normalized_shape)
+    check_affine("layer_norm", weight, bias, shape, dtype)
+    return OP(input, weight, bias, len(shape), check_eps("layer_norm", eps))
+
+
+def forward(run: Any, x: Any, weight: Any, bias: Any, dims: int, eps: float) -> tuple[Any, ...]:
+    dtype = run.dtype(x)
+    shape = tuple(x.shape)
+    width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
+    kind = _kind(run, dtype, weight, bias)
+    x, weight, bias = (None if a is None else run.contiguous(a) for a in (x, weight, bias))
+    vector, group = row_launch(run, "layer_norm", dtype, width, x, weight, bias)
+    arguments = (x, weight, bias, Out(shape, dtype), Out((rows, 3), accumulator(dtype)), width, eps)
+    constants = (weight is not None, bias is not None)
+    y, moments = run.launch(FORWARD, (dtype, kind, vector), constants, arguments, (rows,), group)
+    return y, moments
+
+
+def _kind(run: Any, dtype: str, weight: Any, bias: Any) -> str:
+    """The dtype of weight and bias."""
+    first = bias if weight is None else weight
+    kind: str = dtype if first is None else run.dtype(first)
+    return kind
+
+
+def backward(
+    run: Any, grad_y: Any, x: Any, weight: Any, bias: Any, moments: Any, dims: int, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    dtype = run.dtype(x)
+    shape = tuple(x.shape)
+    width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
+    kind = _kind(run, dtype, weight, bias)
+    g, x = run.contiguous(grad_y), run.contiguous(x)
+    weight = None if weight is None else run.contiguous(weight)
+    vector, group = row_launch(run, "layer_norm", dtype, width, g, x, weight)
+    blocks = Blocks.of(run, "layer_norm", dtype, rows)
+    makes = (weight is not None and wanted[1], bias is not None and wanted[2])
+    shares = [blocks.share(shape[-dims:], kind) if made else NO_SHARE for made in makes]
+    dx, *found = run.launch(
+        BACKWARD,
+        (dtype, kind, vector),
+        (weight is not None, *makes),
+        (g, x, weight, moments, Out(shape, dtype), *shares, rows, width, blocks.rows_each),
+        (blocks.number,),
+        group,
+    )
+    return dx, *blocks.totals(run, found, makes, shape[-dims:], kind)
+
+
+def reference(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    import torch
+
+    return torch.nn.functional.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def samples(draw: Draw) -> Sample:
+    width = draw.size()
+    x = draw.floats((*draw.leading(), width))
+    shape = x.values.shape[-2:] if draw.chance(0.2) and len(x.values.shape) > 1 else (width,)
+    weight = draw.floats(shape) if draw.chance(0.7) else None
+    bias = draw.floats(shape) if draw.chance(0.6) else None
+    return Sample((x, shape, weight, bias, draw.choice((1e-5, 1e-6, 1e-3))))
+
+
+def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
+    weight, bias = torch.randn(width, dtype=dtype), torch.randn(width, dtype=dtype)
+    return torch.randn(rows, width, dtype=dtype), (width,), weight, bias, 1e-5
+
+
+OP = Op(
+    noun="layer_norm",
+    summary="(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias",
+    forward=Stage(
+        "(Tensor x, Tensor? weight, Tensor? bias, int dims, float eps) -> (Tensor y, Tensor moments)", forward
+    ),
+    backward=Stage(
+        "(Tensor grad_y, Tensor x, Tensor? weight, Tensor? bias, Tensor moments, int dims, bool[] wanted)"
+        " -> (Tensor dx, Tensor dw, Tensor db)",
+        backward,
+    ),
+    gradients=("x", "weight", "bias"),
+    reference=reference,
+    samples=samples,
+    batched=("x",),
+    namesake="torch.nn.functional.layer_norm",
+    benchmarks=benchmarks(_make, {"*": 1.0}),
+)
