@@ -74,14 +74,12 @@ class MlxRuntime:
 
     family = "apple"
 
-    def __init__(self, make: Callable[..., Any] | None = None) -> None:
+    def __init__(self, make: Callable[..., Any] | None = None, is_eager: bool = False) -> None:
+        """`is_eager`: kernels run when they are called, as those of metalcore.metal_kernel do."""
         mx = mlx_module()
-        self._make = make or mx.fast.metal_kernel
-        # The stand-in runs at once, so addresses are known; on a GPU nothing is evaluated for the sake of a question.
-        self._arrays = MlxArrays() if make is not None else None
+        self._make, self.is_eager = make or mx.fast.metal_kernel, is_eager
         self._kernels: dict[Any, MlxKernel] = {}
         self.contiguous, self.sort = mx.contiguous, mlx_sort
-        self.is_eager = make is not None
 
     def dtype(self, array: Any) -> str:
         return str(array.dtype).rpartition(".")[2].rstrip("_")
@@ -91,11 +89,12 @@ class MlxRuntime:
         return mx.zeros(shape, getattr(mx, mlx_name(dtype)))
 
     def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
-        """Whether every array starts on a multiple of `vector` elements. MLX's own allocations do."""
-        if self._arrays is None:
+        """Whether every array starts on a multiple of `vector` elements. MLX's allocations do, and so do views of whole
+        rows that are a multiple of it; an address is not looked at on a GPU, since that would evaluate the graph."""
+        if not self.is_eager:
             return True
-        found = [(self._arrays.memory(a)[0], a.itemsize) for a in arrays if a is not None]
-        return all(address % (vector * size) == 0 for address, size in found)
+        memory = engine().arrays.memory
+        return all(memory(a)[0] % (vector * a.itemsize) == 0 for a in arrays if a is not None)
 
     def launch(
         self,
@@ -166,8 +165,8 @@ def engine() -> EngineRuntime:
     return EngineRuntime(MlxArrays())
 
 
-@cache
 def has_metal() -> bool:
+    """Whether this is a Mac with a GPU; inside metalcore.emulate() the engine is asked without the detour."""
     mx = mlx_module()
     is_there: bool = mx.metal.is_available() and not mx.fast.metal_kernel.__module__.startswith("metalcore")
     return is_there

@@ -51,7 +51,7 @@ def text_mlx() -> Any:
     from metalcore.dropins.metal_kernel import metal_kernel
     from metalcore.runtimes.mlx import MlxRuntime
 
-    return MlxRuntime(metal_kernel)
+    return MlxRuntime(metal_kernel, is_eager=True)
 
 
 def on_runtime(run: Any, op: Op, sample: Sample, dtype: str, index: int) -> Results:

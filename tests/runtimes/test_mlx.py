@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import metalcore.mlx
 from metalcore.dropins.metal_kernel import metal_kernel
 from metalcore.errors import ArgumentError, IndexRangeError
+from metalcore.mlx.call import using
 from metalcore.ops.rms_norm import FORWARD
 from metalcore.runtimes.arrays import MlxArrays, mlx_sort
 from metalcore.runtimes.kernel import Out
@@ -35,7 +37,7 @@ def test_arguments() -> None:
         kernel = metal_kernel(**options)
         return lambda **given: (calls.append(given), kernel(**given))[1]
 
-    run = MlxRuntime(make)
+    run = MlxRuntime(make, is_eager=True)
     x = mx.array([[3.0, 4.0], [6.0, 8.0]])  # fewer than 8 elements
     for _ in range(2):
         y, power = launch(run, x, None, 2, 0)
@@ -54,8 +56,26 @@ def test_arguments() -> None:
     assert given["output_shapes"] == [(2, 2), (2,)] and given["output_dtypes"] == [mx.float32] * 2
 
 
+def test_graph() -> None:
+    """Nothing is evaluated on the way to MLX's kernels: with kernels that are steps of the graph, mx.compile works."""
+
+    def make(**_: Any) -> Any:
+        def kernel(inputs: list[Any], output_shapes: list[Any], **_: Any) -> list[Any]:
+            x, _, _, eps = inputs  # as rms_norm_forward computes it, in mlx's own ops
+            power = x.square().mean(-1) + eps
+            return [(x * mx.rsqrt(power)[:, None]).reshape(output_shapes[0]), power]
+
+        return kernel
+
+    x = mx.random.normal((2, 64))
+    with using(MlxRuntime(make)):
+        for _ in range(2):
+            found = mx.compile(lambda x: metalcore.mlx.rms_norm(x * 2, (64,), eps=1e-6))(x)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(mx.fast.rms_norm(x * 2, None, 1e-6)), rtol=1e-5)
+
+
 def test_refused() -> None:
-    run = MlxRuntime(metal_kernel)
+    run = MlxRuntime(metal_kernel, is_eager=True)
     x = mx.ones((2, 8))
     with pytest.raises(ArgumentError, match="x holds float32, not float16"):
         launch(run, x.astype(mx.float16), None, 8, 0.0)
@@ -71,7 +91,7 @@ def test_numbers() -> None:
 
 
 def test_errors_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, errors = MlxRuntime(metal_kernel), mx.array([[1, 5, 77]])
+    run, errors = MlxRuntime(metal_kernel, is_eager=True), mx.array([[1, 5, 77]])
     run.check_errors(errors, lambda row, value: "")
     monkeypatch.setenv("METALCORE_CHECK_GPU", "1")
     with pytest.raises(IndexRangeError, match="77 in row 5"):
