@@ -190,15 +190,7 @@ template <typename T, typename I, uint V>
   const uint steps = uint(dim) / V;
   const long first = block * each;
   const long last = min(first + each, rows);
-  long at = 0;
-  for (long above = count; at < above;) {  // the first place whose index is not below `first`
-    const long middle = (at + above) / 2;
-    if (long(sorted[middle]) < first) {
-      at = middle + 1;
-    } else {
-      above = middle;
-    }
-  }
+  long at = first_not_below(sorted, count, first);
   for (long row = first; row < last; row++) {
     long end = at;
     while (end < count && long(sorted[end]) == row) {

@@ -35,3 +35,18 @@ inline void report_index(device long* errors, device const I* index, uint first,
   errors[1] = is_wrong ? long(first) : 0;
   errors[2] = is_wrong ? long(index[first]) : 0;
 }
+
+// The first place in a sorted index whose value is not below `row`.
+template <typename I>
+inline long first_not_below(device const I* sorted, long count, long row) {
+  long at = 0;
+  for (long above = count; at < above;) {
+    const long middle = (at + above) / 2;
+    if (long(sorted[middle]) < row) {
+      at = middle + 1;
+    } else {
+      above = middle;
+    }
+  }
+  return at;
+}

@@ -33,7 +33,18 @@ template <typename T, typename I>
   const long end = min((block + 1) * each, rows);
   const uint none = 0xffffffffu;
   uint first = none;
-  for (long row = block * each; row < end; row++) {
+  long row = block * each;
+  if (is_last && !is_shared && m == 1) {  // one element a row: a thread takes a row
+    for (uint j = lid; j < uint(end - row); j += group_size) {
+      const long place = long(index[row + j]);
+      const bool is_in = place >= 0 && place < n;
+      first = is_in ? first : min(first, uint(row) + j);
+      const T value = x[(row + j) * n + (is_in ? place : 0)];
+      out[row + j] = is_in ? value : T(NAN);
+    }
+    row = end;
+  }
+  for (; row < end; row++) {
     const long o = is_last ? row : row / m;
     const long i = is_last ? 0 : row % m;
     device const T* from = x + o * n * inner;
@@ -66,7 +77,7 @@ template <typename T, typename I>
 }
 
 // sums[o, r, k] = start[o, r, k] + sum over i with index[o, i, k] = r of src[o, i, k], in the order of i.
-// A thread has a column (o, k) to itself, so that no sum is shared. Columns are counted along k, then along o.
+// Where inner is 1 a threadgroup has a row o, and its first thread adds; else a thread has a column (o, k) to itself.
 // Of a partial index, (high, low) of the column must lie below (its high, its low).
 template <typename T, typename I>
 [[kernel]] void add_columns(
@@ -84,15 +95,27 @@ template <typename T, typename I>
     constant long& inner_low [[buffer(11)]],
     constant long& index_inner_low [[buffer(12)]],
     constant long& index_inner_high [[buffer(13)]],
-    uint3 position [[thread_position_in_grid]]) {
-  const long o = is_last ? position.x : position.y;
-  const long k = is_last ? 0 : position.x;
-  if (o >= outer || k >= inner) {
+    uint3 group [[threadgroup_position_in_grid]],
+    uint3 lid [[thread_position_in_threadgroup]],
+    uint3 group_size [[threads_per_threadgroup]]) {
+  const long o = is_last ? group.x : group.y;
+  const long k = is_last ? 0 : group.x * group_size.x + lid.x;
+  device float* to = sums + o * n * inner + k;
+  device const T* from = start + o * n * inner + k;
+  if (is_last) {
+    for (uint r = lid.x; r < uint(n); r += group_size.x) {
+      to[r] = has_start ? float(from[r]) : 0.0f;
+    }
+    threadgroup_barrier(mem_flags::mem_device);
+    if (lid.x > 0) {
+      return;
+    }
+  } else if (k < inner) {
+    for (long r = 0; r < n; r++) {
+      to[r * inner] = has_start ? float(from[r * inner]) : 0.0f;
+    }
+  } else {
     return;
-  }
-  const long base = o * n * inner + k;
-  for (long r = 0; r < n; r++) {
-    sums[base + r * inner] = has_start ? float(start[base + r * inner]) : 0.0f;
   }
   long index_o = o;
   long index_k = k;
@@ -112,11 +135,60 @@ template <typename T, typename I>
     index_o = high * index_outer_low + low;
     index_k = inner_rest * index_inner_low + inner_part;
   }
-  const long first = index_o * m * index_inner + index_k;
+  index += is_shared ? 0 : index_o * m * index_inner + index_k;
+  src += index_o * m * index_inner + index_k;
   for (long i = 0; i < m; i++) {
-    const long place = long(index[is_shared ? i : first + i * index_inner]);
+    const long place = long(index[i * index_inner]);
     if (place >= 0 && place < n) {
-      sums[base + place * inner] += float(src[first + i * index_inner]);
+      to[place * inner] += float(src[i * index_inner]);
     }
+  }
+}
+
+// sums[o, r, k] = sum over the places i of r in the index of src[o, i, k]: one index for all, sorted, so that each row
+// is one walk. A threadgroup takes `each` rows of one o.
+template <typename T, typename I>
+[[kernel]] void add_rows(
+    device const I* sorted [[buffer(0)]],
+    device const long* order [[buffer(1)]],
+    device const T* src [[buffer(2)]],
+    device T* sums [[buffer(3)]],
+    constant long& m [[buffer(4)]],
+    constant long& n [[buffer(5)]],
+    constant long& inner [[buffer(6)]],
+    constant long& each [[buffer(7)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint3 lid [[thread_position_in_threadgroup]],
+    uint3 group_size [[threads_per_threadgroup]]) {
+  const long first = group.x * each;
+  const long last = min(first + each, n);
+  src += group.y * m * inner;
+  sums += group.y * n * inner;
+  long at = first_not_below(sorted, m, first);
+  for (long row = first; row < last; row++) {
+    long end = at;
+    while (end < m && long(sorted[end]) == row) {
+      end++;
+    }
+    device T* to = sums + row * inner;
+    if (end == at) {
+      for (uint k = lid.x; k < uint(inner); k += group_size.x) {
+        to[k] = T(0.0f);
+      }
+    } else if (end == at + 1) {
+      device const T* from = src + order[at] * inner;
+      for (uint k = lid.x; k < uint(inner); k += group_size.x) {
+        to[k] = from[k];
+      }
+    } else {
+      for (uint k = lid.x; k < uint(inner); k += group_size.x) {
+        float sum = 0.0f;
+        for (long p = at; p < end; p++) {
+          sum += float(src[order[p] * inner + k]);
+        }
+        to[k] = T(sum);
+      }
+    }
+    at = end;
   }
 }

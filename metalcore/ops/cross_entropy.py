@@ -233,7 +233,9 @@ def reference(
         counts = target != ignore_index
         extra = torch.where(counts, extra, 0.0)
         count = counts.sum() if weight is None else torch.where(counts, weight[torch.where(counts, target, 0)], 0).sum()
-    return found + {"none": lambda: extra, "sum": extra.sum, "mean": lambda: extra.sum() / count}[kind]()
+    if kind == "none":
+        return found + extra
+    return found + (extra.sum() / count if kind == "mean" else extra.sum())
 
 
 def samples(draw: Draw) -> Sample:

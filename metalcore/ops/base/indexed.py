@@ -25,6 +25,11 @@ def _add_columns(op: str) -> Kernel:
     return Kernel(op, "add_columns", (*CONSTANTS, "is_part", "has_start"))
 
 
+@cache
+def _rows_kernel(op: str) -> Kernel:
+    return Kernel(op, "add_rows")
+
+
 def check_dim(op: str, shape: tuple[int, ...], dim: Any) -> int:
     """`dim` counted from the front; a scalar counts as one dimension."""
     size = max(1, len(shape))
@@ -65,9 +70,10 @@ def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: An
     outers = _levels(op, sizes[:dim], of_index[:dim])
     inners = _levels(op, sizes[dim + 1 :], of_index[dim + 1 :])
     is_last, is_exact = inner == 1, dtype == accumulator(dtype)
+    if shared and not is_last and start is None:
+        return _add_rows(run, op, shape, index, src, (outer, of_index[dim], n, inner))
     threads = policy("indexed", run.family, dtype)["column_threads"]
-    columns = outer if is_last else inner
-    groups = (-(-columns // threads),) if is_last else (-(-columns // threads), outer)
+    groups = (outer,) if is_last else (-(-inner // threads), outer)
     (sums,) = run.launch(
         _add_columns(op),
         (dtype, run.dtype(index)),
@@ -81,6 +87,19 @@ def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: An
         (threads,),
     )
     return sums if is_exact else column_sum(run, sums, shape, dtype)  # one row: it is only rounded
+
+
+def _add_rows(run: Any, op: str, shape: tuple[int, ...], index: Any, src: Any, sizes: tuple[int, ...]) -> Any:
+    """The same for one index that holds for all of outer and inner."""
+    dtype, (outer, m, n, inner) = run.dtype(src), sizes
+    ordered, order = run.sort(index)
+    chosen = policy("indexed", run.family, dtype)
+    each = max(1, -(-n // chosen["blocks"]))
+    group = (min(chosen["most_threads"], max(32, -(-inner // 32) * 32)),)
+    types, arguments = (dtype, run.dtype(index)), (ordered, order, src, Out(shape, dtype), m, n, inner, each)
+    groups = (-(-n // each), outer) if inner else (0,)
+    (sums,) = run.launch(_rows_kernel(op), types, (), arguments, groups, group)
+    return sums
 
 
 def _levels(op: str, sizes: tuple[int, ...], covered: tuple[int, ...]) -> tuple[int, int, int]:
