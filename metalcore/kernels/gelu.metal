@@ -1,0 +1,45 @@
+// y = gelu(x),  dx = g gelu'(x): see gelu.h
+#include "gelu.h"
+#include "elementwise.h"
+
+template <typename T>
+struct Forward {
+  device const T* x;
+  device T* y;
+  template <uint V>
+  void step(uint i) {
+    store<V>(y, i, gelu(load<V>(x, i)));
+  }
+};
+
+template <typename T>
+struct Backward {
+  device const T* g;
+  device const T* x;
+  device T* dx;
+  template <uint V>
+  void step(uint i) {
+    store<V>(dx, i, gelu_parts(load<V>(x, i)).slope * load<V>(g, i));
+  }
+};
+
+template <typename T, uint V>
+[[kernel]] void gelu_forward(
+    device const T* x [[buffer(0)]],
+    device T* y [[buffer(1)]],
+    constant long& count [[buffer(2)]],
+    uint3 position [[thread_position_in_grid]]) {
+  const Part at = part(position, count);
+  sweep<V>(Forward<T>{x + at.first, y + at.first}, position.x, at.count);
+}
+
+template <typename T, uint V>
+[[kernel]] void gelu_backward(
+    device const T* g [[buffer(0)]],
+    device const T* x [[buffer(1)]],
+    device T* dx [[buffer(2)]],
+    constant long& count [[buffer(3)]],
+    uint3 position [[thread_position_in_grid]]) {
+  const Part at = part(position, count);
+  sweep<V>(Backward<T>{g + at.first, x + at.first, dx + at.first}, position.x, at.count);
+}

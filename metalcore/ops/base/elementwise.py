@@ -1,0 +1,75 @@
+"""What ops that compute each element by itself share: one plan, checks, and the sizes they are measured at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from metalcore.ops.base.check import refuse
+from metalcore.ops.base.op import FLOATS, Benchmark
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+ROW = 1 << 30  # elements that one row of the grid covers: as in kernels/elementwise.h
+APPROXIMATIONS = ("none", "tanh")
+
+
+def sweep(
+    run: Any,
+    kernel: Kernel,
+    constants: tuple[object, ...],
+    arrays: Sequence[Any],
+    numbers: tuple[float, ...] = (),
+    outputs: int = 1,
+) -> tuple[Any, ...]:
+    """Launch a kernel of kernels/elementwise.h: arrays of one shape and dtype in, as many `outputs` like them out."""
+    dtype, shape = run.dtype(arrays[0]), tuple(arrays[0].shape)
+    count = math.prod(shape)
+    arrays = [run.contiguous(a) for a in arrays]
+    chosen = policy("elementwise", run.family, dtype)
+    vector: int = chosen["vector"]
+    if vector > 1 and not run.aligned(vector, tuple(arrays)):
+        vector = 1
+    threads: int = chosen["threads"]
+    groups = (-(-min(count, ROW) // (threads * vector)), -(-count // ROW))
+    arguments = (*arrays, *[Out(shape, dtype)] * outputs, count, *numbers)
+    return tuple(run.launch(kernel, (dtype, vector), constants, arguments, groups, (threads, 1)))
+
+
+def check_alike(op: str, run: Any, first: Any, **others: Any) -> str:
+    """The dtype that all arrays have. Plans call it, for autocast may change what the caller gave."""
+    dtype: str = run.dtype(first)
+    for name, array in others.items():
+        if array is not None and run.dtype(array) != dtype:
+            refuse(op, name, f"of dtype {dtype}, as the first input is", f"of dtype {run.dtype(array)}")
+    return dtype
+
+
+def check_approximate(op: str, approximate: Any) -> bool:
+    """Whether gelu is to be computed with tanh."""
+    if approximate not in APPROXIMATIONS:
+        refuse(op, "approximate", "'none' or 'tanh'", repr(approximate))
+    return bool(approximate == "tanh")
+
+
+def left_to_torch(*arrays: Any) -> str:
+    """For overrides: why arrays are left to torch, or an empty text."""
+    for array in arrays:
+        dtype = str(array.dtype).removeprefix("torch.")
+        if dtype not in FLOATS:
+            return f"dtype {dtype}"
+    return ""
+
+
+# Tokens by hidden or intermediate size of models in use.
+SHAPES = ((1, 4096), (16, 11008), (512, 768), (512, 4096), (2048, 2048), (4096, 4096), (1024, 14336))
+
+
+def benchmarks(make: Callable[[Any, Any, tuple[int, int]], Any], target: float) -> list[Benchmark]:
+    """`make(torch, dtype, shape)` gives the arguments for one of the sizes."""
+
+    def sized(shape: tuple[int, int]) -> Callable[[Any, Any], Any]:
+        return lambda torch, dtype: (make(torch, dtype, shape), {})
+
+    return [Benchmark(f"{s[0]}x{s[1]}", sized(s), s[0] * s[1], targets={"*": target}) for s in SHAPES]

@@ -1,0 +1,64 @@
+"""The Gaussian error linear unit, exact and with tanh: kernels/gelu.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base.check import check_float
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.elementwise import APPROXIMATIONS, benchmarks, check_approximate, left_to_torch, sweep
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel
+
+FORWARD = Kernel("gelu", "gelu_forward", ("is_tanh",))
+BACKWARD = Kernel("gelu", "gelu_backward", ("is_tanh",))
+
+
+def gelu(input: Any, approximate: str = "none") -> Any:
+    """`input` times the share of the normal distribution below it, as torch.nn.functional.gelu.
+
+    `approximate="tanh"` takes x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 instead.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.gelu(np.array([0.0, 1.0, 100.0], np.float32)).round(4)
+    array([  0.    ,   0.8413, 100.    ], dtype=float32)
+    """
+    check_float("gelu", "input", input)
+    return OP(input, check_approximate("gelu", approximate))
+
+
+def forward(run: Any, x: Any, is_tanh: bool) -> tuple[Any, ...]:
+    return sweep(run, FORWARD, (is_tanh,), (x,))
+
+
+def backward(run: Any, grad_y: Any, x: Any, is_tanh: bool) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (is_tanh,), (grad_y, x))
+
+
+def reference(input: Any, approximate: str = "none") -> Any:
+    import torch
+
+    return torch.nn.functional.gelu(input, approximate=approximate)
+
+
+def samples(draw: Draw) -> Sample:
+    return Sample((draw.floats((*draw.leading(), draw.size()), -9.0, 9.0), draw.choice(APPROXIMATIONS)))
+
+
+def accepts(input: Any, approximate: str = "none") -> str:
+    return left_to_torch(input)
+
+
+OP = Op(
+    noun="gelu",
+    summary="x times the share of the normal distribution below x",
+    forward=Stage("(Tensor x, bool is_tanh) -> Tensor y", forward),
+    backward=Stage("(Tensor grad_y, Tensor x, bool is_tanh) -> Tensor dx", backward),
+    gradients=("x",),
+    reference=reference,
+    samples=samples,
+    batched=("x",),
+    namesake="torch.nn.functional.gelu",
+    accepts=accepts,
+    benchmarks=benchmarks(lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype),), 1.0),
+)

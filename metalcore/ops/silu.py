@@ -1,0 +1,74 @@
+"""x times its logistic function: kernels/silu.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metalcore.ops.base.check import check_float, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.elementwise import benchmarks, left_to_torch, sweep
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel
+
+FORWARD = Kernel("silu", "silu_forward")
+BACKWARD = Kernel("silu", "silu_backward")
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """`input` / (1 + e^-`input`), as torch.nn.functional.silu. With `inplace` the result is written into `input`.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.silu(np.array([0.0, 100.0], np.float32))
+    array([  0., 100.], dtype=float32)
+    """
+    check_float("silu", "input", input)
+    return _written_into(input) if inplace else OP(input)
+
+
+def _written_into(x: Any) -> Any:
+    """The result in the memory of `x`. The gradient needs what was there before, so it gets a copy."""
+    if isinstance(x, np.ndarray):
+        x[...] = OP(x)
+        return x
+    if not hasattr(x, "copy_"):
+        refuse("silu", "inplace", "False: arrays of this framework do not change", "True")
+    return x.copy_(OP(x.clone() if x.requires_grad else x))
+
+
+def forward(run: Any, x: Any) -> tuple[Any, ...]:
+    return sweep(run, FORWARD, (), (x,))
+
+
+def backward(run: Any, grad_y: Any, x: Any) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (), (grad_y, x))
+
+
+def reference(input: Any, inplace: bool = False) -> Any:
+    import torch
+
+    return torch.nn.functional.silu(input, inplace)
+
+
+def samples(draw: Draw) -> Sample:
+    return Sample((draw.floats((*draw.leading(), draw.size()), -9.0, 9.0),))
+
+
+def accepts(input: Any, inplace: bool = False) -> str:
+    return "it is to be done in place" if inplace else left_to_torch(input)
+
+
+OP = Op(
+    noun="silu",
+    summary="x / (1 + exp(-x))",
+    forward=Stage("(Tensor x) -> Tensor y", forward),
+    backward=Stage("(Tensor grad_y, Tensor x) -> Tensor dx", backward),
+    gradients=("x",),
+    reference=reference,
+    samples=samples,
+    batched=("x",),
+    namesake="torch.nn.functional.silu",
+    accepts=accepts,
+    benchmarks=benchmarks(lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype),), 1.0),
+)

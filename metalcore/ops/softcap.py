@@ -1,0 +1,60 @@
+"""Values bent towards a cap: kernels/softcap.metal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from metalcore.ops.base.check import check_float, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.elementwise import benchmarks, sweep
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel
+
+FORWARD = Kernel("softcap", "softcap_forward")
+BACKWARD = Kernel("softcap", "softcap_backward")
+
+
+def softcap(x: Any, cap: float) -> Any:
+    """`cap` tanh(`x` / `cap`): about x where it is small, never beyond -cap and cap.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.softcap(np.array([0.0, 1e9], np.float32), 30.0)
+    array([ 0., 30.], dtype=float32)
+    """
+    check_float("softcap", "x", x)
+    if not isinstance(cap, (int, float)) or not 0 < cap < math.inf:
+        refuse("softcap", "cap", "a number above 0", repr(cap))
+    return OP(x, float(cap))
+
+
+def forward(run: Any, x: Any, cap: float) -> tuple[Any, ...]:
+    return sweep(run, FORWARD, (), (x,), (cap,))
+
+
+def backward(run: Any, grad_y: Any, x: Any, cap: float) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (), (grad_y, x), (cap,))
+
+
+def reference(x: Any, cap: float) -> Any:
+    import torch
+
+    return cap * torch.tanh(x / cap)
+
+
+def samples(draw: Draw) -> Sample:
+    x = draw.floats((*draw.leading(), draw.size()), -9.0, 9.0)
+    return Sample((x, draw.choice((0.5, 3.0, 30.0, 50.0))))
+
+
+OP = Op(
+    noun="softcap",
+    summary="cap * tanh(x / cap)",
+    forward=Stage("(Tensor x, float cap) -> Tensor y", forward),
+    backward=Stage("(Tensor grad_y, Tensor x, float cap) -> Tensor dx", backward),
+    gradients=("x",),
+    reference=reference,
+    samples=samples,
+    batched=("x",),
+    benchmarks=benchmarks(lambda torch, dtype, shape: (30 * torch.randn(shape, dtype=dtype), 30.0), 1.5),
+)

@@ -1,0 +1,60 @@
+"""A gated unit, silu(gate) times up: kernels/swiglu.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base.check import check_float, check_shape
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.elementwise import benchmarks, check_alike, sweep
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel
+
+FORWARD = Kernel("swiglu", "swiglu_forward")
+BACKWARD = Kernel("swiglu", "swiglu_backward")
+
+
+def swiglu(gate: Any, up: Any) -> Any:
+    """silu(`gate`) times `up`, without the product's first factor in memory.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.swiglu(np.array([0.0, 100.0], np.float32), np.array([3.0, 2.0], np.float32))
+    array([  0., 200.], dtype=float32)
+    """
+    check_float("swiglu", "gate", gate)
+    check_shape("swiglu", "up", up, tuple(gate.shape))
+    return OP(gate, up)
+
+
+def forward(run: Any, gate: Any, up: Any) -> tuple[Any, ...]:
+    check_alike("swiglu", run, gate, up=up)
+    return sweep(run, FORWARD, (), (gate, up))
+
+
+def backward(run: Any, grad_y: Any, gate: Any, up: Any) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (), (grad_y, gate, up), outputs=2)
+
+
+def reference(gate: Any, up: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.silu(gate) * up
+
+
+def samples(draw: Draw) -> Sample:
+    shape = (*draw.leading(), draw.size())
+    return Sample((draw.floats(shape, -9.0, 9.0), draw.floats(shape)))
+
+
+OP = Op(
+    noun="swiglu",
+    summary="silu(gate) * up",
+    forward=Stage("(Tensor gate, Tensor up) -> Tensor y", forward),
+    backward=Stage("(Tensor grad_y, Tensor gate, Tensor up) -> (Tensor dgate, Tensor dup)", backward),
+    gradients=("gate", "up"),
+    reference=reference,
+    samples=samples,
+    batched=("gate", "up"),
+    autocast="promote",
+    benchmarks=benchmarks(lambda torch, dtype, shape: [torch.randn(shape, dtype=dtype) for _ in range(2)], 1.5),
+)
