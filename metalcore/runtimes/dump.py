@@ -46,8 +46,9 @@ def dump_all(folder: str | Path, samples: int = 2, nouns: Iterable[str] | None =
     """Write both texts of every variant that the first fuzzed samples of the ops launch with the policy of a GPU.
 
     >>> import tempfile
-    >>> [path.name for path in dump_all(tempfile.mkdtemp(), 1, ["rms_norm"])][0]
-    'column_sum_float.compile_shader.metal'
+    >>> paths = dump_all(tempfile.mkdtemp(), 4, ["rms_norm"])
+    >>> "rms_norm_forward_half_half_1_true.compile_shader.metal" in [path.name for path in paths]
+    True
     """
     place = Path(folder)
     written: set[Path] = set()

@@ -23,6 +23,7 @@ from metalcore.runtimes.text import metal_kernel_text
 from metalcore.runtimes.watch import launched, recorders
 
 DEVICE_SIZE = 8  # MLX passes an input with fewer elements in the constant address space
+GRID_LIMIT = 1 << 31  # MLX counts threads in an int
 
 
 class MlxKernel:
@@ -114,7 +115,7 @@ class MlxRuntime:
         if recorders:
             launched(kernel, types, constants)
         inputs, outputs = made.arguments(self, arguments)
-        grid, group = launch_size(kernel, groups, group_size)
+        grid, group = launch_size(kernel, groups, group_size, GRID_LIMIT)
         found = made.call(
             inputs=inputs,
             template=made.template,

@@ -54,13 +54,13 @@ def make_variant(kernel: Kernel, types: tuple[object, ...], constants: tuple[obj
 
 
 def launch_size(
-    kernel: Kernel, groups: tuple[int, ...], group_size: tuple[int, ...]
+    kernel: Kernel, groups: tuple[int, ...], group_size: tuple[int, ...], limit: int = GRID_LIMIT
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """All threads and those of a group, in three dimensions. Metal drops a launch over its limits without a word."""
     (a, b, c), group = (*groups, 1, 1)[:3], (*group_size, 1, 1)[:3]
     grid = (a * group[0], b * group[1], c * group[2])
     if math.prod(group) > MOST_THREADS or 0 in group:
         raise LaunchError(f"kernel '{kernel.name}': a threadgroup of {group} threads; Metal has 1 to {MOST_THREADS}")
-    if max(grid) >= GRID_LIMIT:
-        raise LaunchError(f"kernel '{kernel.name}': {grid} threads; Metal counts them in 32 bits on each axis")
+    if max(grid) >= limit:
+        raise LaunchError(f"kernel '{kernel.name}': {grid} threads; there are fewer than {limit} on each axis")
     return grid, (group[0], group[1], group[2])

@@ -118,7 +118,7 @@ def _closing(text: str, opening: int) -> int:
 def _passed(parameter: Parameter) -> str:
     """What MLX calls a thread attribute: positions and sizes have three parts."""
     is_position = parameter.attribute.endswith(("in_grid", "per_grid")) or parameter.attribute in _VECTORS
-    parts = {"uint": ".x", "uint2": ".xy"}.get(parameter.type, "")
+    parts = {"2": ".xy", "3": ""}.get(parameter.type[-1], ".x")
     return parameter.attribute + parts if is_position else parameter.attribute
 
 
