@@ -11,6 +11,9 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
 
 from metalcore.ops import find, nouns
 from metalcore.ops.base.check import refuse
@@ -23,6 +26,7 @@ NAMESPACE = "metalcore"
 _library = torch.library.Library(NAMESPACE, "DEF")
 _grad_enabled = torch.is_grad_enabled
 _modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._are_functorch_transforms_active
 _plain_types = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -92,10 +96,12 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     cut = [(i, a.name) for i, a in enumerate(op.forward.schema.arguments) if a.is_array and a.name not in reached]
     cut = cut if op.backward is not None else []  # without any gradient the function itself refuses
     plan = _single(op.forward, remembered(op.forward, op.noun))
-    function = _make_function(op, overload)
+    differentiated = _make_function(op, overload)
 
     def run(*arguments: Any) -> Any:
-        plain = not _modes()
+        plain = not _modes() and not _transforms()
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(op, arguments)
         for i in arrays:
             value = arguments[i]
             if value is None:
@@ -104,7 +110,7 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
                 for j, name in cut:
                     if arguments[j] is not None and arguments[j].requires_grad:
                         refuse(op.noun, name, "without requires_grad: the op has no gradient of it", "one with it")
-                return function.apply(*arguments)
+                return differentiated(*arguments)
             if type(value) not in _plain_types or not value.is_cpu or value.is_neg():
                 plain = False  # also a view whose sign is still to be changed: torch does that below
         if not plain:
@@ -115,8 +121,17 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     return run
 
 
+def _refuse_tangents(op: Op, arguments: tuple[Any, ...]) -> None:
+    for value in arguments:
+        if isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+            raise RuntimeError(f"metalcore.{op.noun} has no forward-mode gradient")
+
+
 def _make_function(op: Op, overload: Any) -> Any:
-    """The torch.autograd.Function of an op: saves what `backward` names, and fills its arguments by name."""
+    """The torch.autograd.Function of an op: saves what `backward` names, and fills its arguments by name.
+
+    Returns its `apply`.
+    """
     inputs, outputs = op.forward.schema.names, op.forward.schema.outputs
     is_array = {a.name for a in op.forward.schema.arguments if a.is_array} | set(outputs)
     needed = () if op.backward is None else op.backward.schema.names
@@ -124,11 +139,10 @@ def _make_function(op: Op, overload: Any) -> Any:
     kept = [n for n in needed if n in inputs and n not in is_array]
     hidden = outputs[op.public_outputs :]
 
-    class Gradient(torch.autograd.Function):
+    class Gradient(_SingleLevelFunction):
         @staticmethod
         def forward(*arguments: Any) -> Any:
-            with torch._C._AutoDispatchBelowAutograd():
-                return overload(*arguments)
+            return _below(overload, arguments)
 
         @staticmethod
         def setup_context(ctx: Any, inputs_: Any, output: Any) -> None:
@@ -159,19 +173,41 @@ def _make_function(op: Op, overload: Any) -> Any:
                 f"metalcore.{op.noun} has no gradient: call it under torch.no_grad(), or detach its input"
             )
 
-        Gradient.apply = refuse  # type: ignore[method-assign]
-    return Gradient
+        return refuse
+    return _applied(Gradient)
+
+
+def _below(overload: Any, arguments: tuple[Any, ...]) -> Any:
+    """Run an op below this level of gradients. Those of torch.func that lie further down go on as they were: torch
+    turns all gradients off while a Function runs forward."""
+    if not _transforms():
+        with torch._C._AutoDispatchBelowAutograd():
+            return overload(*arguments)
+    with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True), torch._C._AutoDispatchBelowAutograd():
+        return overload(*arguments)
+
+
+def _applied(function: Any) -> Callable[..., Any]:
+    """How a Function of a single level is called: under torch.func the dispatcher is here once for each level."""
+    apply = function.apply
+
+    def run(*arguments: Any) -> Any:
+        if not _transforms():
+            return apply(*arguments)
+        with enable_single_level_autograd_function():
+            return apply(*arguments)
+
+    return run
 
 
 def _no_second_gradient(op: Op, overload: Any) -> Callable[..., Any]:
     """The backward op itself: a gradient of the gradient is refused, not cut silently."""
     arrays = [i for i, a in enumerate(op.backward.schema.arguments) if a.is_array] if op.backward else []
 
-    class Once(torch.autograd.Function):
+    class Once(_SingleLevelFunction):
         @staticmethod
         def forward(*arguments: Any) -> Any:
-            with torch._C._AutoDispatchBelowAutograd():
-                return overload(*arguments)
+            return _below(overload, arguments)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -181,9 +217,13 @@ def _no_second_gradient(op: Op, overload: Any) -> Callable[..., Any]:
         def backward(ctx: Any, *grads: Any) -> Any:
             raise RuntimeError(f"metalcore.{op.noun} can be differentiated once: its gradient has no gradient")
 
+    once = _applied(Once)
+
     def run(*arguments: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(op, arguments)
         if _grad_enabled() and any(arguments[i] is not None and arguments[i].requires_grad for i in arrays):
-            return Once.apply(*arguments)  # type: ignore[no-untyped-call]
+            return once(*arguments)
         with torch._C._AutoDispatchBelowAutograd():
             return overload(*arguments)
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.fake import FakeRuntime
 
 
 def register_vmap(library: Any, op: Op) -> None:
@@ -22,11 +23,18 @@ def _register(library: Any, name: str, stage: Stage, leading: tuple[str, ...]) -
     names = stage.schema.names
 
     def rule(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
-        at = {n: d for n, d in zip(names, in_dims, strict=False) if d is not None}
-        if set(at) <= set(leading) and set(at) == set(leading):
+        # A list of numbers has a list of None here.
+        at = {n: d for n, d in zip(names, in_dims, strict=False) if isinstance(d, int)}
+        if leading and set(at) == set(leading):
             moved = [a.movedim(at[n], 0) if n in at else a for n, a in zip(names, arguments, strict=True)]
+            first = [a[0] if n in at else a for n, a in zip(names, moved, strict=True)]
+            # What is kept for the gradient may have its leading dimensions in one: the shapes of a single call tell.
+            shapes = [o.shape for o in stage.plan(FakeRuntime("meta"), *first)]
             outputs = overload(*moved)
-            return outputs, (0 if isinstance(outputs, torch.Tensor) else tuple(0 for _ in outputs))
+            if isinstance(outputs, torch.Tensor):
+                return outputs.reshape(info.batch_size, *shapes[0]), 0
+            found = tuple(o.reshape(info.batch_size, *s) for o, s in zip(outputs, shapes, strict=True))
+            return found, tuple(0 for _ in found)
         rows = []
         for i in range(info.batch_size):
             one = [a.select(at[n], i) if n in at else a for n, a in zip(names, arguments, strict=True)]

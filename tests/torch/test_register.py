@@ -125,6 +125,30 @@ def test_a_second_gradient_is_an_error(noun: str) -> None:
         sum(g.sum() for g in first).backward()
 
 
+@differentiable
+def test_transforms_of_torch_func(noun: str) -> None:
+    """Gradients by torch.func, also mapped; forward mode is refused, not left out."""
+    ours = case(find(noun), grad=True)
+    first, rest, run = ours.arguments[0], ours.arguments[1:], function(noun)
+    if not first.is_floating_point():
+        pytest.skip("the first input holds indices")
+
+    def total(x: Any) -> Any:
+        found = outputs(run(x, *[r.detach() if isinstance(r, torch.Tensor) else r for r in rest], **ours.named))
+        return sum((o.float() ** 2).sum() for o in found if o.is_floating_point())
+
+    x = first.detach().clone().requires_grad_()
+    (expected,) = torch.autograd.grad(total(x), x)
+    x = x.detach()
+    same([torch.func.grad(total)(x)], [expected])
+    same([torch.func.vmap(torch.func.grad(total))(torch.stack([x, x]))], [torch.stack([expected, expected])])
+    for refused in (lambda: torch.func.jvp(total, (x,), (x,)), lambda: torch.func.jacfwd(torch.func.grad(total))(x)):
+        with pytest.raises(RuntimeError, match=f"metalcore.{noun} has no forward-mode gradient"):
+            refused()
+    with pytest.raises(RuntimeError, match=f"metalcore.{noun} can be differentiated once"):
+        torch.func.grad(lambda t: torch.func.grad(total)(t).sum())(x)
+
+
 @every
 def test_without_gradient_modes_give_the_same(noun: str) -> None:
     ours = case(find(noun), grad=True)
