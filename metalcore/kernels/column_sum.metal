@@ -13,9 +13,15 @@ template <typename T>
   if (column >= width) {
     return;
   }
+  // What each addition is rounded by is kept (two-sum), for shares that cancel each other.
   float sum = 0.0f;
+  float rest = 0.0f;
   for (long row = 0; row < rows; row++) {
-    sum += shares[row * width + column];
+    const float share = shares[row * width + column];
+    const float next = sum + share;
+    const float added = next - sum;
+    rest += (sum - (next - added)) + (share - added);
+    sum = next;
   }
-  out[column] = T(sum);
+  out[column] = T(rest == rest ? sum + rest : sum);  // an infinite sum leaves no rest
 }
