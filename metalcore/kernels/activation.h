@@ -76,24 +76,22 @@ inline Normal<F> normal(F x) {
   // The order keeps few values alive, so that the engine can run two parts of a simdgroup side by side.
   const F size = fabs(x);
   const F a = select(size, F(14.5f), size > F(14.5f));  // min would lose a NaN
-  const F t = 7.241379261f / (a + 3.0f) - 1.413793087f;
-  F share = F(-5.42688e-25f);  // 2^-64 of the share over e^(-a^2 / 2), relative error 2^-25.5
-  share = fma(share, t, F(3.8700407e-25f));
-  share = fma(share, t, F(6.4284003e-24f));
-  share = fma(share, t, F(-8.8250824e-24f));
-  share = fma(share, t, F(-7.7923314e-23f));
-  share = fma(share, t, F(8.365706e-23f));
-  share = fma(share, t, F(1.5257049e-21f));
-  share = fma(share, t, F(5.504947e-21f));
-  share = fma(share, t, F(1.1356609e-20f));
-  share = fma(share, t, F(8.714612e-21f));
-
-  const F square = a * a;  // bell = 2^64 e^(-a^2 / 2): the factor keeps it normal until the end
+  const F t = 7.1762071f / (a + 3.0f) - 1.4010689f;
+  F share = F(-5.772208e-25f);  // 2^-64 of the tail over e^(-a^2 / 2), relative error 2^-26.5
+  share = fma(share, t, F(4.249023e-25f));
+  share = fma(share, t, F(6.82404e-24f));
+  share = fma(share, t, F(-9.3362406e-24f));
+  share = fma(share, t, F(-8.1509324e-23f));
+  share = fma(share, t, F(8.675082e-23f));
+  share = fma(share, t, F(1.5676474e-21f));
+  share = fma(share, t, F(5.6053858e-21f));
+  share = fma(share, t, F(1.14597465e-20f));
+  share = fma(share, t, F(8.714611e-21f));
+  // bell = 2^(64 - c a^2), c = 1 / (2 ln 2): 2^64 keeps it normal until the end. That c is rounded is in `share`.
+  const F square = a * a;
   const F magic = F(12582976.0f);  // 1.5 * 2^23 + 64
   const F shifted = fma(square, F(-0.7213475108146667f), magic);
-  F r = fma(square, F(-0.7213475108146667f), magic - shifted);
-  r = fma(square, F(-9.629814956e-9f), r);
-  r = fma(fma(a, a, -square), F(-0.7213475108146667f), r);  // what a * a was rounded by
+  const F r = fma(square, F(-0.7213475108146667f), magic - shifted);
   F bell = F(1.5238006e-4f);  // 2^r, relative error 2^-28
   bell = fma(bell, r, F(1.3391137e-3f));
   bell = fma(bell, r, F(9.618841e-3f));

@@ -22,9 +22,9 @@ struct Backward {
   device T* dup;
   template <uint V>
   void step(uint i) {
-    const wide<float, V> gi = load<V>(g, i);
     const wide<float, V> x = load<V>(gate, i);
     const wide<float, V> s = sigmoid(x);
+    const wide<float, V> gi = load<V>(g, i);
     store<V>(dgate, i, gi * load<V>(up, i) * silu_slope(x, s));
     store<V>(dup, i, gi * (x * s));
   }

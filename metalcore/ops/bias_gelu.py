@@ -1,0 +1,64 @@
+"""gelu of x + bias: kernels/bias_gelu.metal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.elementwise import APPROXIMATIONS, benchmarks, check_approximate
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel
+
+FORWARD = Kernel("bias_gelu", "bias_gelu_forward", ("is_tanh",))
+BACKWARD = Kernel("bias_gelu", "bias_gelu_backward", ("is_tanh", "sums_bias"))
+
+
+def bias_gelu(x: Any, bias: Any, approximate: str = "none") -> Any:
+    """gelu(`x` + `bias`), the bias over the last dimension; `approximate` is that of gelu.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.bias_gelu(np.zeros((1, 2), np.float32), np.array([0.0, 100.0], np.float32))
+    array([[  0., 100.]], dtype=float32)
+    """
+    check_bias("bias_gelu", x, bias)
+    return OP(x, bias, check_approximate("bias_gelu", approximate))
+
+
+def forward(run: Any, x: Any, bias: Any, is_tanh: bool) -> tuple[Any, ...]:
+    return bias_forward(run, FORWARD, (is_tanh,), x, bias)
+
+
+def backward(run: Any, grad_y: Any, x: Any, bias: Any, is_tanh: bool, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    return bias_backward(run, BACKWARD, (is_tanh,), grad_y, x, bias, wanted)
+
+
+def reference(x: Any, bias: Any, approximate: str = "none") -> Any:
+    import torch
+
+    return torch.nn.functional.gelu(x + bias, approximate=approximate)
+
+
+def samples(draw: Draw) -> Sample:
+    width = draw.size()
+    x = draw.floats((*draw.leading(), width), -6.0, 6.0)
+    return Sample((x, draw.floats((width,)), draw.choice(APPROXIMATIONS)))
+
+
+OP = Op(
+    noun="bias_gelu",
+    summary="gelu(x + bias)",
+    forward=Stage("(Tensor x, Tensor bias, bool is_tanh) -> Tensor y", forward),
+    backward=Stage(
+        "(Tensor grad_y, Tensor x, Tensor bias, bool is_tanh, bool[] wanted) -> (Tensor dx, Tensor dbias)", backward
+    ),
+    gradients=("x", "bias"),
+    reference=reference,
+    samples=samples,
+    batched=("x",),
+    autocast="promote",
+    benchmarks=benchmarks(
+        lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype), torch.randn(shape[-1], dtype=dtype)), 1.5
+    ),
+)

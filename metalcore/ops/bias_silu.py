@@ -1,0 +1,61 @@
+"""silu of x + bias: kernels/bias_silu.metal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.elementwise import benchmarks
+from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.kernel import Kernel
+
+FORWARD = Kernel("bias_silu", "bias_silu_forward")
+BACKWARD = Kernel("bias_silu", "bias_silu_backward", ("sums_bias",))
+
+
+def bias_silu(x: Any, bias: Any) -> Any:
+    """silu(`x` + `bias`), the bias over the last dimension.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.bias_silu(np.zeros((1, 2), np.float32), np.array([0.0, 100.0], np.float32))
+    array([[  0., 100.]], dtype=float32)
+    """
+    check_bias("bias_silu", x, bias)
+    return OP(x, bias)
+
+
+def forward(run: Any, x: Any, bias: Any) -> tuple[Any, ...]:
+    return bias_forward(run, FORWARD, (), x, bias)
+
+
+def backward(run: Any, grad_y: Any, x: Any, bias: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    return bias_backward(run, BACKWARD, (), grad_y, x, bias, wanted)
+
+
+def reference(x: Any, bias: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.silu(x + bias)
+
+
+def samples(draw: Draw) -> Sample:
+    width = draw.size()
+    return Sample((draw.floats((*draw.leading(), width), -6.0, 6.0), draw.floats((width,))))
+
+
+OP = Op(
+    noun="bias_silu",
+    summary="silu(x + bias)",
+    forward=Stage("(Tensor x, Tensor bias) -> Tensor y", forward),
+    backward=Stage("(Tensor grad_y, Tensor x, Tensor bias, bool[] wanted) -> (Tensor dx, Tensor dbias)", backward),
+    gradients=("x", "bias"),
+    reference=reference,
+    samples=samples,
+    batched=("x",),
+    autocast="promote",
+    benchmarks=benchmarks(
+        lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype), torch.randn(shape[-1], dtype=dtype)), 1.5
+    ),
+)
