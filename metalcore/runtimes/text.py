@@ -20,8 +20,12 @@ _CONSTANT = re.compile(r"constant\s+(\w+)\s+(\w+)\s*\[\[function_constant\((\d+)
 
 
 def engine_text(variant: Variant) -> str:
-    """For the engine: the file itself is included, so that errors name its lines."""
-    return f'#include "{variant.kernel.file}.metal"\n{variant.instantiation}'
+    """For the engine: the file itself is included, so that errors name its lines.
+
+    A kernel may ask for memory early with `__builtin_prefetch`, which is no MSL, under `#ifdef METALCORE_ENGINE`.
+    """
+    define = "#define METALCORE_ENGINE 1\n" if "METALCORE_ENGINE" in read(variant.kernel.file) else ""
+    return f'{define}#include "{variant.kernel.file}.metal"\n{variant.instantiation}'
 
 
 def shader_text(variant: Variant) -> str:
@@ -42,7 +46,7 @@ class KernelText(NamedTuple):
 
 def metal_kernel_text(variant: Variant) -> KernelText:
     """For mx.fast.metal_kernel, which writes the signature itself: the kernel's own body below lines that name its
-    thread attributes. The body cannot stay a function that is called: Metal has threadgroup variables in kernels only.
+    parameters. The body cannot stay a function that is called: Metal has threadgroup variables in kernels only.
     """
     kernel = variant.kernel
     found = kernel.parameters
@@ -55,15 +59,26 @@ def metal_kernel_text(variant: Variant) -> KernelText:
         else:  # MLX has int and bool alone: the name gets its own type back
             template.append((f"{name}_value", value))
             lines.append(f"constexpr {kind} {name} = {name}_value;\n")
-    lines += [f"{p.type} {p.name} = {_passed(p)};\n" for p in found if p.kind == "thread" and p.name != p.attribute]
+    lines += [_declared(p) for p in found if p.kind != "thread" or p.name != p.attribute]
     return KernelText(
         unique_key(variant),
-        tuple(p.name for p in found if p.kind in ("input", "value")),
-        tuple(p.name for p in found if p.kind == "output"),
+        tuple(f"{p.name}_in" for p in found if p.kind in ("input", "value")),
+        tuple(f"{p.name}_out" for p in found if p.kind == "output"),
         "".join(lines) + own.body,
         helpers,
         tuple(template),
     )
+
+
+def _declared(parameter: Parameter) -> str:
+    """A line that gives a parameter its own name and type: MLX writes int8_t where the kernel has char, which are two
+    types, and looks for words like x_shape in the body."""
+    kind, name, type_ = parameter.kind, parameter.name, parameter.type
+    if kind == "input":
+        return f"device const {type_}* {name} = (device const {type_}*){name}_in;\n"
+    if kind == "output":
+        return f"device {type_}* {name} = (device {type_}*){name}_out;\n"
+    return f"const {type_} {name} = {name}_in;\n" if kind == "value" else f"{type_} {name} = {_passed(parameter)};\n"
 
 
 def unique_key(variant: Variant) -> str:

@@ -50,7 +50,8 @@ def check_arguments(slots: Slots, call: Any) -> None:
     is_shader = isinstance(call, ShaderKernel)
     functions = [call._function] if is_shader else [function for function, _ in call._built.values()]
     for each in functions:
-        found = {a.name: a for a in each.arguments if a.kind != "builtin"}
+        buffers = [a for a in each.arguments if a.kind != "builtin"]
+        found = {a.name if is_shader else a.name.rpartition("_")[0]: a for a in buffers}  # x_in, y_out for MLX
         assert set(found) == {slot.name for slot in slots.slots}
         for slot in slots.slots:
             argument = found[slot.name]
