@@ -4,11 +4,23 @@
 #include "index.h"
 #include "wide.h"
 
+constant bool has_sample_weight [[function_constant(0)]];
+
+constant long AHEAD = 16;
 constant uint IS_MEAN = 1;
 constant uint IS_MAX = 2;
-constant uint HAS_SAMPLE_WEIGHT = 4;
-constant uint HAS_OFFSETS = 8;
-constant uint BY_FREQUENCY = 16;  // the gradient of a row is divided by the number of its places
+constant uint HAS_OFFSETS = 4;
+constant uint BY_FREQUENCY = 8;  // the gradient of a row is divided by the number of its places
+
+// Asks for 64 elements that will be read soon. A GPU has other threads to run while it waits.
+template <typename T>
+inline void ask_for(device const T* from) {
+#ifdef METALCORE_ENGINE
+  for (uint line = 0; line < sizeof(T); line++) {
+    __builtin_prefetch((device const char*)from + 64 * line);
+  }
+#endif
+}
 
 // Bags by offsets: clamped, so that a wrong offset reaches no memory outside.
 template <typename O>
@@ -21,7 +33,7 @@ inline long2 bag_range(device const O* offsets, ulong bag, long ends, long count
   return long2(begin, max(begin, end));
 }
 
-// The last group looks at the offsets (position -1 - bag), the others at `each` indices.
+// The last group looks at the offsets (its place is -1 - bag), the others at `each` indices.
 template <typename I, typename O>
 [[kernel]] void embedding_bag_check(
     device const I* index [[buffer(0)]],
@@ -41,30 +53,31 @@ template <typename I, typename O>
   threadgroup uint partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   errors += 3 * block;
-  const bool is_last = block + 1 == blocks;
-  const uint begin = is_last ? 0 : uint(block * each);
-  const uint end = uint(is_last ? ends : min(begin + each, count));
-  uint first = end;
-  if (is_last) {
-    for (uint i = begin + lid; i < end; i += group_size) {
-      const long offset = long(offsets[i]);
-      const bool is_right = offset <= count && (i == 0 ? offset == 0 : offset >= long(offsets[max(i, 1u) - 1]));
-      first = is_right ? first : min(first, i);
-    }
-    first = group_least(first, partial, at);
-    if (lid == 0) {
-      report_index(errors, offsets, first, end);
-      errors[1] = -1 - errors[1];
-    }
-  } else {
-    first = group_least(first_outside(index, begin + lid, end, group_size, rows), partial, at);
+  if (block + 1 < blocks) {
+    const uint begin = uint(block * each);
+    const uint end = uint(min(begin + each, count));
+    const uint first = group_least(first_outside(index, begin + lid, end, group_size, rows), partial, at);
     if (lid == 0) {
       report_index(errors, index, first, end);
     }
+    return;
+  }
+  uint first = uint(ends);
+  for (uint i = lid; i + 1 < uint(ends); i += group_size) {
+    first = long(offsets[i]) <= long(offsets[i + 1]) ? first : min(first, i + 1);
+  }
+  if (ends > 0) {
+    first = long(offsets[ends - 1]) > count ? min(first, uint(ends) - 1) : first;
+    first = long(offsets[0]) != 0 ? 0 : first;
+  }
+  first = group_least(first, partial, at);
+  if (lid == 0) {
+    report_index(errors, offsets, first, ends);
+    errors[1] = -1 - errors[1];
   }
 }
 
-// One threadgroup a bag. chosen: the place that the maximum came from, or -1.
+// One threadgroup a bag. chosen: the place that the maximum came from, or -1; sizes: how many rows a bag has.
 template <typename T, typename I, typename O, uint V>
 [[kernel]] void embedding_bag_forward(
     device const I* index [[buffer(0)]],
@@ -89,45 +102,45 @@ template <typename T, typename I, typename O, uint V>
   const uint flags = uint(options);
   const uint steps = uint(dim) / V;
   const long2 range = bag_range(offsets, bag, ends, count, width, flags);
-  long size = 0;
-  for (long i = range.x; i < range.y; i++) {
-    const long row = long(index[i]);
-    size += row >= 0 && row < rows && row != padding;
+  long size = range.y - range.x;
+  for (long i = range.x; padding >= 0 && i < range.y; i++) {
+    size -= long(index[i]) == padding;
   }
   if (lid == 0) {
     sizes[bag] = float(size);
   }
+  out += bag * dim;
+  uint d = lid;
   if (flags & IS_MAX) {
-    for (uint d = lid; d < steps; d += group_size) {
+    for (; d < steps; d += group_size) {
       F top = F(-INFINITY);
       N place = N(-1);
       for (long i = range.x; i < range.y; i++) {
         const long row = long(index[i]);
-        if (row >= 0 && row < rows && row != padding) {
+        if (ulong(row) < ulong(rows) && row != padding) {
           const F v = load<V>(weight + row * dim, d);
           const auto is_more = v > top || place < 0;
           top = select(top, v, is_more);
           place = select(place, N(int(i)), is_more);
         }
       }
-      store<V>(out + bag * dim, d, size > 0 ? top : F(0.0f));
+      store<V>(out, d, size > 0 ? top : F(0.0f));
       ((device N*)(chosen + bag * dim))[d] = place;
     }
     return;
   }
   const float divisor = flags & IS_MEAN ? float(max(size, 1l)) : 1.0f;
-  out += bag * dim;
-  uint d = lid;
-  for (uint rest = steps; rest >= 2 * group_size; rest -= 2 * group_size) {  // two parts of a row at once
+  for (uint part = 0; part + 2 * group_size <= steps; part += 2 * group_size) {  // two parts of a row at once
     F left = F(0.0f);
     F right = F(0.0f);
     for (long i = range.x; i < range.y; i++) {
       const long row = long(index[i]);
-      if (row >= 0 && row < rows && row != padding) {
-        const float s = flags & HAS_SAMPLE_WEIGHT ? float(sample_weight[i]) : 1.0f;
+      ask_for(weight + long(index[min(i + AHEAD, count - 1)]) * dim + part * V);
+      if (ulong(row) < ulong(rows) && row != padding) {
         device const T* from = weight + row * dim;
-        left = fma(load<V>(from, d), F(s), left);
-        right = fma(load<V>(from, d + group_size), F(s), right);
+        const F s = F(has_sample_weight ? float(sample_weight[i]) : 1.0f);
+        left = fma(load<V>(from, d), s, left);
+        right = fma(load<V>(from, d + group_size), s, right);
       }
     }
     store<V>(out, d, left / divisor);
@@ -138,9 +151,9 @@ template <typename T, typename I, typename O, uint V>
     F sum = F(0.0f);
     for (long i = range.x; i < range.y; i++) {
       const long row = long(index[i]);
-      if (row >= 0 && row < rows && row != padding) {
-        const float s = flags & HAS_SAMPLE_WEIGHT ? float(sample_weight[i]) : 1.0f;
-        sum = fma(load<V>(weight + row * dim, d), F(s), sum);
+      if (ulong(row) < ulong(rows) && row != padding) {
+        const F s = F(has_sample_weight ? float(sample_weight[i]) : 1.0f);
+        sum = fma(load<V>(weight + row * dim, d), s, sum);
       }
     }
     store<V>(out, d, sum / divisor);
@@ -209,7 +222,7 @@ template <typename T, typename I, uint V>
         if (flags & IS_MEAN) {
           v /= sizes[bag];
         }
-        if (flags & HAS_SAMPLE_WEIGHT) {
+        if (has_sample_weight) {
           v *= float(sample_weight[place]);
         }
         if (flags & IS_MAX) {

@@ -14,12 +14,12 @@ from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 CHECK = Kernel("embedding_bag", "embedding_bag_check")
-FORWARD = Kernel("embedding_bag", "embedding_bag_forward")
+FORWARD = Kernel("embedding_bag", "embedding_bag_forward", ("has_sample_weight",))
 OWNER = Kernel("embedding_bag", "embedding_bag_owner")
-BACKWARD = Kernel("embedding_bag", "embedding_bag_backward")
+BACKWARD = Kernel("embedding_bag", "embedding_bag_backward", ("has_sample_weight",))
 SAMPLE_WEIGHT = Kernel("embedding_bag", "embedding_bag_sample_weight")
 MODES = {"sum": 0, "mean": 1, "max": 2}
-HAS_SAMPLE_WEIGHT, HAS_OFFSETS, BY_FREQUENCY = 4, 8, 16  # as in the kernel
+HAS_OFFSETS, BY_FREQUENCY = 4, 8  # as in the kernel
 
 
 def embedding_bag(
@@ -39,7 +39,7 @@ def embedding_bag(
 
     `input` has a bag in each row, or all bags one after the other with `offsets` that say where each begins. The
     gradient of the table is dense and the same in every run. `max_norm` and `sparse` are not supported. An index out
-    of range raises IndexRangeError; on a GPU it counts as padding (METALCORE_CHECK_GPU=1 makes it an error there).
+    of range raises IndexRangeError; on a GPU it adds nothing (METALCORE_CHECK_GPU=1 makes it an error there).
 
     >>> import numpy as np, metalcore
     >>> table = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
@@ -92,19 +92,9 @@ class Bags:
 
     __slots__ = ("count", "dim", "ends", "flags", "number", "offset_type", "rows", "width")
 
-    def __init__(
-        self,
-        run: Any,
-        weight: Any,
-        input: Any,
-        offsets: Any,
-        sample_weight: Any,
-        mode: str,
-        last: bool,
-        frequency: bool,
-    ) -> None:
+    def __init__(self, run: Any, weight: Any, input: Any, offsets: Any, mode: str, last: bool, frequency: bool) -> None:
         self.rows, self.dim = weight.shape
-        self.flags = MODES[mode] | (0 if sample_weight is None else HAS_SAMPLE_WEIGHT)
+        self.flags = MODES[mode]
         self.flags |= BY_FREQUENCY if frequency else 0
         if offsets is None:
             self.number, self.width = input.shape
@@ -128,12 +118,14 @@ def forward(
     frequency: bool,
 ) -> tuple[Any, ...]:
     dtype, kind = run.dtype(weight), run.dtype(input)
-    bags = Bags(run, weight, input, offsets, sample_weight, mode, last, frequency)
+    bags = Bags(run, weight, input, offsets, mode, last, frequency)
     weight, input = run.contiguous(weight), run.contiguous(input)
     # What a flag turns off is not read: another array stands in its place.
     offsets = input if offsets is None else run.contiguous(offsets)
-    sample_weight = weight if sample_weight is None else run.contiguous(sample_weight)
-    each = max(1024, -(-bags.count // policy("embedding_bag", run.family, dtype)["blocks"]))
+    has_samples = sample_weight is not None
+    sample_weight = run.contiguous(sample_weight) if has_samples else weight
+    launch = policy("embedding_bag", run.family, dtype)
+    each = max(1024, -(-bags.count // launch["blocks"]))
     blocks = -(-bags.count // each) + 1
     (errors,) = run.launch(
         CHECK,
@@ -141,14 +133,14 @@ def forward(
         (),
         (input, offsets, Out((blocks, 3), "int64"), bags.count, bags.rows, bags.ends, each),
         (blocks,),
-        (policy("embedding_bag", run.family, dtype)["check_threads"],),
+        (launch["check_threads"],),
     )
     run.check_errors(errors, lambda place, value: _explain(place, value, bags.rows, bags.count))
     vector, group = row_launch(run, "embedding_bag", dtype, bags.dim, weight)
     out, chosen, sizes = run.launch(
         FORWARD,
         (dtype, kind, bags.offset_type, vector),
-        (),
+        (has_samples,),
         (
             *(input, weight, offsets, sample_weight, Out((bags.number, bags.dim), dtype)),
             *(
@@ -190,7 +182,7 @@ def backward(
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
     dtype, kind = run.dtype(weight), run.dtype(input)
-    bags = Bags(run, weight, input, offsets, sample_weight, mode, last, frequency)
+    bags = Bags(run, weight, input, offsets, mode, last, frequency)
     g, weight, input = run.contiguous(grad_out), run.contiguous(weight), run.contiguous(input)
     has_offsets, has_samples = offsets is not None, sample_weight is not None
     offsets = run.contiguous(offsets) if has_offsets else input
@@ -207,7 +199,7 @@ def backward(
         (dweight,) = run.launch(
             BACKWARD,
             (dtype, kind, vector),
-            (),
+            (has_samples,),
             (
                 *(g, ordered, order, owner, sample_weight, chosen, sizes, Out((bags.rows, bags.dim), dtype)),
                 *(bags.count, bags.rows, bags.dim, bags.width, padding, each, bags.flags),

@@ -46,6 +46,8 @@ class Body(Interleave):
             self.flush()
         elif op == "call" and instr.callee.startswith("__mc_"):
             self._builtin(instr)
+        elif op == "call" and instr.callee.startswith("llvm.prefetch"):
+            self._prefetch_hint(instr)
         elif op == "load":
             self._place_load(instr)
         elif op == "store":
@@ -69,6 +71,13 @@ class Body(Interleave):
             and self.plan.users.get(instr) == [block.terminator]
             and block.terminator.op == "br"
         )
+
+    def _prefetch_hint(self, instr: Instr) -> None:
+        """__builtin_prefetch of one address for all lanes is passed on; lanes that differ get none."""
+        if self.shapes.get(instr.args[0]).uniform:
+            self.flush()
+            self.need("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+            self.emit(f"call void @llvm.prefetch.p0(ptr {self.scalar(instr.args[0])}, i32 0, i32 3, i32 1)")
 
     # -- scalars -----------------------------------------------------------------------------------
     def _scalar(self, instr: Instr) -> None:
