@@ -1,6 +1,7 @@
 // out[b] = sum, mean or maximum over the indices i of bag b of weight[index[i]] (times sample_weight[i] in a sum).
 // dweight[r] = sum over the places i of r, in the order of the input, of g[bag of i] (scaled): places come sorted by
 // index, so that each row is one walk and the order of its sum is fixed.
+#include "exact_sum.h"
 #include "index.h"
 #include "wide.h"
 
@@ -236,8 +237,9 @@ template <typename T, typename I, uint V>
   }
 }
 
-// d sample_weight[i] = g[bag of i] . weight[index[i]]. One threadgroup a bag.
-template <typename T, typename I, typename O, uint V>
+// d sample_weight[i] = g[bag of i] . weight[index[i]], with the rounding errors of products and sums added at the end,
+// since one number is left of a whole row. One threadgroup a bag.
+template <typename T, typename I, typename O>
 [[kernel]] void embedding_bag_sample_weight(
     device const T* g [[buffer(0)]],
     device const I* index [[buffer(1)]],
@@ -257,22 +259,25 @@ template <typename T, typename I, typename O, uint V>
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
-  using F = wide<float, V>;
-  threadgroup float partial[32];
+  threadgroup float values[32];
+  threadgroup float rests[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
-  const uint steps = uint(dim) / V;
   const long2 range = bag_range(offsets, bag, ends, count, width, uint(options));
   g += bag * dim;
   for (long i = range.x; i < range.y; i++) {
     const long row = long(index[i]);
     const bool counts = row >= 0 && row < rows && row != padding;
-    F sum = F(0.0f);
+    ExactSum sum = {0.0f, 0.0f};
     if (counts) {
-      for (uint d = lid; d < steps; d += group_size) {
-        sum += load<V>(g, d) * load<V>(weight + row * dim, d);
+      for (uint d = lid; d < uint(dim); d += group_size) {
+        const float a = float(g[d]);
+        const float b = float(weight[row * dim + d]);
+        const float product = a * b;
+        sum = added(sum, product);
+        sum.error += fma(a, b, -product);
       }
     }
-    const float dot = group_sum(total(sum), partial, at);
+    const float dot = group_added(sum, values, rests, at);
     if (lid == 0) {
       dsample_weight[i] = T(dot);
     }
