@@ -136,7 +136,7 @@ def train(
     mx.random.seed(0)
     model = Model(len(letters), sizes, ops)
     model.update(tree_map(lambda p: p.astype(dtype), model.parameters()))
-    optimizer = optim.AdamW(learning_rate=3e-3)
+    optimizer = optim.AdamW(learning_rate=1e-3)  # at 3e-3 even the last digit of one function changes the losses
 
     def loss_of(model: Model, tokens: mx.array, targets: mx.array) -> mx.array:
         logits = model(tokens)
