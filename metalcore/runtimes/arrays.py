@@ -111,9 +111,10 @@ class MlxArrays:
             self._mx.eval(array)
             return array
         size = math.prod(shape) * kind.itemsize
-        if size > self._zeros.size:
-            self._zeros = np.zeros(2 * size, np.uint8)
-        return self._mx.array(self._zeros[:size].view(kind).reshape(shape))
+        zeros = self._zeros
+        if size > zeros.size:
+            zeros = self._zeros = np.zeros(2 * size, np.uint8)
+        return self._mx.array(zeros[:size].view(kind).reshape(shape))
 
     def memory(self, array: Any) -> tuple[int, int]:
         if array.size == 0:
