@@ -1,0 +1,84 @@
+"""Weights to 4-bit numbers with a scale and a zero for each group: kernels/quantize_int4.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base.check import check_float, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.quantized import LANES, check_group_size
+from metalcore.runtimes.kernel import Kernel, Out
+
+KERNEL = Kernel("quantize_int4", "quantize_int4", ("symmetric",))
+
+
+def quantize_int4(weight: Any, group_size: int = 128, symmetric: bool = False) -> tuple[Any, Any, Any]:
+    """A matrix (out, in) as 4-bit numbers: (packed, scales, zeros), with `weight` close to (q - zeros) * scales.
+
+    `packed` is uint8 (out, in / 2), two numbers from 0 to 15 in a byte, the one of the lower column in the low half.
+    `scales` and `zeros` are (out, groups) in the dtype of `weight`: each row has a pair for every `group_size` columns;
+    the last group may be shorter. Zeros are whole numbers; `symmetric` makes all of them 8. `weight` has an even number
+    of columns and finite values.
+
+    >>> import numpy as np, metalcore
+    >>> packed, scales, zeros = metalcore.quantize_int4(np.array([[0, 1, 2, 15]], np.float32), group_size=4)
+    >>> packed, scales, zeros
+    (array([[ 16, 242]], dtype=uint8), array([[1.]], dtype=float32), array([[0.]], dtype=float32))
+    """
+    check_float("quantize_int4", "weight", weight)
+    if len(weight.shape) != 2 or weight.shape[1] % 2:
+        refuse("quantize_int4", "weight", "a matrix with an even number of columns", f"of shape {tuple(weight.shape)}")
+    if not isinstance(symmetric, bool):
+        refuse("quantize_int4", "symmetric", "True or False", repr(symmetric))
+    found: tuple[Any, Any, Any] = OP(weight, check_group_size("quantize_int4", group_size), symmetric)
+    return found
+
+
+def forward(run: Any, weight: Any, group_size: int, symmetric: bool) -> tuple[Any, ...]:
+    dtype = run.dtype(weight)
+    outs, width = weight.shape
+    outputs = Out((outs, width // 2), "uint8"), *[Out((outs, -(-width // group_size)), dtype)] * 2
+    arguments = (run.contiguous(weight), *outputs, width, group_size)
+    return tuple(run.launch(KERNEL, (dtype,), (symmetric,), arguments, (outs,), (LANES,)))
+
+
+def reference(weight: Any, group_size: int = 128, symmetric: bool = False) -> Any:
+    import torch
+
+    wide = weight.double() if weight.dtype == torch.float64 else weight.float()
+    outs, width = weight.shape
+    groups = -(-width // group_size)
+    padded = torch.nn.functional.pad(wide, (0, groups * group_size - width)).view(outs, groups, group_size)
+    low, high = padded.amin(-1).clamp(max=0), padded.amax(-1).clamp(min=0)
+    scales = (torch.maximum(high, -low) / 7 if symmetric else (high - low) / 15).to(weight.dtype)
+    scales = torch.where(scales == 0, torch.ones_like(scales), scales)
+    used = scales.to(wide.dtype)
+    zeros = torch.full_like(used, 8) if symmetric else torch.round(-low / used).clamp(0, 15)
+    codes = (torch.round(padded / used[..., None]) + zeros[..., None]).clamp(0, 15)
+    codes = codes.reshape(outs, groups * group_size)[:, :width].to(torch.uint8)
+    return codes[:, 0::2] | (codes[:, 1::2] << 4), scales, zeros.to(weight.dtype)
+
+
+def samples(draw: Draw) -> Sample:
+    width = 2 * draw.size(most=600)
+    return Sample(
+        (draw.floats((draw.choice((0, 1, 2, 7, 33)), width)), draw.choice((2, 16, 32, 64, 66, 128)), draw.chance(0.5))
+    )
+
+
+def _make(torch: Any, dtype: Any) -> Any:
+    return (torch.randn(4096, 4096, dtype=dtype), 128), {}
+
+
+OP = Op(
+    noun="quantize_int4",
+    summary="q = clamp(round(w / scale) + zero, 0, 15) by groups, two in a byte",
+    forward=Stage(
+        "(Tensor weight, int group_size, bool symmetric) -> (Tensor packed, Tensor scales, Tensor zeros)", forward
+    ),
+    public_outputs=3,
+    reference=reference,
+    samples=samples,
+    benchmarks=[Benchmark("4096x4096", _make, 1 << 24)],
+)
