@@ -1,9 +1,8 @@
-"""Launches that gather, index_select and scatter_add share: kernels/indexed.h."""
+"""Launches that gather, index_select and scatter_add share: to pick elements, and to sum at places of an index."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 from metalcore.ops.base.check import refuse
@@ -12,22 +11,10 @@ from metalcore.ops.base.launch import accumulator, column_sum
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
-CONSTANTS = ("is_shared", "is_last")
-
-
-@cache
-def _pick(op: str) -> Kernel:
-    return Kernel(op, "pick", CONSTANTS)
-
-
-@cache
-def _add_columns(op: str) -> Kernel:
-    return Kernel(op, "add_columns", (*CONSTANTS, "is_part", "has_start"))
-
-
-@cache
-def _rows_kernel(op: str) -> Kernel:
-    return Kernel(op, "add_rows")
+PICK = Kernel("gather", "pick", ("is_last",))
+ADD_COLUMNS = Kernel("scatter_add", "add_columns")
+ADD_ROWS = Kernel("index_select", "add_rows")
+IS_SHARED, IS_LAST, IS_PART, HAS_START = 1, 2, 4, 8  # as in the kernel
 
 
 def check_dim(op: str, shape: tuple[int, ...], dim: Any) -> int:
@@ -50,10 +37,10 @@ def pick(run: Any, op: str, x: Any, index: Any, dim: int, shape: tuple[int, ...]
     each = max(1, -(-rows // chosen["blocks"]))
     blocks = -(-rows // each) if m and inner else 0
     out, errors = run.launch(
-        _pick(op),
+        PICK,
         (dtype, run.dtype(index)),
-        (shared, is_last),
-        (x, index, Out(shape, dtype), Out((blocks, 3), "int64"), rows, m, n, inner, each),
+        (is_last,),
+        (x, index, Out(shape, dtype), Out((blocks, 3), "int64"), rows, m, n, inner, each, int(shared)),
         (blocks,),
         (chosen["threads"],),
     )
@@ -71,17 +58,19 @@ def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: An
     inners = _levels(op, sizes[dim + 1 :], of_index[dim + 1 :])
     is_last, is_exact = inner == 1, dtype == accumulator(dtype)
     if shared and not is_last and start is None:
-        return _add_rows(run, op, shape, index, src, (outer, of_index[dim], n, inner))
+        return _add_rows(run, shape, index, src, (outer, of_index[dim], n, inner))
+    is_part = of_index[:dim] + of_index[dim + 1 :] != sizes[:dim] + sizes[dim + 1 :]
+    flags = IS_SHARED * shared | IS_LAST * is_last | IS_PART * is_part | HAS_START * (start is not None)
     threads = policy("indexed", run.family, dtype)["column_threads"]
     groups = (outer,) if is_last else (-(-inner // threads), outer)
     (sums,) = run.launch(
-        _add_columns(op),
+        ADD_COLUMNS,
         (dtype, run.dtype(index)),
-        (shared, is_last, of_index[:dim] + of_index[dim + 1 :] != sizes[:dim] + sizes[dim + 1 :], start is not None),
+        (),
         (
             *(src if start is None else run.contiguous(start), index, src),
             Out(shape if is_exact else (1, math.prod(sizes)), accumulator(dtype)),
-            *(outer, of_index[dim], n, inner, *outers, *inners),
+            *(outer, of_index[dim], n, inner, *outers, *inners, flags),
         ),
         groups if n else (0,),
         (threads,),
@@ -89,7 +78,7 @@ def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: An
     return sums if is_exact else column_sum(run, sums, shape, dtype)  # one row: it is only rounded
 
 
-def _add_rows(run: Any, op: str, shape: tuple[int, ...], index: Any, src: Any, sizes: tuple[int, ...]) -> Any:
+def _add_rows(run: Any, shape: tuple[int, ...], index: Any, src: Any, sizes: tuple[int, ...]) -> Any:
     """The same for one index that holds for all of outer and inner."""
     dtype, (outer, m, n, inner) = run.dtype(src), sizes
     ordered, order = run.sort(index)
@@ -98,7 +87,7 @@ def _add_rows(run: Any, op: str, shape: tuple[int, ...], index: Any, src: Any, s
     group = (min(chosen["most_threads"], max(32, -(-inner // 32) * 32)),)
     types, arguments = (dtype, run.dtype(index)), (ordered, order, src, Out(shape, dtype), m, n, inner, each)
     groups = (-(-n // each), outer) if inner else (0,)
-    (sums,) = run.launch(_rows_kernel(op), types, (), arguments, groups, group)
+    (sums,) = run.launch(ADD_ROWS, types, (), arguments, groups, group)
     return sums
 
 
