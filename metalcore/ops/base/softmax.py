@@ -1,0 +1,254 @@
+"""What softmax and log_softmax share: arguments, launches over rows or columns, samples."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.launch import row_launch
+from metalcore.ops.base.op import FLOATS, Benchmark
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+GROUPS = 4
+"""Groups of dimensions that a mask may be broadcast over in turns; a mask with more of them is written out."""
+
+
+def prepare(
+    op: str, input: Any, dim: int | None, stacklevel: int, dtype: Any, mask: Any, causal: bool
+) -> tuple[Any, Any, int, bool, str, str]:
+    """The public arguments, checked, as the op takes them: the dimension is counted from the end."""
+    source = check_float(op, "input", input)
+    rank = len(input.shape)
+    if dim is None:
+        dim = 0 if rank in (0, 1, 3) else 1
+        message = f"Implicit dimension choice for {op} has been deprecated. Change the call to include dim=X."
+        warnings.warn(message, stacklevel=stacklevel)
+    from_end = check_dim(op, dim, rank)
+    if causal and rank < 2:
+        refuse(op, "input", "of two dimensions or more where causal is set", f"of shape {tuple(input.shape)}")
+    if mask is not None:
+        mask = _check_mask(op, mask, tuple(input.shape), from_end, source)
+    return input, mask, from_end, bool(causal), source, source if dtype is None else _wanted(op, dtype, source)
+
+
+def check_dim(op: str, dim: Any, rank: int) -> int:
+    """A dimension, counted from the end."""
+    if not isinstance(dim, int) or not -max(rank, 1) <= dim < max(rank, 1):
+        refuse(op, "dim", f"a dimension of the input, which has {rank}", repr(dim))
+    return dim if dim < 0 else dim - max(rank, 1)
+
+
+def _wanted(op: str, dtype: Any, source: str) -> str:
+    """The name of a dtype of any framework."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]
+    if name not in FLOATS and not name == source == "float64":
+        refuse(op, "dtype", "float32, float16 or bfloat16", name)
+    return name
+
+
+def _check_mask(op: str, mask: Any, shape: tuple[int, ...], dim: int, source: str) -> Any:
+    kind = check_float(op, "mask", mask)
+    if (kind == "float64") != (source == "float64"):
+        refuse(op, "mask", f"of a dtype that goes with the input's, {source}", f"of dtype {kind}")
+    own = tuple(mask.shape)
+    if len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own[::-1], shape[::-1], strict=False)):
+        refuse(op, "mask", f"of a shape that broadcasts to the input's, {shape}", f"of shape {own}")
+    return mask if len(collapse(shape, own, dim).groups) <= GROUPS else _written_out(mask, shape)
+
+
+def _written_out(mask: Any, shape: tuple[int, ...]) -> Any:
+    if hasattr(mask, "expand"):
+        return mask.expand(shape)
+    return (np if isinstance(mask, np.ndarray) else sys.modules["mlx.core"]).broadcast_to(mask, shape)
+
+
+class Spread(NamedTuple):
+    """How a mask lies over the input: (size, step in the mask) of groups of dimensions, and the reduced one's step."""
+
+    groups: tuple[tuple[int, int], ...]
+    step: int
+
+    def numbers(self) -> tuple[int, ...]:
+        """Sizes of the last three groups, steps of all four."""
+        groups = ((1, 0),) * (GROUPS - len(self.groups)) + self.groups
+        return (*(size for size, _ in groups[1:]), *(step for _, step in groups))
+
+
+NO_MASK = Spread((), 0)
+
+
+def collapse(shape: tuple[int, ...], mask: tuple[int, ...], dim: int) -> Spread:
+    """Neighbouring dimensions that a contiguous mask steps through evenly become one; the reduced one is left out."""
+    mask = (1,) * (len(shape) - len(mask)) + mask
+    steps, step = [0] * len(shape), 1
+    for i in reversed(range(len(shape))):
+        steps[i] = 0 if mask[i] == 1 else step
+        step *= mask[i]
+    groups: list[tuple[int, int]] = []
+    for i, size in enumerate(shape):
+        if i == len(shape) + dim or size == 1:
+            continue
+        if groups and groups[-1][1] == steps[i] * size:
+            groups[-1] = (groups[-1][0] * size, steps[i])
+        else:
+            groups.append((size, steps[i]))
+    return Spread(tuple(groups), steps[dim] if shape else 0)
+
+
+class View(NamedTuple):
+    """The input as outer x n x inner, reduced over n."""
+
+    outer: int
+    n: int
+    inner: int
+
+    @staticmethod
+    def of(shape: Sequence[int], dim: int, count: int = 1) -> View:
+        """`count` dimensions from `dim`, which counts from the end, are reduced."""
+        end = len(shape) + dim + count
+        return View(math.prod(shape[: end - count]), math.prod(shape[end - count : end]), math.prod(shape[end:]))
+
+
+def column_launch(run: Any, op: str, dtype: str, view: View) -> tuple[tuple[int, int], tuple[int]]:
+    """For a kernel that gives a column to one thread: threadgroups and the size of one."""
+    most: int = policy(op, run.family, dtype)["column_threads"]
+    threads = min(most, max(32, -(-view.inner // 32) * 32))
+    return (-(-view.inner // threads), view.outer), (threads,)
+
+
+class Kernels:
+    """The four kernels of one noun, and its plans."""
+
+    def __init__(self, noun: str) -> None:
+        self.noun = noun
+        known = ("has_mask", "mask_walks", "is_causal", "query_walks")
+        self.rows = Kernel(noun, f"{noun}_rows", (*known[:3], *(("keeps_row",) if noun == "softmax" else ())))
+        self.columns = Kernel(noun, f"{noun}_columns", known)
+        self.rows_backward = Kernel(noun, f"{noun}_rows_backward", known[2:3])
+        self.columns_backward = Kernel(noun, f"{noun}_columns_backward", known[2:])
+
+    def forward(self, run: Any, x: Any, mask: Any, dim: int, causal: bool, source: str, dtype: str) -> tuple[Any, ...]:
+        shape = tuple(x.shape) or (1,)
+        view = View.of(shape, dim)
+        queries = shape[-2] if causal else 1
+        x = run.contiguous(x)
+        spread, kind = NO_MASK, source
+        if mask is not None:
+            mask, kind = run.contiguous(mask), run.dtype(mask)
+            spread = collapse(shape, tuple(mask.shape), dim)
+        out = Out(tuple(x.shape), dtype)
+        flags: tuple[bool, ...] = (mask is not None, spread.step != 0, causal)
+        if _is_rows(view, dim, causal):
+            vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n, x, mask)
+            if self.noun == "softmax":
+                flags = (*flags, view.n <= policy(self.noun, run.family, source)["keeps"])
+            arguments = (x, mask, out, view.n, queries, *spread.numbers())
+            types = (source, dtype, kind, vector)
+            return tuple(run.launch(self.rows, types, flags, arguments, (view.outer,), group))
+        groups, group = column_launch(run, self.noun, source, view)
+        arguments = (x, mask, out, view.n, view.inner, queries, shape[-1], *spread.numbers(), spread.step)
+        types = (source, dtype, kind)
+        return tuple(run.launch(self.columns, types, (*flags, dim == -2), arguments, groups, group))
+
+    def backward(
+        self, run: Any, grad_y: Any, y: Any, dim: int, causal: bool, source: str, wanted: Sequence[bool]
+    ) -> tuple[Any, ...]:
+        shape, dtype = tuple(y.shape) or (1,), run.dtype(y)
+        view = View.of(shape, dim)
+        queries = shape[-2] if causal else 1
+        g, y = run.contiguous(grad_y), run.contiguous(y)
+        out = Out(tuple(y.shape), source)
+        if _is_rows(view, dim, causal):
+            vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n, g, y)
+            arguments = (g, y, out, view.n, queries)
+            types = (source, dtype, vector)
+            return tuple(run.launch(self.rows_backward, types, (causal,), arguments, (view.outer,), group))
+        groups, group = column_launch(run, self.noun, source, view)
+        arguments = (g, y, out, view.n, view.inner, queries, shape[-1])
+        flags = (causal, dim == -2)
+        return tuple(run.launch(self.columns_backward, (source, dtype), flags, arguments, groups, group))
+
+
+def _is_rows(view: View, dim: int, causal: bool) -> bool:
+    """Elements that are reduced lie side by side; a causal row is one over the keys."""
+    return dim == -1 or (view.inner == 1 and not causal)
+
+
+FORWARD = "(Tensor x, Tensor? mask, int dim, bool causal, str source, str dtype) -> Tensor y"
+BACKWARD = "(Tensor grad_y, Tensor y, int dim, bool causal, str source, bool[] wanted) -> Tensor dx"
+
+
+def hide(input: Any, mask: Any, causal: bool) -> Any:
+    """What a user of torch would write in front of softmax."""
+    import torch
+
+    if mask is not None:
+        input = input + mask
+    if not causal:
+        return input
+    queries, keys = input.shape[-2:]
+    hidden = torch.ones(queries, keys, dtype=torch.bool, device=input.device).triu(keys - queries + 1)
+    return input.masked_fill(hidden, -math.inf)
+
+
+def samples(draw: Draw) -> Sample:
+    """Any dimension; half of the cases with a mask that hides some places, or causal; never a row hidden throughout."""
+    n = draw.size()
+    shape = [*draw.leading(), n]
+    dim = draw.integer(-len(shape), len(shape) - 1)
+    if draw.chance(0.4):
+        shape[dim], shape[-1] = shape[-1], shape[dim]
+    named: dict[str, Any] = {}
+    if draw.chance(0.3) and len(shape) >= 2 and shape[-1] >= shape[-2] and dim in (-1, len(shape) - 1):
+        named["causal"] = True
+    if draw.chance(0.4):
+        named["mask"] = _mask(draw, shape, dim)
+    if draw.chance(0.2):
+        named["dtype"] = None
+    return Sample((draw.floats(tuple(shape), -6.0, 6.0), dim), named)
+
+
+def _mask(draw: Draw, shape: Sequence[int], dim: int) -> Values:
+    own = [1 if draw.chance(0.3) else size for size in shape]
+    found = draw.floats(tuple(own[draw.integer(0, len(own)) if draw.chance(0.3) else 0 :]))
+    values = found.values.copy()
+    walks = len(values.shape) - len(shape) + (dim % len(shape))
+    if walks >= 0 and values.size and values.shape[walks] > 1 and draw.chance(0.6):
+        hidden = draw.floats(values.shape).values > 1.0
+        hidden[(slice(None),) * walks + (0,)] = False
+        values[hidden] = -math.inf
+    # A number that is added to a whole row changes nothing: its gradient is 0 but for roundings.
+    return Values(values, found.layout, grad=walks >= 0 and values.shape[walks] > 1)
+
+
+SIZES = ((1, 32000), (4096, 128), (512, 768), (2048, 2048), (16384, 512), (64, 32000), (32, 128256))
+
+
+def benchmarks() -> list[Benchmark]:
+    """Rows of attention scores and of vocabularies, and a dimension that is not the last."""
+
+    def one(rows: int, width: int, dim: int) -> Benchmark:
+        def arguments(torch: Any, dtype: Any) -> Any:
+            return (torch.randn(rows, width, dtype=dtype), dim), {}
+
+        label = f"{rows}x{width}" if dim == -1 else f"{rows}x{width} dim {dim}"
+        return Benchmark(label, arguments, rows * width, targets={"*": 1.0})
+
+    return [one(rows, width, -1) for rows, width in SIZES] + [one(1024, 1024, 0)]
+
+
+def accepts(op: str, input: Any, dtype: Any) -> str:
+    """For the override: why torch's own runs."""
+    if dtype_name(input) not in FLOATS:
+        return f"{op} takes {', '.join(FLOATS)}"
+    if dtype is not None and str(dtype).rpartition(".")[2] not in FLOATS:
+        return f"dtype={dtype} is torch's alone"
+    return ""
