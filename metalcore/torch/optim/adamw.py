@@ -22,7 +22,7 @@ class AdamW(AdamStep, torch.optim.AdamW):
     >>> optimizer = metalcore.optim.AdamW([weight], lr=0.5, weight_decay=0.0)
     >>> (weight * weight).sum().backward()
     >>> optimizer.step()
-    >>> weight.tolist()
+    >>> [round(x, 5) for x in weight.tolist()]
     [0.5, -1.5]
     """
 
