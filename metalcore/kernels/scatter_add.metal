@@ -2,10 +2,11 @@
 // (outer, n, inner). dx = g; dsrc is what gather.metal picks of g.
 #include "index.h"
 
+constant bool is_last [[function_constant(0)]];  // inner is 1
+
 constant uint IS_SHARED = 1;  // one index for all of outer and inner
-constant uint IS_LAST = 2;    // inner is 1
-constant uint IS_PART = 4;    // the index covers only a part of outer and inner
-constant uint HAS_START = 8;  // sums begin with `start`, else with 0
+constant uint IS_PART = 2;    // the index covers only a part of outer and inner
+constant uint HAS_START = 4;  // sums begin with `start`, else with 0
 
 // sums[o, r, k] = start[o, r, k] + sum over i with index[o, i, k] = r of src[o, i, k], in the order of i.
 // Where inner is 1 a threadgroup has a row o, and its first thread adds; else a thread has a column (o, k) to itself.
@@ -31,7 +32,6 @@ template <typename T, typename I>
     uint3 lid [[thread_position_in_threadgroup]],
     uint3 group_size [[threads_per_threadgroup]]) {
   const bool is_shared = options & IS_SHARED;
-  const bool is_last = options & IS_LAST;
   const bool is_part = options & IS_PART;
   const bool has_start = options & HAS_START;
   const long o = is_last ? group.x : group.y;

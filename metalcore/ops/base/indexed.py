@@ -12,9 +12,9 @@ from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 PICK = Kernel("gather", "pick", ("is_last",))
-ADD_COLUMNS = Kernel("scatter_add", "add_columns")
+ADD_COLUMNS = Kernel("scatter_add", "add_columns", ("is_last",))
 ADD_ROWS = Kernel("index_select", "add_rows")
-IS_SHARED, IS_LAST, IS_PART, HAS_START = 1, 2, 4, 8  # as in the kernel
+IS_SHARED, IS_PART, HAS_START = 1, 2, 4  # as in the kernel
 
 
 def check_dim(op: str, shape: tuple[int, ...], dim: Any) -> int:
@@ -60,13 +60,13 @@ def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: An
     if shared and not is_last and start is None:
         return _add_rows(run, shape, index, src, (outer, of_index[dim], n, inner))
     is_part = of_index[:dim] + of_index[dim + 1 :] != sizes[:dim] + sizes[dim + 1 :]
-    flags = IS_SHARED * shared | IS_LAST * is_last | IS_PART * is_part | HAS_START * (start is not None)
+    flags = IS_SHARED * shared | IS_PART * is_part | HAS_START * (start is not None)
     threads = policy("indexed", run.family, dtype)["column_threads"]
     groups = (outer,) if is_last else (-(-inner // threads), outer)
     (sums,) = run.launch(
         ADD_COLUMNS,
         (dtype, run.dtype(index)),
-        (),
+        (is_last,),
         (
             *(src if start is None else run.contiguous(start), index, src),
             Out(shape if is_exact else (1, math.prod(sizes)), accumulator(dtype)),
