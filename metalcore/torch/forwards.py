@@ -79,16 +79,14 @@ GATED: dict[str, Callable[..., Any]] = {
 
 
 def rotary(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """apply_rotary_pos_emb of transformers: q (batch, heads, tokens, dim), cos (batch, tokens, dim) of two
-    equal halves."""
+    """apply_rotary_pos_emb of transformers: q (batch, heads, tokens, dim), cos (batch, tokens, dim)."""
 
     def apply_rotary_pos_emb(
         q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1
     ) -> Any:
         if unsqueeze_dim != 1 or cos.shape[-1] != q.shape[-1] or not _taken("rope", q, k, cos, sin):
             return theirs(q, k, cos, sin, unsqueeze_dim)
-        half = cos.shape[-1] // 2
-        return metalcore.rope(q, k, cos[..., :half], sin[..., :half])
+        return metalcore.rope(q, k, cos, sin)
 
     return apply_rotary_pos_emb
 

@@ -199,11 +199,12 @@ class RotaryEmbedding(nn.Module):
 
 
 class CrossEntropyLoss(nn.CrossEntropyLoss):
-    """torch.nn.CrossEntropyLoss by metalcore.cross_entropy; `z_loss` adds z_loss * logsumexp(input)^2."""
+    """torch.nn.CrossEntropyLoss by metalcore.cross_entropy; `z_loss` adds z_loss * logsumexp(input)^2, `float32_loss`
+    keeps the loss of half-precision logits in float32."""
 
-    def __init__(self, *args: Any, z_loss: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, z_loss: float = 0.0, float32_loss: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.z_loss = z_loss
+        self.z_loss, self.float32_loss = z_loss, float32_loss
 
     def forward(self, input: Tensor, target: Tensor) -> Any:
         return metalcore.cross_entropy(
@@ -214,6 +215,7 @@ class CrossEntropyLoss(nn.CrossEntropyLoss):
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
             z_loss=self.z_loss,
+            float32_loss=self.float32_loss,
         )
 
 

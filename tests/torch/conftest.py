@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 
@@ -16,3 +18,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if heavy:
         config.hook.pytest_deselected(items=heavy)
         items[:] = [item for item in items if not item.get_closest_marker("sweep")]
+
+
+@pytest.fixture(autouse=True, scope="package")
+def one_thread() -> Iterator[None]:
+    """The tensors are tiny: torch's threads would only wait for each other, thirty times longer on a busy machine."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
