@@ -42,7 +42,7 @@ class Values:
     def numpy(self, dtype: str) -> Any:
         from metalcore.runtimes.arrays import _numpy_dtype
 
-        return self._laid_out().astype(_numpy_dtype(dtype)) if self.is_float else self.values
+        return self._laid_out().astype(_numpy_dtype(dtype)) if self.is_float else self._laid_out()
 
     def mlx(self, dtype: str) -> Any:
         import mlx.core as mx
