@@ -14,8 +14,15 @@ inline float higher(float a, float b) { return a > b ? a : b; }
 inline float4 higher(float4 a, float4 b) { return select(b, a, a > b); }
 
 // What is taken from x in front of exp: the largest value, or 0 where all is -inf, so that exp gives 0 and not NaN.
-inline float base(float high) { return high == -INFINITY ? 0.0f : high; }
-inline float4 base(float4 high) { return select(high, float4(0.0f), high == float4(-INFINITY)); }
+// is_open: 0 where it is +inf too; else the difference of two infinities makes the whole result NaN, as in torch.
+template <bool is_open>
+inline float base(float high) {
+  return high == -INFINITY || (is_open && high == INFINITY) ? 0.0f : high;
+}
+template <bool is_open>
+inline float4 base(float4 high) {
+  return float4(base<is_open>(high.x), base<is_open>(high.y), base<is_open>(high.z), base<is_open>(high.w));
+}
 
 // exp for a result of type T: 16 bits do not show the difference of the faster one.
 template <typename T, typename F>
@@ -53,7 +60,7 @@ inline wide<float, V> score(device const T* x, Mask<M> mask, uint i) {
 }
 
 // kept: where the exponentials are kept in threadgroup memory, for a row of at most KEPT elements; else null.
-template <typename O, uint V, typename T, typename M>
+template <typename O, bool is_open, uint V, typename T, typename M>
 inline Peak row_peak(
     device const T* x, Mask<M> mask, threadgroup float4* kept, threadgroup float* partial, Lane at, Reach reach) {
   using F = wide<float, V>;
@@ -64,7 +71,7 @@ inline Peak row_peak(
     for (uint i = reach.lid; i < reach.steps; i += reach.group_size) {
       high = higher(score<V>(x, mask, i), high);
     }
-    const float from = base(group_max(largest(high), partial, at));
+    const float from = base<is_open>(group_max(largest(high), partial, at));
     for (uint i = reach.lid; i < reach.steps; i += reach.group_size) {
       const F e = exp_for<O>(score<V>(x, mask, i) - from);
       if (kept) {
@@ -80,7 +87,7 @@ inline Peak row_peak(
     for (uint i = first + reach.lid; i < last; i += reach.group_size) {
       next = higher(score<V>(x, mask, i), next);
     }
-    const F from = base(next);
+    const F from = base<is_open>(next);
     sum *= exp_for<O>(high - from);
     high = next;
     F part = F(0.0f);  // a sum of its own has fewer roundings
@@ -89,7 +96,7 @@ inline Peak row_peak(
     }
     sum += part;
   }
-  const float top = base(group_max(largest(high), partial, at));
+  const float top = base<is_open>(group_max(largest(high), partial, at));
   return {top, group_sum(total(sum * exp_for<O>(high - top)), partial, at)};
 }
 

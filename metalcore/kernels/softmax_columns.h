@@ -32,7 +32,7 @@ inline ulong first_seen(ulong column, ulong n, long queries, long keys, bool wal
   return walks ? ulong(missing) : (missing > 0 ? n : 0);
 }
 
-template <typename O, typename T, typename M>
+template <typename O, bool is_open, typename T, typename M>
 inline Peak column_peak(Column<T, M> column) {
   float high = -INFINITY;
   float sum = 0.0f;
@@ -42,7 +42,7 @@ inline Peak column_peak(Column<T, M> column) {
     for (ulong k = begin; k < end; k++) {
       next = higher(column.score(k), next);
     }
-    const float from = base(next);
+    const float from = base<is_open>(next);
     sum *= exp_for<O>(high - from);
     high = next;
     float part = 0.0f;  // a sum of its own has fewer roundings
@@ -51,12 +51,12 @@ inline Peak column_peak(Column<T, M> column) {
     }
     sum += part;
   }
-  return {base(high), sum};
+  return {base<is_open>(high), sum};
 }
 
 template <bool is_log, typename T, typename O, typename M>
 inline void softmax_column(Column<T, M> column, device O* y) {
-  const Peak peak = column_peak<O>(column);
+  const Peak peak = column_peak<O, false>(column);
   const bool is_hidden = (column.has_mask || column.is_causal) && peak.sum == 0.0f;
   const float offset = is_hidden ? 0.0f : log(peak.sum);
   const Quotient share = over(peak.sum, is_hidden);

@@ -17,7 +17,7 @@ inline void softmax_row(
     Lane at,
     Reach reach) {
   using F = wide<float, V>;
-  const Peak peak = row_peak<O, V>(x, mask, kept, partial, at, reach);
+  const Peak peak = row_peak<O, false, V>(x, mask, kept, partial, at, reach);
   const bool is_hidden = (mask.is_there || is_causal) && peak.sum == 0.0f;
   if (is_log) {
     const float offset = is_hidden ? 0.0f : log(peak.sum);

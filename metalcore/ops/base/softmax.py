@@ -151,8 +151,8 @@ class Kernels:
             if self.noun == "softmax":
                 flags = (*flags, view.n <= policy(self.noun, run.family, source)["keeps"])
             arguments = (x, mask, out, view.n, queries, *spread.numbers())
-            types = (source, dtype, kind, vector)
-            return tuple(run.launch(self.rows, types, flags, arguments, (view.outer,), group))
+            wide = (source, dtype, kind, vector)
+            return tuple(run.launch(self.rows, wide, flags, arguments, (view.outer,), group))
         groups, group = column_launch(run, self.noun, source, view)
         arguments = (x, mask, out, view.n, view.inner, queries, shape[-1], *spread.numbers(), spread.step)
         types = (source, dtype, kind)
@@ -168,9 +168,9 @@ class Kernels:
         out = Out(tuple(y.shape), source)
         if _is_rows(view, dim, causal):
             vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n, g, y)
-            arguments = (g, y, out, view.n, queries)
+            numbers = (view.n, queries)
             types = (source, dtype, vector)
-            return tuple(run.launch(self.rows_backward, types, (causal,), arguments, (view.outer,), group))
+            return tuple(run.launch(self.rows_backward, types, (causal,), (g, y, out, *numbers), (view.outer,), group))
         groups, group = column_launch(run, self.noun, source, view)
         arguments = (g, y, out, view.n, view.inner, queries, shape[-1])
         flags = (causal, dim == -2)

@@ -1,0 +1,117 @@
+"""The logarithm of a sum of exponentials: kernels/logsumexp.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.launch import accumulator, row_launch
+from metalcore.ops.base.op import FLOATS, Op, Stage
+from metalcore.ops.base.softmax import View, benchmarks, check_dim, column_launch
+from metalcore.runtimes.kernel import Kernel, Out
+
+ROWS = Kernel("logsumexp", "logsumexp_rows")
+ROWS_BACKWARD = Kernel("logsumexp", "logsumexp_rows_backward")
+COLUMNS = Kernel("logsumexp", "logsumexp_columns")
+COLUMNS_BACKWARD = Kernel("logsumexp", "logsumexp_columns_backward")
+
+
+def logsumexp(input: Any, dim: int | Sequence[int], keepdim: bool = False) -> Any:
+    """log(sum(exp(input))) over one or several dimensions, without overflow.
+
+    As torch.logsumexp. Where all of a row is -inf the result is -inf, and its gradient 0.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.logsumexp(np.full((1, 2), 1000.0, np.float32), -1)
+    array([1000.6931], dtype=float32)
+    """
+    check_float("logsumexp", "input", input)
+    rank = len(input.shape)
+    given = (dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(rank))
+    dims = sorted(check_dim("logsumexp", d, rank) for d in given)
+    if len(set(dims)) < len(dims):
+        refuse("logsumexp", "dim", "without a dimension twice", given)
+    if rank == 0:
+        return OP(input, -1, 0, False)
+    if dims[-1] - dims[0] < len(dims):
+        return OP(input, dims[0], len(dims), keepdim)
+    others = [i for i in range(rank) if i - rank not in dims]
+    moved = [*others, *(d + rank for d in dims)]
+    found = OP(
+        input.permute(moved) if hasattr(input, "permute") else input.transpose(moved), -len(dims), len(dims), False
+    )
+    return found.reshape([1 if i - rank in dims else n for i, n in enumerate(input.shape)]) if keepdim else found
+
+
+def forward(run: Any, x: Any, dim: int, count: int, keepdim: bool) -> tuple[Any, ...]:
+    """`count` dimensions from `dim`, which counts from the end, are reduced."""
+    dtype = run.dtype(x)
+    view = View.of(tuple(x.shape), dim, count)
+    at = len(x.shape) + dim
+    shape = (*x.shape[:at], *((1,) * count if keepdim else ()), *x.shape[at + count :]) if count else ()
+    x = run.contiguous(x)
+    out, exact = Out(shape, dtype), Out((view.outer * view.inner,), accumulator(dtype))
+    if view.inner == 1:
+        vector, group = row_launch(run, "logsumexp", dtype, view.n, x)
+        return tuple(run.launch(ROWS, (dtype, vector), (), (x, out, exact, view.n), (view.outer,), group))
+    groups, threads = column_launch(run, "logsumexp", dtype, view)
+    return tuple(run.launch(COLUMNS, (dtype,), (), (x, out, exact, view.n, view.inner), groups, threads))
+
+
+def backward(
+    run: Any, grad_y: Any, x: Any, exact: Any, dim: int, count: int, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    dtype = run.dtype(x)
+    view = View.of(tuple(x.shape), dim, count)
+    g, x = run.contiguous(grad_y), run.contiguous(x)
+    out = Out(tuple(x.shape), dtype)
+    if view.inner == 1:
+        vector, group = row_launch(run, "logsumexp", dtype, view.n, x)
+        arguments = (g, x, exact, out, view.n)
+        return tuple(run.launch(ROWS_BACKWARD, (dtype, vector), (), arguments, (view.outer,), group))
+    groups, threads = column_launch(run, "logsumexp", dtype, view)
+    return tuple(run.launch(COLUMNS_BACKWARD, (dtype,), (), (g, x, exact, out, view.n, view.inner), groups, threads))
+
+
+def reference(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    import torch
+
+    return torch.logsumexp(input, dim, keepdim)
+
+
+def samples(draw: Draw) -> Sample:
+    n = draw.size()
+    shape = [*draw.leading(), n]
+    dim: Any = draw.integer(-len(shape), len(shape) - 1)
+    if draw.chance(0.4):
+        shape[dim], shape[-1] = shape[-1], shape[dim]
+    if draw.chance(0.4):
+        dim = tuple(i for i in range(len(shape)) if draw.chance(0.5) or i == dim % len(shape))
+    x = draw.floats(tuple(shape), -6.0, 6.0)
+    if draw.chance(0.3):
+        x.values[draw.floats(tuple(shape)).values > 2.0] = -math.inf
+        reduced = {d % len(shape) for d in ((dim,) if isinstance(dim, int) else dim)}
+        x.values[tuple(slice(0, 1 if i in reduced else None) for i in range(len(shape)))] = 0.0  # torch's is NaN there
+    return Sample((x, dim, draw.chance(0.5)))
+
+
+def accepts(input: Any, dim: Any, keepdim: bool = False) -> str:
+    return "" if dtype_name(input) in FLOATS else f"logsumexp takes {', '.join(FLOATS)}"
+
+
+OP = Op(
+    noun="logsumexp",
+    summary="log(sum(exp(x))) over one or several dimensions",
+    forward=Stage("(Tensor x, int dim, int count, bool keepdim) -> (Tensor y, Tensor exact)", forward),
+    backward=Stage("(Tensor grad_y, Tensor x, Tensor exact, int dim, int count, bool[] wanted) -> Tensor dx", backward),
+    gradients=("x",),
+    reference=reference,
+    samples=samples,
+    batched=("x",),
+    namesake="torch.logsumexp",
+    accepts=accepts,
+    benchmarks=benchmarks(),
+)
