@@ -47,10 +47,17 @@ class Step(NamedTuple):
     group_size: tuple[int, ...]
 
 
+class Check(NamedTuple):
+    """A look at the errors that a kernel noted, and what is said of the first."""
+
+    errors: int
+    explain: Callable[[int, int], str]
+
+
 class Recording(NamedTuple):
     """The launches of a plan and which of the arrays it returns. Arrays are counted: arguments first, then outputs."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Step | Check, ...]
     results: tuple[Any, ...]  # of Allocation or int
 
 
@@ -61,7 +68,7 @@ class _Recorder:
         self._run = run
         self.family, self.dtype = run.family, run.dtype
         self.arrays: list[Any] = list(arguments)
-        self.steps: list[Step] | None = []
+        self.steps: list[Step | Check] | None = []
         known = [id(a) for a in arguments if hasattr(a, "data_ptr")]
         if len(set(known)) < len(known):
             self.steps = None  # one tensor given twice: which of the two is meant later cannot be told
@@ -114,6 +121,12 @@ class _Recorder:
         self.arrays += outputs
         return outputs
 
+    def check_errors(self, errors: Any, explain: Callable[[int, int], str]) -> None:
+        self._run.check_errors(errors, explain)
+        found = self.index(errors)
+        if self.steps is not None:
+            self.steps.append(Check(found, explain))
+
     def allocation(self, made: Any) -> Slot:
         for i, known in enumerate(self.arrays):
             if (
@@ -164,7 +177,7 @@ class Remembered:
             return self._record(key, arguments)
         if recording is None:
             return tuple(self._plan(self._run, *arguments))
-        return repeat(recording, arguments, self._empty, self._like)
+        return repeat(recording, arguments, self._empty, self._like, self._run.check_errors)
 
     def _record(self, key: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         recorder = _Recorder(self._run, arguments)
@@ -177,11 +190,19 @@ class Remembered:
 
 
 def repeat(
-    recording: Recording, arguments: tuple[Any, ...], empty: Callable[..., Any], like: Callable[[Any], Any]
+    recording: Recording,
+    arguments: tuple[Any, ...],
+    empty: Callable[..., Any],
+    like: Callable[[Any], Any],
+    check_errors: Callable[[Any, Callable[[int, int], str]], None],
 ) -> tuple[Any, ...]:
     """The launches again, on other arrays of the same shapes."""
     arrays = list(arguments)
-    for function, slots, pack, numbers, groups, group_size in recording.steps:
+    for step in recording.steps:
+        if isinstance(step, Check):
+            check_errors(arrays[step.errors], step.explain)
+            continue
+        function, slots, pack, numbers, groups, group_size = step
         pairs: list[int] = []
         for slot in slots:
             if type(slot) is int:
