@@ -62,3 +62,31 @@ def test_the_text_for_compile_shader(name: str, monkeypatch: pytest.MonkeyPatch)
     found = everything(name, torch.bfloat16)
     for a, b in zip(found, expected, strict=True):
         assert torch.allclose(a, b, rtol=1e-6, atol=0.0)
+
+
+def test_on_an_emulated_mac() -> None:
+    def run(device: str) -> list[torch.Tensor]:
+        params = [torch.nn.Parameter(p.detach().to(device)) for p in parameters(torch.float32)]
+        optimizer = optim.AdamW(params)
+        for param, other in zip(params, parameters(torch.float32), strict=True):
+            assert other.grad is not None
+            param.grad = other.grad.to(device)
+        optim.clip_grad_norm_(params, 1.0)
+        optimizer.step()
+        assert optimizer.state[params[0]]["exp_avg"].device.type == device
+        return [p.detach().cpu() for p in params]
+
+    expected = run("cpu")
+    with metalcore.emulate():
+        found = run("mps")
+    assert all(torch.allclose(a, b, rtol=1e-6) for a, b in zip(found, expected, strict=True))
+
+
+def test_compiled_code_may_step() -> None:
+    ours, plain = parameters(torch.float32), parameters(torch.float32)
+    optimizer, other = optim.AdamW(ours), optim.AdamW(plain)
+    step = torch.compile(lambda: optimizer.step(), backend="eager")
+    for _ in range(2):
+        step()
+        other.step()
+    assert all(torch.equal(a, b) for a, b in zip(ours, plain, strict=True))

@@ -39,14 +39,15 @@ def check_group_size(op: str, group_size: Any) -> int:
 def check_packed(op: str, packed: Any, scales: Any, zeros: Any, group_size: Any) -> tuple[int, int]:
     """Rows and columns of a matrix of 4-bit numbers, whose parts must fit each other."""
     size = check_group_size(op, group_size)
-    if dtype_name(packed) != "uint8" or len(packed.shape) != 2:
-        refuse(op, "packed", "a matrix of uint8", f"{dtype_name(packed)} of shape {tuple(packed.shape)}")
-    outs, width = packed.shape[0], 2 * packed.shape[1]
+    shape = packed.shape
+    if dtype_name(packed) != "uint8" or len(shape) != 2:
+        refuse(op, "packed", "a matrix of uint8", f"{dtype_name(packed)} of shape {tuple(shape)}")
+    outs, width = shape[0], 2 * shape[1]
     expected = outs, -(-width // size)
+    check_float(op, "scales", scales)
     for name, array in (("scales", scales), ("zeros", zeros)):
-        check_float(op, name, array)
         check_constant(op, name, array)
-        if tuple(array.shape) != expected:
+        if array.shape != expected and tuple(array.shape) != expected:
             refuse(op, name, f"of shape {expected}, a row for each group", f"of shape {tuple(array.shape)}")
     if zeros.dtype != scales.dtype:
         refuse(op, "zeros", f"of dtype {dtype_name(scales)}, as scales", f"of dtype {dtype_name(zeros)}")

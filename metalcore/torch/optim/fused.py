@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._compile import _disable_dynamo
 
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.kernel import Kernel
@@ -89,18 +90,21 @@ class FusedStep(torch.optim.Optimizer):
         if found_inf is not None and float(found_inf) != 0.0:
             return loss
         with torch.no_grad():
-            scale = None if grad_scale is None else float(grad_scale)
-            options = [self._options(group, scale is not None) for group in self.param_groups]
-            if not self._repeat(options, 1.0 if scale is None else scale):
-                self._plan = None
-                batches = self._gather(options)
-                parts = [self._launch(key, batch, 1.0 if scale is None else scale) for key, batch in batches.items()]
-                if all(kept is not None for kept in parts):
-                    self._plan = Plan(self, options, [kept for kept in parts if kept is not None])
-            for group in self.param_groups:
-                if group.get("stochastic_rounding"):
-                    group["roundings"] = group.get("roundings", 0) + 1
+            self._update(None if grad_scale is None else float(grad_scale))
         return loss
+
+    @_disable_dynamo  # torch.compile leaves a step as it is: it is one kernel already
+    def _update(self, scale: float | None) -> None:
+        options = [self._options(group, scale is not None) for group in self.param_groups]
+        if not self._repeat(options, 1.0 if scale is None else scale):
+            self._plan = None
+            batches = self._gather(options)
+            parts = [self._launch(key, batch, 1.0 if scale is None else scale) for key, batch in batches.items()]
+            if all(kept is not None for kept in parts):
+                self._plan = Plan(self, options, [kept for kept in parts if kept is not None])
+        for group in self.param_groups:
+            if group.get("stochastic_rounding"):
+                group["roundings"] = group.get("roundings", 0) + 1
 
     def _options(self, group: dict[str, Any], is_scaled: bool) -> tuple[Any, ...]:
         """What decides which kernel runs for a group: names of the state, and constants."""
