@@ -13,7 +13,7 @@ from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
-KERNEL = Kernel("rope", "rope", ("is_interleaved", "is_full", "has_positions", "is_backward"))
+KERNEL = Kernel("rope", "rope", ("is_interleaved", "is_spread", "has_positions"))
 
 
 def rope(
@@ -87,6 +87,7 @@ def _turn(
     q_heads = q_shape[-3] if len(q_shape) > 2 else 1
     k_heads = k_shape[-3] if len(k_shape) > 2 else 1
     tokens, dim = q_shape[-2:]
+    width = cos.shape[-1]
     outer = math.prod(q_shape[:-3])
     indexed = cos if ids is None else ids
     batches = math.prod(indexed.shape[:-2] if ids is None else indexed.shape[:-1])
@@ -94,15 +95,16 @@ def _turn(
     chosen = policy("rope", run.family, dtype)
     each: int = chosen["rows"]
     blocks = -(-tokens // each)
+    vector = 2 if interleaved and dim % 2 == 0 and run.aligned(2, (q, k)) else 1
     group = (min(chosen["threads"], max(32, -(-rot // 64) * 32)), 1, 1)
     q_out, k_out, errors = run.launch(
         KERNEL,
-        (dtype, table_type, "int64" if ids is None else run.dtype(ids)),
-        (interleaved, cos.shape[-1] == rot, ids is not None, backward),
+        (dtype, table_type, "int64" if ids is None else run.dtype(ids), vector),
+        (interleaved, interleaved and width == rot, ids is not None),
         (
             *(q, k, cos, sin, None if ids is None else run.contiguous(ids)),
             *(Out(q_shape, dtype), Out(k_shape, dtype), Out((0 if ids is None else blocks * outer, 3), "int64")),
-            *(q_heads, k_heads, tokens, dim, rot, cos.shape[-2], max(1, batches), each),
+            *(q_heads, k_heads, tokens, dim, rot, width, cos.shape[-2], max(1, batches), each, int(backward)),
         ),
         (q_heads + k_heads, blocks, outer),
         group,

@@ -1,0 +1,157 @@
+"""A convolution of each channel with what came before, as state space models use it: kernels/causal_conv1d.metal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_float, check_shape, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.elementwise import check_alike
+from metalcore.ops.base.launch import accumulator, column_sum
+from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+FORWARD = Kernel("causal_conv1d", "causal_conv1d_forward", ("is_silu",))
+SHORT = Kernel("causal_conv1d", "causal_conv1d_short", ("is_silu",))
+BACKWARD = Kernel("causal_conv1d", "causal_conv1d_backward", ("is_silu",))
+ACTIVATIONS = (None, "silu", "swish")
+
+
+def causal_conv1d(x: Any, weight: Any, bias: Any = None, state: Any = None, activation: str | None = None) -> Any:
+    """Each channel of `x` (batch, channels, length) convolved with its row of `weight` (channels, width).
+
+    Element t sees x[t - width + 1] to x[t]. What stands before x is `state` (batch, channels, width - 1), or 0. With a
+    state the result is (y, new_state): the last inputs, for the next call. `activation`: None, "silu" or "swish".
+
+    >>> import numpy as np, metalcore
+    >>> x = np.array([[[1.0, 2.0, 3.0]]], np.float32)
+    >>> metalcore.causal_conv1d(x, np.array([[10.0, 1.0]], np.float32))
+    array([[[ 1., 12., 23.]]], dtype=float32)
+    """
+    op = "causal_conv1d"
+    check_float(op, "x", x)
+    check_float(op, "weight", weight)
+    if len(x.shape) != 3:
+        refuse(op, "x", "of shape (batch, channels, length)", f"of shape {tuple(x.shape)}")
+    batch, channels = x.shape[:2]
+    if len(weight.shape) != 2 or weight.shape[0] != channels or weight.shape[1] == 0:
+        refuse(op, "weight", f"of shape ({channels}, width)", f"of shape {tuple(weight.shape)}")
+    if bias is not None:
+        check_float(op, "bias", bias)
+        check_shape(op, "bias", bias, (channels,))
+    if state is not None:
+        check_float(op, "state", state)
+        check_shape(op, "state", state, (batch, channels, weight.shape[1] - 1))
+    if activation not in ACTIVATIONS:
+        refuse(op, "activation", "None, 'silu' or 'swish'", repr(activation))
+    y, new_state = OP(x, weight, bias, state, activation is not None)
+    return y if state is None else (y, new_state)
+
+
+def _prepare(run: Any, x: Any, weight: Any, bias: Any, state: Any) -> tuple[Any, ...]:
+    """Contiguous arrays, where x stands for what is not given, then the numbers that both kernels take."""
+    _, channels, length = x.shape
+    x, weight = run.contiguous(x), run.contiguous(weight)
+    arrays = (x, weight, x if bias is None else run.contiguous(bias), x if state is None else run.contiguous(state))
+    return arrays, (channels, length, weight.shape[1], int(bias is not None), int(state is not None))
+
+
+def forward(run: Any, x: Any, weight: Any, bias: Any, state: Any, is_silu: bool) -> tuple[Any, ...]:
+    dtype = check_alike("causal_conv1d", run, x, weight=weight, bias=bias, state=state)
+    arrays, numbers = _prepare(run, x, weight, bias, state)
+    outputs = Out(tuple(x.shape), dtype), Out((0,) if state is None else tuple(state.shape), dtype)
+    batch, channels, length = x.shape
+    chosen = policy("causal_conv1d", run.family, dtype)
+    kernel, groups, threads = FORWARD, channels, chosen["threads"]
+    if length <= chosen["short"]:
+        kernel, threads = SHORT, chosen["channel_threads"]
+        groups = -(-channels // threads)
+    arguments = (*arrays, *outputs, *numbers)
+    return tuple(run.launch(kernel, (dtype,), (is_silu,), arguments, (groups, batch, 1), (threads, 1, 1)))
+
+
+def backward(
+    run: Any,
+    grad_y: Any,
+    grad_new_state: Any,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    state: Any,
+    is_silu: bool,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    dtype, shape = run.dtype(x), tuple(x.shape)
+    batch, channels = shape[:2]
+    arrays, numbers = _prepare(run, x, weight, bias, state)
+    wide = accumulator(dtype)
+    arguments = (
+        *(run.contiguous(grad_y), run.contiguous(grad_new_state), *arrays),
+        *(Out(shape, dtype), Out((0,) if state is None else tuple(state.shape), dtype), Out(shape, wide)),
+        *(Out((batch, channels * weight.shape[1]), wide), Out((batch, channels), wide)),
+        *numbers,
+    )
+    threads: int = policy("causal_conv1d", run.family, dtype)["threads"]
+    groups, group = (channels, batch, 1), (threads, 1, 1)
+    dx, dstate, _, shares, bias_shares = run.launch(BACKWARD, (dtype,), (is_silu,), arguments, groups, group)
+    dweight = column_sum(run, shares, tuple(weight.shape), dtype) if wanted[1] else run.empty((0,), dtype)
+    has_bias = bias is not None and wanted[2]
+    dbias = column_sum(run, bias_shares, (channels,), dtype) if has_bias else run.empty((0,), dtype)
+    return dx, dweight, dbias, dstate
+
+
+def reference(x: Any, weight: Any, bias: Any = None, state: Any = None, activation: str | None = None) -> Any:
+    import torch
+
+    width, channels = weight.shape[1], weight.shape[0]
+    before = x.new_zeros((*x.shape[:2], width - 1)) if state is None else state
+    whole = torch.cat((before, x), dim=-1)
+    if x.numel() == 0:
+        y = x * weight.sum() + (0 if bias is None else bias.sum())  # conv1d takes no empty input
+    else:
+        y = torch.nn.functional.conv1d(whole, weight.unsqueeze(1), bias, groups=channels)
+    y = y if activation is None else torch.nn.functional.silu(y)
+    return y if state is None else (y, whole[..., whole.shape[-1] - (width - 1) :])
+
+
+def samples(draw: Draw) -> Sample:
+    length, width = draw.size(most=1031), draw.choice((1, 2, 3, 4, 4, 4, 7))
+    # Sums over all tokens cancel, in torch too: with several channels the error has a value of some size beside it.
+    batch, channels = draw.choice((0, 1, 1, 2, 3)), draw.choice((5, 8, 33))
+    bias = draw.floats((channels,)) if draw.chance(0.5) else None
+    state = draw.floats((batch, channels, width - 1)) if draw.chance(0.5) else None
+    x = draw.floats((batch, channels, length))
+    return Sample((x, draw.floats((channels, width), -1.0, 1.0), bias, state, draw.choice(ACTIVATIONS)))
+
+
+def _make(batch: int, channels: int, length: int, width: int) -> Any:
+    def make(torch: Any, dtype: Any) -> Any:
+        shapes = ((batch, channels, length), (channels, width), (channels,))
+        return (*(torch.randn(s, dtype=dtype) for s in shapes), None, "silu"), {}
+
+    return make
+
+
+OP = Op(
+    noun="causal_conv1d",
+    summary="each channel convolved with what came before, with a state for decoding",
+    forward=Stage(
+        "(Tensor x, Tensor weight, Tensor? bias, Tensor? state, bool is_silu) -> (Tensor y, Tensor new_state)", forward
+    ),
+    backward=Stage(
+        "(Tensor grad_y, Tensor grad_new_state, Tensor x, Tensor weight, Tensor? bias, Tensor? state, bool is_silu,"
+        " bool[] wanted) -> (Tensor dx, Tensor dweight, Tensor dbias, Tensor dstate)",
+        backward,
+    ),
+    gradients=("x", "weight", "bias", "state"),
+    public_outputs=2,
+    reference=reference,
+    samples=samples,
+    autocast="promote",
+    benchmarks=[
+        Benchmark(f"{b}x{c}x{n}, width {w}", _make(b, c, n, w), b * c * n, targets={"*": 1.0})
+        for b, c, n, w in ((1, 4096, 1, 4), (1, 1536, 512, 4), (1, 4096, 2048, 4), (4, 2048, 1024, 4))
+    ],
+)
