@@ -95,7 +95,7 @@ class Step:
         found = self._gradients(inputs, grads, results)
         # MLX asks for the gradient of every input; that of an index is zero, of others without one a guard refuses.
         zeros = mlx_module().zeros_like
-        return [found[n] if n in found else zeros(x) for n, x in zip(self._names, inputs, strict=True)]
+        return [_fitted(found[n], x) if n in found else zeros(x) for n, x in zip(self._names, inputs, strict=True)]
 
     def _gradients(self, inputs: list[Any], grads: list[Any], results: list[Any]) -> dict[str, Any]:
         if self._backward is None:
@@ -161,6 +161,15 @@ def _guard(op: Op, name: str) -> Any:
     same.vjp(refuse)
     same.jvp(refuse)
     return same
+
+
+def _fitted(gradient: Any, x: Any) -> Any:
+    """The gradient of an input that was broadcast or promoted gets its shape and dtype; torch does so by itself."""
+    if gradient.shape == x.shape:
+        return gradient if gradient.dtype == x.dtype else gradient.astype(x.dtype)
+    extra = gradient.ndim - x.ndim
+    axes = [i for i, n in enumerate(gradient.shape) if i < extra or (x.shape[i - extra] == 1 and n != 1)]
+    return gradient.astype(mlx_module().float32).sum(axes).reshape(x.shape).astype(x.dtype)
 
 
 def _listed(value: Any) -> list[Any]:

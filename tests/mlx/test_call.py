@@ -148,3 +148,14 @@ def test_metalcore_itself_takes_mlx_arrays() -> None:
     agree(metalcore.rms_norm(X, (33,), W, 1e-6), plain(X, W))
     with pytest.raises(ArgumentError, match="rms_norm: weight must be an mlx array, not ndarray"):
         metalcore.rms_norm(X, (33,), np.ones(33, np.float32))
+
+
+@pytest.mark.skipif("softmax" not in nouns(), reason="it is not there yet")
+def test_gradient_of_a_broadcast_input() -> None:
+    mask = W[None, :] * 0.1
+    grads = [
+        mx.grad(lambda m, f=f: (f(X, m) * X).sum())(mask)
+        for f in (lambda x, m: metal.softmax(x, -1, mask=m), lambda x, m: mx.softmax(x + m, axis=-1))
+    ]
+    assert grads[0].shape == mask.shape
+    agree(*grads)
