@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from metalcore.errors import ArgumentError  # noqa: E402
 from metalcore.ops import find, function, nouns  # noqa: E402
-from tests.torch.cases import EMPTY, USUAL, case, outputs  # noqa: E402
+from tests.torch.cases import EMPTY, case, outputs  # noqa: E402
 
 DIFFERENTIABLE = [noun for noun in nouns() if find(noun).backward is not None]
 every = pytest.mark.parametrize("noun", nouns())
@@ -215,4 +215,4 @@ def test_a_gradient_is_never_cut_silently(noun: str) -> None:
 
 
 def test_cases_are_not_all_empty() -> None:
-    assert all(any(t.numel() for t in case(find(noun), USUAL).run()) for noun in nouns())
+    assert all(any(t.numel() for t in case(find(noun)).run()) for noun in nouns())
