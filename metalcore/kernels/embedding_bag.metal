@@ -34,18 +34,18 @@ inline long2 bag_range(device const O* offsets, ulong bag, long ends, long count
   return long2(begin, max(begin, end));
 }
 
-// The last group looks at the offsets (its place is -1 - bag), the others at `each` indices.
+// One threadgroup, after the forward kernel: which index is wrong, where a bag says that one is? Are the offsets right?
+// errors: {1, place, value} for the index, then for the offsets (place -1 - bag).
 template <typename I, typename O>
 [[kernel]] void embedding_bag_check(
     device const I* index [[buffer(0)]],
     device const O* offsets [[buffer(1)]],
-    device long* errors [[buffer(2)]],
-    constant long& count [[buffer(3)]],
-    constant long& rows [[buffer(4)]],
-    constant long& ends [[buffer(5)]],
-    constant long& each [[buffer(6)]],
-    uint block [[threadgroup_position_in_grid]],
-    uint blocks [[threadgroups_per_grid]],
+    device const float* sizes [[buffer(2)]],
+    device long* errors [[buffer(3)]],
+    constant long& count [[buffer(4)]],
+    constant long& rows [[buffer(5)]],
+    constant long& ends [[buffer(6)]],
+    constant long& bags [[buffer(7)]],
     uint lid [[thread_position_in_threadgroup]],
     uint group_size [[threads_per_threadgroup]],
     uint simd_lane_id [[thread_index_in_simdgroup]],
@@ -53,32 +53,32 @@ template <typename I, typename O>
     uint simd_groups [[simdgroups_per_threadgroup]]) {
   threadgroup uint partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
-  errors += 3 * block;
-  if (block + 1 < blocks) {
-    const uint begin = uint(block * each);
-    const uint end = uint(min(begin + each, count));
-    const uint first = group_least(first_outside(index, begin + lid, end, group_size, rows), partial, at);
-    if (lid == 0) {
-      report_index(errors, index, first, end);
-    }
-    return;
+  float least = 0.0f;
+  for (uint i = lid; i < uint(bags); i += group_size) {
+    least = min(least, sizes[i]);
   }
-  uint first = uint(ends);
+  uint first = uint(count);
+  if (group_least(least < 0.0f ? 0 : 1, partial, at) == 0) {
+    first = group_least(first_outside(index, lid, uint(count), group_size, rows), partial, at);
+  }
+  uint fall = uint(ends);
   for (uint i = lid; i + 1 < uint(ends); i += group_size) {
-    first = long(offsets[i]) <= long(offsets[i + 1]) ? first : min(first, i + 1);
+    fall = long(offsets[i]) <= long(offsets[i + 1]) ? fall : min(fall, i + 1);
   }
   if (ends > 0) {
-    first = long(offsets[ends - 1]) > count ? min(first, uint(ends) - 1) : first;
-    first = long(offsets[0]) != 0 ? 0 : first;
+    fall = long(offsets[ends - 1]) > count ? min(fall, uint(ends) - 1) : fall;
+    fall = long(offsets[0]) != 0 ? 0 : fall;
   }
-  first = group_least(first, partial, at);
+  fall = group_least(fall, partial, at);
   if (lid == 0) {
-    report_index(errors, offsets, first, ends);
-    errors[1] = -1 - errors[1];
+    report_index(errors, index, first, count);
+    report_index(errors + 3, offsets, fall, ends);
+    errors[4] = -1 - errors[4];
   }
 }
 
-// One threadgroup a bag. chosen: the place that the maximum came from, or -1; sizes: how many rows a bag has.
+// One threadgroup a bag. chosen: the place that the maximum came from, or -1; sizes: how many rows a bag has, below 0
+// where one of its indices is wrong.
 template <typename T, typename I, typename O, uint V>
 [[kernel]] void embedding_bag_forward(
     device const I* index [[buffer(0)]],
@@ -107,13 +107,16 @@ template <typename T, typename I, typename O, uint V>
   for (long i = range.x; padding >= 0 && i < range.y; i++) {
     size -= long(index[i]) == padding;
   }
-  if (lid == 0) {
-    sizes[bag] = float(size);
+  bool is_wrong = false;
+  if (flags & IS_MAX || steps < 2 * group_size) {  // else the sum below tells
+    for (long i = range.x; i < range.y; i++) {
+      const long row = long(index[i]);
+      is_wrong = is_wrong || row < 0 || row >= rows;
+    }
   }
   out += bag * dim;
-  uint d = lid;
   if (flags & IS_MAX) {
-    for (; d < steps; d += group_size) {
+    for (uint d = lid; d < steps; d += group_size) {
       F top = F(-INFINITY);
       N place = N(-1);
       for (long i = range.x; i < range.y; i++) {
@@ -128,9 +131,13 @@ template <typename T, typename I, typename O, uint V>
       store<V>(out, d, size > 0 ? top : F(0.0f));
       ((device N*)(chosen + bag * dim))[d] = place;
     }
+    if (lid == 0) {
+      sizes[bag] = is_wrong ? -float(size) : float(size);
+    }
     return;
   }
   const float divisor = flags & IS_MEAN ? float(max(size, 1l)) : 1.0f;
+  uint d = lid;
   for (uint part = 0; part + 2 * group_size <= steps; part += 2 * group_size) {  // two parts of a row at once
     F left = F(0.0f);
     F right = F(0.0f);
@@ -142,6 +149,8 @@ template <typename T, typename I, typename O, uint V>
         const F s = F(has_sample_weight ? float(sample_weight[i]) : 1.0f);
         left = fma(load<V>(from, d), s, left);
         right = fma(load<V>(from, d + group_size), s, right);
+      } else {
+        is_wrong = is_wrong || row != padding;
       }
     }
     store<V>(out, d, left / divisor);
@@ -158,6 +167,9 @@ template <typename T, typename I, typename O, uint V>
       }
     }
     store<V>(out, d, sum / divisor);
+  }
+  if (lid == 0) {
+    sizes[bag] = is_wrong ? -float(size) : float(size);
   }
 }
 
@@ -214,6 +226,12 @@ template <typename T, typename I, uint V>
     if (row == padding) {
       at = end;
     }
+    if (at == end) {
+      for (uint d = lid; d < uint(dim); d += group_size) {
+        dweight[row * dim + d] = T(0.0f);
+      }
+      continue;
+    }
     for (uint d = lid; d < steps; d += group_size) {
       F sum = F(0.0f);
       for (long p = at; p < end; p++) {
@@ -221,7 +239,7 @@ template <typename T, typename I, uint V>
         const long bag = flags & HAS_OFFSETS ? long(owner[place]) : place / width;
         F v = load<V>(g + bag * dim, d);
         if (flags & IS_MEAN) {
-          v /= sizes[bag];
+          v /= abs(sizes[bag]);
         }
         if (has_sample_weight) {
           v *= float(sample_weight[place]);

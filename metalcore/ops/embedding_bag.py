@@ -125,18 +125,6 @@ def forward(
     offsets = input if offsets is None else run.contiguous(offsets)
     has_samples = sample_weight is not None
     sample_weight = run.contiguous(sample_weight) if has_samples else weight
-    launch = policy("embedding_bag", run.family, dtype)
-    each = max(1024, -(-bags.count // launch["blocks"]))
-    blocks = -(-bags.count // each) + 1
-    (errors,) = run.launch(
-        CHECK,
-        (kind, bags.offset_type),
-        (),
-        (input, offsets, Out((blocks, 3), "int64"), bags.count, bags.rows, bags.ends, each),
-        (blocks,),
-        (launch["check_threads"],),
-    )
-    run.check_errors(errors, lambda place, value: _explain(place, value, bags.rows, bags.count))
     vector, group = row_launch(run, "embedding_bag", dtype, bags.dim, weight)
     out, chosen, sizes = run.launch(
         FORWARD,
@@ -153,6 +141,15 @@ def forward(
         (bags.number,),
         group,
     )
+    (errors,) = run.launch(
+        CHECK,
+        (kind, bags.offset_type),
+        (),
+        (input, offsets, sizes, Out((2, 3), "int64"), bags.count, bags.rows, bags.ends, bags.number),
+        (1,),
+        (policy("embedding_bag", run.family, dtype)["check_threads"],),
+    )
+    run.check_errors(errors, lambda place, value: _explain(place, value, bags.rows, bags.count))
     return out, chosen, sizes
 
 
