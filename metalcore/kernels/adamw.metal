@@ -1,12 +1,12 @@
 // Adam and AdamW over many tensors in one launch     (arXiv:1412.6980, arXiv:1711.05101, amsgrad: arXiv:1904.09237)
 //   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  p = p - lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
-// What depends on the step is computed on the host in double: in float, 1 - b2^t has 4 digits at first.
+// What depends on the step t is computed on the host in double: in float, 1 - b2^t has 4 digits at first. With
+// c = sqrt(1 - b2^t) the last term is (lr c / (1 - b1^t)) m / (sqrt(v) + eps c).
 #include "parameter.h"
 
 constant bool amsgrad [[function_constant(4)]];
 
-// A row of settings: 1 - lr * decay (AdamW), decay (Adam), 1 - b1, b2, 1 - b2, lr / (1 - b1^t), sqrt(1 - b2^t), eps,
-// loss scale.
+// A row of settings: 1 - lr * decay (AdamW), decay (Adam), 1 - b1, b2, 1 - b2, lr c / (1 - b1^t), eps c, loss scale.
 template <typename T>
 [[kernel]] void adamw(
     device T* constant* params [[buffer(0)]],
@@ -22,10 +22,10 @@ template <typename T>
     uint lid [[thread_position_in_threadgroup]],
     uint group_size [[threads_per_threadgroup]]) {
   const Chunk c = chunk_of(chunks, group);
-  device const float* row = settings + 9 * c.tensor;
+  device const float* row = settings + 8 * c.tensor;
   const float keep = row[0], decay = row[1], one_minus_b1 = row[2], b2 = row[3], one_minus_b2 = row[4];
-  const float step_size = row[5], correction = row[6], eps = row[7];
-  const Parameter<T> p = parameter_of(c, params, grads, masters, keys, row[8]);
+  const float step_size = row[5], eps = row[6];
+  const Parameter<T> p = parameter_of(c, params, grads, masters, keys, row[7]);
   device float* m = exp_avgs[c.tensor] + c.first;
   device float* v = exp_avg_sqs[c.tensor] + c.first;
   device float* most = amsgrad ? max_exp_avg_sqs[c.tensor] + c.first : v;
@@ -42,10 +42,10 @@ template <typename T>
     v[i] = vi;
     if (amsgrad) {
       const float before = most[i];
-      vi = before > vi || isnan(before) ? before : vi;  // a NaN stays, as with torch.maximum
+      vi = before > vi || before != before ? before : vi;  // a NaN stays, as with torch.maximum
       most[i] = vi;
     }
-    value = value * keep - step_size * mi / (sqrt(vi) / correction + eps);
+    value = value * keep - step_size * mi / (sqrt(vi) + eps);
     p.update(i, value);
   }
 }

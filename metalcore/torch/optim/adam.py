@@ -25,7 +25,7 @@ class AdamStep(FusedStep):
     """The step of Adam and AdamW."""
 
     _kernel = Kernel("adamw", "adamw", (*SHARED_CONSTANTS, "amsgrad"))
-    _width = 9
+    _width = 8
 
     def _state_names(self, group: dict[str, Any]) -> Sequence[str]:
         return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else ""
@@ -54,6 +54,7 @@ def adam_row(group: dict[str, Any], step: float) -> Row:
     """What kernels/adamw.metal calls a row of settings."""
     lr, weight_decay = float(group["lr"]), float(group["weight_decay"])
     beta1, beta2 = map(float, group["betas"])
+    correction = math.sqrt(1 - beta2**step)
     is_decoupled = group["decoupled_weight_decay"]
     return (
         1 - lr * weight_decay if is_decoupled else 1.0,
@@ -61,9 +62,8 @@ def adam_row(group: dict[str, Any], step: float) -> Row:
         1 - beta1,
         beta2,
         1 - beta2,
-        lr / (1 - beta1**step),
-        math.sqrt(1 - beta2**step),
-        float(group["eps"]),
+        lr * correction / (1 - beta1**step),
+        float(group["eps"]) * correction,
     )
 
 
