@@ -12,14 +12,18 @@ def refuse(op: str, argument: str, expected: str, given: object) -> NoReturn:
     raise ArgumentError(f"{op}: {argument} must be {expected}, not {given}")
 
 
-_names: dict[Any, str] = {}  # asked for at every call
+_names: dict[Any, str] = {}  # of torch's dtypes alone: torch.compile reads it and takes no keys of other frameworks
 
 
 def dtype_name(array: Any) -> str:
     """float32, bfloat16, ...: the same words for every framework."""
     dtype = array.dtype
     name = _names.get(dtype)
-    return name or _names.setdefault(dtype, str(dtype).rpartition(".")[2])
+    if name is None:
+        name = str(dtype).rpartition(".")[2]
+        if type(dtype).__module__ == "torch":
+            _names[dtype] = name
+    return name
 
 
 def check_float(op: str, argument: str, array: Any) -> str:
