@@ -167,13 +167,13 @@ inline void layer_gradients(
   if (has.has_bias_share) {
     clear<V>(bias_share, row);
   }
-  for (; first + AT_ONCE <= last; first += AT_ONCE) {
+  for (; first + AtOnce<V>::rows <= last; first += AtOnce<V>::rows) {
     const long from = first * width;
-    layer_gradient<AT_ONCE, V>(
+    layer_gradient<AtOnce<V>::rows, V>(
         g + from, x + from, carry + from, weight, moments + 3 * first, dx + from, weight_share, bias_share, has, partial,
         at, row);
   }
-  for (; first < last; first++) {
+  for (; AtOnce<V>::rows > 1 && first < last; first++) {
     const long from = first * width;
     layer_gradient<1, V>(
         g + from, x + from, carry + from, weight, moments + 3 * first, dx + from, weight_share, bias_share, has, partial,

@@ -18,10 +18,13 @@ inline wide<float, V> rounded(wide<float, V> value) {
 }
 
 // How many rows a gradient takes at once: they read and write the share of a weight's gradient once, and their sum has
-// fewer roundings.
-constant constexpr uint AT_ONCE = 4;
+// fewer roundings. With vectors the registers are taken already.
+template <uint V>
+struct AtOnce {
+  enum : uint { rows = V == 1 ? 4 : 1 };
+};
 
-// Adds up the parts of a weight's gradient of AT_ONCE rows; in float together with what is rounded off, so that the
+// Adds up the parts of a weight's gradient of rows taken at once; in float together with what is rounded off, so that the
 // error is that of one rounding.
 template <typename W, uint V>
 struct Share {
@@ -30,7 +33,7 @@ struct Share {
   F lost;
 
   void add(F part) {
-    if (sizeof(W) == 4) {
+    if (sizeof(W) > 2) {
       const F next = sum + part;
       const F added = next - sum;
       lost += (sum - (next - added)) + (part - added);
@@ -42,7 +45,7 @@ struct Share {
   // g r x
   void add(F g, F r, F x) {
     const F scaled = g * r;
-    if (sizeof(W) == 4) {
+    if (sizeof(W) > 2) {
       const F part = scaled * x;
       lost += fma(fma(g, r, -scaled), x, fma(scaled, x, -part));
       add(part);
@@ -50,7 +53,7 @@ struct Share {
       sum = fma(scaled, x, sum);
     }
   }
-  F result() { return sizeof(W) == 4 ? sum + lost : sum; }
+  F result() { return sizeof(W) > 2 ? sum + lost : sum; }
 };
 
 // 1 / sqrt(s), correctly rounded but for rare ties; metal::rsqrt is less exact.

@@ -109,13 +109,13 @@ inline void rms_gradients(
   if (has_share) {
     clear<V>(share, row);
   }
-  for (; first + AT_ONCE <= last; first += AT_ONCE) {
+  for (; first + AtOnce<V>::rows <= last; first += AtOnce<V>::rows) {
     const long from = first * width;
-    rms_gradient<AT_ONCE, V>(
+    rms_gradient<AtOnce<V>::rows, V>(
         g + from, x + from, carry + from, weight, power + first, dx + from, share, has_weight, has_share, has_carry,
         partial, at, row);
   }
-  for (; first < last; first++) {
+  for (; AtOnce<V>::rows > 1 && first < last; first++) {
     const long from = first * width;
     rms_gradient<1, V>(
         g + from, x + from, carry + from, weight, power + first, dx + from, share, has_weight, has_share, has_carry,

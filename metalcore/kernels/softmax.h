@@ -27,7 +27,7 @@ inline float4 base(float4 high) {
 // exp for a result of type T: 16 bits do not show the difference of the faster one.
 template <typename T, typename F>
 inline F exp_for(F x) {
-  return sizeof(T) == 4 ? exp(x) : fast::exp(x);
+  return sizeof(T) > 2 ? exp(x) : fast::exp(x);
 }
 
 struct Peak {
@@ -107,7 +107,7 @@ struct Quotient {
 
   template <typename O, typename F>
   F of(F e) const {
-    return sizeof(O) == 4 ? fma(e, F(factor), e * rest) : e * factor;
+    return sizeof(O) > 2 ? fma(e, F(factor), e * rest) : e * factor;
   }
 };
 

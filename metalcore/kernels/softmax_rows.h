@@ -55,7 +55,7 @@ inline void softmax_row_gradient(
     sums = is_log ? sums + gi : fma(gi, load<V>(y, i), sums);
   }
   float sum = group_sum(total(sums), partial, at);
-  if (!is_log && sizeof(O) == 4 && reach.steps <= reach.group_size) {
+  if (!is_log && sizeof(O) > 2 && reach.steps <= reach.group_size) {
     // In a short row one y is often nearly 1 and g - sum nearly 0: as y adds up to 1, what is missing can be found.
     F rests = F(0.0f);
     for (uint i = reach.lid; i < reach.steps; i += reach.group_size) {
