@@ -44,8 +44,9 @@ def floats(*shapes: tuple[int, ...]) -> list[Values]:
 def gpu_launches_agree(noun: str, *arguments: Any) -> bool:
     """Vectors of 4 and many simdgroups give the results of one simdgroup, but for the order of sums."""
     op, sample = find(noun), Sample(arguments)
-    cpu, apple = (
-        routes.on_runtime(CpuRuntime(TorchArrays(), family), op, sample, "float32", 0) for family in ("cpu", "apple")
-    )
-    pairs = zip([*cpu.outputs, *cpu.gradients], [*apple.outputs, *apple.gradients], strict=True)
+    results = []
+    for family in ("cpu", "apple"):
+        found = routes.on_runtime(CpuRuntime(TorchArrays(), family), op, sample, "float32", 0)
+        results.append(found.outputs + found.gradients)
+    pairs = zip(*results, strict=True)
     return all(error_of(a, b) < 1e-5 for a, b in pairs if a is not None)

@@ -20,6 +20,7 @@ def test_compiles_to_one_graph() -> None:
     assert contract.compiled_agrees(metalcore.fused_add_layer_norm, *inputs)
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu() -> None:
     inputs = contract.floats((9, 512), (9, 512), (512,), (512,))
     assert contract.gpu_launches_agree("fused_add_layer_norm", *inputs)

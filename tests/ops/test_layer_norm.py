@@ -20,6 +20,7 @@ def test_compiles_to_one_graph() -> None:
     assert contract.compiled_agrees(lambda x, w, b: metalcore.layer_norm(x, (8,), w, b), *inputs)
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu() -> None:
     x, w, b = contract.floats((9, 512), (512,), (512,))
     assert contract.gpu_launches_agree("layer_norm", x, (512,), w, b)

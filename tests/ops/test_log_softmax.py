@@ -24,6 +24,7 @@ def test_compiles_to_one_graph() -> None:
     assert contract.compiled_agrees(lambda x, m: metalcore.log_softmax(x, -1, mask=m), *inputs)
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu() -> None:
     assert contract.gpu_launches_agree("log_softmax", *contract.floats((3, 516)), -1)
 

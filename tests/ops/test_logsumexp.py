@@ -21,6 +21,7 @@ def test_compiles_to_one_graph() -> None:
     assert contract.compiled_agrees(lambda x: metalcore.logsumexp(x, -1), torch.randn(6, 8))
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu() -> None:
     assert contract.gpu_launches_agree("logsumexp", *contract.floats((3, 516)), -1)
 
