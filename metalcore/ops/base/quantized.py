@@ -9,7 +9,7 @@ from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
-LANES, ROWS = 32, 48  # of a tile, as in kernels/quantized.h
+LANES, ROWS = 32, 64  # of a tile, as in kernels/quantized.h
 
 
 class Products(NamedTuple):
@@ -25,7 +25,7 @@ class Products(NamedTuple):
         return Products(
             8 // int(noun.removeprefix("matmul_int")),
             Kernel(noun, f"{noun}_rows", ("whole_groups",)),
-            Kernel(noun, f"{noun}_tile"),
+            Kernel(noun, f"{noun}_tile", ("whole_words",)),
             Kernel(noun, f"{noun}_tile_back", ("whole_groups",)),
         )
 
@@ -77,7 +77,8 @@ def multiply(
     arguments = (x, *weight_parts, Out((*shape[:-1], outs), dtype), rows, outs, width, group_size)
     if rows > policy(op, run.family, dtype)["few_rows"]:
         groups = -(-outs // LANES), -(-rows // ROWS)
-        (y,) = run.launch(products.tile, types, (), arguments, groups, (LANES, 1))
+        whole = (width % (4 * products.columns) == 0 and run.aligned(4, (weight_parts[0],)),)
+        (y,) = run.launch(products.tile, types, whole, arguments, groups, (LANES, 1))
         return y
     each = 1 if rows <= 1 else 4
     whole = (group_size % (LANES * products.columns) == 0 or group_size >= width,)
