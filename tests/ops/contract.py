@@ -47,6 +47,6 @@ def gpu_launches_agree(noun: str, *arguments: Any) -> bool:
     results = []
     for family in ("cpu", "apple"):
         found = routes.on_runtime(CpuRuntime(TorchArrays(), family), op, sample, "float32", 0)
-        results.append(found.outputs + found.gradients)
+        results.append([*found.outputs, *(found.gradients or ())])
     pairs = zip(*results, strict=True)
     return all(error_of(a, b) < 1e-5 for a, b in pairs if a is not None)
