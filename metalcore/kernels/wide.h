@@ -15,15 +15,27 @@ struct Wide<T, 1> {
 template <typename T, uint V>
 using wide = typename Wide<T, V>::type;
 
-// i counts in steps of V; with V > 1 the pointer lies on a multiple of V elements.
+// In memory V elements lie anywhere: an array may begin inside a vector, and its address is not always known.
+template <typename T, uint V>
+struct InMemory {
+  using type = packed_vec<T, V>;
+};
+template <typename T>
+struct InMemory<T, 1> {
+  using type = T;
+};
+template <typename T, uint V>
+using in_memory = typename InMemory<T, V>::type;
+
+// i counts in steps of V.
 template <uint V, typename T>
 inline wide<float, V> load(device const T* from, ulong i) {
-  return wide<float, V>(((device const wide<T, V>*)from)[i]);
+  return wide<float, V>(wide<T, V>(((device const in_memory<T, V>*)from)[i]));
 }
 
 template <uint V, typename T>
 inline void store(device T* to, ulong i, wide<float, V> value) {
-  ((device wide<T, V>*)to)[i] = wide<T, V>(value);
+  ((device in_memory<T, V>*)to)[i] = in_memory<T, V>(wide<T, V>(value));
 }
 
 inline float total(float x) { return x; }

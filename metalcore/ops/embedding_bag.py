@@ -125,7 +125,7 @@ def forward(
     offsets = input if offsets is None else run.contiguous(offsets)
     has_samples = sample_weight is not None
     sample_weight = run.contiguous(sample_weight) if has_samples else weight
-    vector, group = row_launch(run, "embedding_bag", dtype, bags.dim, weight)
+    vector, group = row_launch(run, "embedding_bag", dtype, bags.dim)
     out, chosen, sizes = run.launch(
         FORWARD,
         (dtype, kind, bags.offset_type, vector),
@@ -185,7 +185,7 @@ def backward(
     has_offsets, has_samples = offsets is not None, sample_weight is not None
     offsets = run.contiguous(offsets) if has_offsets else input
     sample_weight = run.contiguous(sample_weight) if has_samples else weight
-    vector, group = row_launch(run, "embedding_bag", dtype, bags.dim, g, weight)
+    vector, group = row_launch(run, "embedding_bag", dtype, bags.dim)
     dweight = dsample = run.empty((0,), dtype)
     if wanted[0]:
         ordered, order = run.sort(input)

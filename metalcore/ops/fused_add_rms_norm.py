@@ -39,7 +39,7 @@ def forward(run: Any, x: Any, residual: Any, weight: Any, eps: float) -> tuple[A
     shape = tuple(x.shape)
     width, rows = shape[-1], math.prod(shape[:-1])
     x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
-    vector, group = row_launch(run, "fused_add_rms_norm", dtype, width, x, residual, weight)
+    vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     out = Out(shape, dtype)
     arguments = (x, residual, weight, out, out, Out((rows,), accumulator(dtype)), width, eps)
     y, total, power = run.launch(FORWARD, (dtype, run.dtype(weight), vector), (), arguments, (rows,), group)
@@ -54,7 +54,7 @@ def backward(
     width, rows = shape[-1], math.prod(shape[:-1])
     g, carry, h = run.contiguous(grad_y), run.contiguous(grad_new_residual), run.contiguous(new_residual)
     weight = run.contiguous(weight)
-    vector, group = row_launch(run, "fused_add_rms_norm", dtype, width, g, carry, h, weight)
+    vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows)
     share = blocks.share((width,), kind) if wanted[1] else NO_SHARE
     arguments = (g, carry, h, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each)

@@ -41,7 +41,7 @@ def forward(run: Any, x: Any, weight: Any, bias: Any, dims: int, eps: float) -> 
     width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
     kind = _kind(run, dtype, weight, bias)
     x, weight, bias = (None if a is None else run.contiguous(a) for a in (x, weight, bias))
-    vector, group = row_launch(run, "layer_norm", dtype, width, x, weight, bias)
+    vector, group = row_launch(run, "layer_norm", dtype, width)
     arguments = (x, weight, bias, Out(shape, dtype), Out((rows, 3), accumulator(dtype)), width, eps)
     constants = (weight is not None, bias is not None)
     y, moments = run.launch(FORWARD, (dtype, kind, vector), constants, arguments, (rows,), group)
@@ -64,7 +64,7 @@ def backward(
     kind = _kind(run, dtype, weight, bias)
     g, x = run.contiguous(grad_y), run.contiguous(x)
     weight = None if weight is None else run.contiguous(weight)
-    vector, group = row_launch(run, "layer_norm", dtype, width, g, x, weight)
+    vector, group = row_launch(run, "layer_norm", dtype, width)
     blocks = Blocks.of(run, "layer_norm", dtype, rows)
     makes = (weight is not None and wanted[1], bias is not None and wanted[2])
     shares = [blocks.share(shape[-dims:], kind) if made else NO_SHARE for made in makes]

@@ -26,9 +26,8 @@ def rms_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, ep
     weight may be float32 beside an input in half precision; the result has the dtype of the input.
 
     >>> import numpy as np, metalcore
-    >>> x = np.array([[3.0, 4.0]], np.float32)
-    >>> metalcore.rms_norm(x, (2,), eps=0.0) * np.sqrt(12.5)
-    array([[3., 4.]], dtype=float32)
+    >>> metalcore.rms_norm(np.array([[4.0, -4.0]], np.float32), (2,), eps=0.0)
+    array([[ 1., -1.]], dtype=float32)
     """
     dtype = check_float("rms_norm", "input", input)
     shape = check_normalized("rms_norm", input, normalized_shape)
@@ -43,7 +42,7 @@ def forward(run: Any, x: Any, weight: Any, dims: int, eps: float) -> tuple[Any, 
     width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
     x = run.contiguous(x)
     weight = None if weight is None else run.contiguous(weight)
-    vector, group = row_launch(run, "rms_norm", dtype, width, x, weight)
+    vector, group = row_launch(run, "rms_norm", dtype, width)
     types = (dtype, dtype if weight is None else run.dtype(weight), vector)
     arguments = (x, weight, Out(shape, dtype), Out((rows,), accumulator(dtype)), width, eps)
     y, power = run.launch(FORWARD, types, (weight is not None,), arguments, (rows,), group)
@@ -58,7 +57,7 @@ def backward(
     width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
     grad_y, x = run.contiguous(grad_y), run.contiguous(x)
     weight = None if weight is None else run.contiguous(weight)
-    vector, group = row_launch(run, "rms_norm", dtype, width, grad_y, x, weight)
+    vector, group = row_launch(run, "rms_norm", dtype, width)
     weight_type = dtype if weight is None else run.dtype(weight)
     blocks = Blocks.of(run, "rms_norm", dtype, rows)
     has_share = weight is not None and wanted[1]

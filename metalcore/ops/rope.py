@@ -95,7 +95,7 @@ def _turn(
     chosen = policy("rope", run.family, dtype)
     each: int = chosen["rows"]
     blocks = -(-tokens // each)
-    vector = 2 if interleaved and dim % 2 == 0 and run.aligned(2, (q, k)) else 1
+    vector = 2 if interleaved and dim % 2 == 0 else 1
     group = (min(chosen["threads"], max(32, -(-rot // 64) * 32)), 1, 1)
     q_out, k_out, errors = run.launch(
         KERNEL,

@@ -49,7 +49,7 @@ def _detail(noun: str) -> str:
     words, _, example = text.partition("\n>>>")
     parts = [f"## {noun}\n", f"```python\nmetalcore.{noun}{signature}\n```\n", words.strip() + "\n"]
     if example:
-        parts.append(f"```python\n>>>{example.rstrip()}\n```\n")
+        parts.append(f"```pycon\n>>>{example.rstrip()}\n```\n")
     if op.notes:
         parts.append(op.notes + "\n")
     parts.append(f"Dtypes: {', '.join(op.dtypes)}.\n")

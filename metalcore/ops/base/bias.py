@@ -28,7 +28,7 @@ def bias_forward(run: Any, kernel: Kernel, constants: tuple[object, ...], x: Any
     dtype, shape = check_alike(op, run, x, bias=bias), tuple(x.shape)
     width, rows = shape[-1], math.prod(shape[:-1])
     x, bias = run.contiguous(x), run.contiguous(bias)
-    vector = vector_width(run, "elementwise", dtype, width, x, bias)
+    vector = vector_width(run, "elementwise", dtype, width)
     steps = width // vector
     threads = min(policy("elementwise", run.family, dtype)["threads"], max(32, -(-steps // 32) * 32))
     groups, group = (-(-steps // threads), rows), (threads, 1)
@@ -43,7 +43,7 @@ def bias_backward(
     dtype, shape = run.dtype(x), tuple(x.shape)
     width, rows = shape[-1], math.prod(shape[:-1])
     g, x, bias = run.contiguous(g), run.contiguous(x), run.contiguous(bias)
-    vector, group = row_launch(run, op, dtype, width, g, x, bias)
+    vector, group = row_launch(run, op, dtype, width)
     blocks, each = blocks_for(run, op, dtype, rows)
     sums_bias = bool(wanted[1])
     shares = Out((blocks, width) if sums_bias else (0,), accumulator(dtype))

@@ -29,8 +29,6 @@ def sweep(
     arrays = [run.contiguous(a) for a in arrays]
     chosen = policy("elementwise", run.family, dtype)
     vector: int = chosen["vector"]
-    if vector > 1 and not run.aligned(vector, tuple(arrays)):
-        vector = 1
     threads: int = chosen["threads"]
     groups = (-(-min(count, ROW) // (threads * vector)), -(-count // ROW))
     arguments = (*arrays, *[Out(shape, dtype)] * outputs, count, *numbers)

@@ -9,7 +9,6 @@ from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 COLUMN_SUM = Kernel("column_sum", "column_sum")
-_HALVES = ("float16", "bfloat16")
 
 
 def accumulator(dtype: str) -> str:
@@ -17,15 +16,15 @@ def accumulator(dtype: str) -> str:
     return "float64" if dtype == "float64" else "float32"
 
 
-def vector_width(run: Any, op: str, dtype: str, count: int, *arrays: Any) -> int:
-    """Elements that a thread takes at once: the policy's, where `count` and every address are a multiple of it."""
+def vector_width(run: Any, op: str, dtype: str, count: int) -> int:
+    """Elements that a thread takes at once: the policy's, where `count` is a multiple of it."""
     vector: int = policy(op, run.family, dtype)["vector"]
-    return vector if vector == 1 or (count % vector == 0 and run.aligned(vector, arrays)) else 1
+    return 1 if count % vector else vector
 
 
-def row_launch(run: Any, op: str, dtype: str, width: int, *arrays: Any) -> tuple[int, tuple[int]]:
+def row_launch(run: Any, op: str, dtype: str, width: int) -> tuple[int, tuple[int]]:
     """For a kernel that gives a row to one threadgroup: elements a thread takes at once, and the group's size."""
-    vector = vector_width(run, op, dtype, width, *arrays)
+    vector = vector_width(run, op, dtype, width)
     most: int = policy(op, run.family, dtype)["threads"]
     return vector, (min(most, max(32, -(-width // (32 * vector)) * 32)),)
 

@@ -147,7 +147,7 @@ class Kernels:
         out = Out(tuple(x.shape), dtype)
         flags: tuple[bool, ...] = (mask is not None, spread.step != 0, causal)
         if _is_rows(view, dim, causal):
-            vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n, x, mask)
+            vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n)
             if self.noun == "softmax":
                 flags = (*flags, view.n <= policy(self.noun, run.family, source)["keeps"])
             arguments = (x, mask, out, view.n, queries, *spread.numbers())
@@ -167,7 +167,7 @@ class Kernels:
         g, y = run.contiguous(grad_y), run.contiguous(y)
         out = Out(tuple(y.shape), source)
         if _is_rows(view, dim, causal):
-            vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n, g, y)
+            vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n)
             numbers = (view.n, queries)
             types = (source, dtype, vector)
             return tuple(run.launch(self.rows_backward, types, (causal,), (g, y, out, *numbers), (view.outer,), group))
