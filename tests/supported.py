@@ -28,6 +28,21 @@ TITLES = {
     "rejected": "Refused, as Metal refuses it",
     "not yet": "Not yet: refused with an error that names it",
 }
+# Limits of the op library; each raises an error that names it, and has a test beside its op's.
+LIBRARY = """
+## The op library: what it refuses
+
+- Dtypes other than float32, float16 and bfloat16; float64 works on a CPU alone. No complex or sparse tensors.
+- A gradient of a gradient, forward-mode gradients (`torch.func.jvp`, `mx.jvp`), gradients of quantized weights' scales.
+- `embedding_bag`: `max_norm`, `sparse=True`. `scatter_add`: an index that is smaller than the input in more than two
+  places on one side of `dim`. `quantize_int4`: an odd number of columns or an odd group size.
+- Inside `mx.compile` and `mx.vmap` without Metal: the engine needs values. Optimizers for MLX: use MLX's own.
+- Optimizers: sparse gradients, `capturable`, `differentiable`.
+- Overrides: methods of `torch.Tensor`, aliases such as `torch.softmax`, calls inside `torch.compile` and autocast run
+  torch's own.
+- On an Apple GPU an index out of range is not an error unless `METALCORE_CHECK_GPU=1` is set; nothing has run on a
+  device yet.
+"""
 Feature = tuple[str, str]
 
 
@@ -81,7 +96,7 @@ def page(rows: dict[Feature, Row]) -> str:
     supported = [f for f in rows if f[0] != "not yet"]
     failing = [f for f in supported if rows[f].state != "yes"]
     lines = [
-        "# What the engine supports",
+        "# What is supported",
         "",
         "Made by `python -m tests.supported` from the tests; do not edit. Each row is backed by tests that run tiny",
         "kernels and compare exact values, or compile what must be refused.",
@@ -98,7 +113,7 @@ def page(rows: dict[Feature, Row]) -> str:
             row = rows[area, name]
             state = "not yet" if area == "not yet" and row.state == "yes" else row.state
             lines.append(f"| {escaped(name)} | {state} | {row.passed + row.failed} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + LIBRARY
 
 
 def escaped(name: str) -> str:

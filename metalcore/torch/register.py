@@ -6,7 +6,7 @@ gradient is asked for it runs the plan at once, without a second dispatch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -121,6 +121,18 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     return run
 
 
+def _are_plain(arguments: Sequence[Any]) -> bool:
+    """Whether a plan may run at once: CPU tensors, and nobody who listens to the dispatcher."""
+    if _modes() or _transforms():
+        return False
+    for value in arguments:
+        if isinstance(value, torch.Tensor) and (
+            type(value) not in _plain_types or not value.is_cpu or value.is_neg() or forward_ad._current_level >= 0
+        ):
+            return False
+    return True
+
+
 def _refuse_tangents(op: Op, arguments: tuple[Any, ...]) -> None:
     for value in arguments:
         if isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None:
@@ -138,11 +150,13 @@ def _make_function(op: Op, overload: Any) -> Any:
     saved = [n for n in needed if n in is_array]
     kept = [n for n in needed if n in inputs and n not in is_array]
     hidden = outputs[op.public_outputs :]
+    at_once = _single(op.forward, remembered(op.forward, op.noun))
+    back = None if op.backward is None else remembered(op.backward, f"{op.noun}_backward")
 
     class Gradient(_SingleLevelFunction):
         @staticmethod
         def forward(*arguments: Any) -> Any:
-            return _below(overload, arguments)
+            return at_once(*arguments) if _are_plain(arguments) else _below(overload, arguments)
 
         @staticmethod
         def setup_context(ctx: Any, inputs_: Any, output: Any) -> None:
@@ -159,8 +173,12 @@ def _make_function(op: Op, overload: Any) -> Any:
             wanted = [needs[n] or any(needs[i] for i, same in op.same_gradient if same == n) for n in op.gradients]
             values = dict(zip(saved, ctx.saved_tensors, strict=True)) | ctx.plain | {"wanted": wanted}
             values |= {f"grad_{n}": g for n, g in zip(outputs, grads, strict=True)}
-            found = _overload(f"{op.noun}_backward")(*(values[n] for n in needed))
-            found = (found,) if len(op.gradients) == 1 else found
+            arguments = [values[n] for n in needed]
+            if back is not None and not _grad_enabled() and _are_plain(arguments):
+                found = back(*arguments)
+            else:
+                found = _overload(f"{op.noun}_backward")(*arguments)
+                found = (found,) if len(op.gradients) == 1 else found
             by_name = {n: g for n, g, w in zip(op.gradients, found, wanted, strict=True) if w}
             by_name |= {i: by_name.get(same) for i, same in op.same_gradient}
             return tuple(by_name.get(n) if needs[n] else None for n in inputs)
