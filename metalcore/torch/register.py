@@ -27,6 +27,7 @@ _library = torch.library.Library(NAMESPACE, "DEF")
 _grad_enabled = torch.is_grad_enabled
 _modes = torch._C._len_torch_dispatch_stack
 _transforms = torch._C._are_functorch_transforms_active
+_is_batched = torch._C._functorch.is_legacy_batchedtensor  # by torch.autograd.grad(is_grads_batched=True)
 _plain_types = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -122,12 +123,12 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
 
 
 def _are_plain(arguments: Sequence[Any]) -> bool:
-    """Whether a plan may run at once: CPU tensors, and nobody who listens to the dispatcher."""
-    if _modes() or _transforms():
+    """Whether a plan may run at once: CPU tensors of no transform, and nobody who listens to the dispatcher."""
+    if _modes() or _transforms() or forward_ad._current_level >= 0:
         return False
     for value in arguments:
         if isinstance(value, torch.Tensor) and (
-            type(value) not in _plain_types or not value.is_cpu or value.is_neg() or forward_ad._current_level >= 0
+            type(value) not in _plain_types or not value.is_cpu or value.is_neg() or _is_batched(value)
         ):
             return False
     return True
