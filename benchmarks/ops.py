@@ -33,9 +33,17 @@ MEMORY_TARGET, OVERHEAD_TARGET = 0.6, 20.0
 @click.option("--only", multiple=True, help="Ops whose name contains this text (may be repeated).")
 @click.option("--quick", is_flag=True, help="Sizes up to a million elements, short samples, no torch.compile.")
 @click.option("--no-compile", is_flag=True, help="Leave torch.compile out.")
+@click.option("--budget", type=float, default=None, help="Seconds for each row. Default: 2, or 0.3 with --quick.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Keep the raw timings.")
 @click.option("--write-docs", is_flag=True, help="Rewrite the generated part of docs/performance.md.")
-def main(only: tuple[str, ...], quick: bool, no_compile: bool, json_path: Path | None, write_docs: bool) -> None:
+def main(
+    only: tuple[str, ...],
+    quick: bool,
+    no_compile: bool,
+    budget: float | None,
+    json_path: Path | None,
+    write_docs: bool,
+) -> None:
     if write_docs and (only or quick or no_compile):
         raise click.UsageError("--write-docs needs every row: leave --only, --quick and --no-compile out")
     os.environ.update(QUIET_MALLOC)
@@ -53,7 +61,7 @@ def main(only: tuple[str, ...], quick: bool, no_compile: bool, json_path: Path |
                 "noun": noun,
                 "quick": quick,
                 "compile": not (quick or no_compile),
-                "budget": 0.3 if quick else 2.0,
+                "budget": budget or (0.3 if quick else 2.0),
             }
             lines += run_worker(order, "harness.ops_worker")
             progress.advance(task)

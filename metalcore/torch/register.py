@@ -146,11 +146,17 @@ def _make_function(op: Op, overload: Any) -> Any:
     Returns its `apply`.
     """
     inputs, outputs = op.forward.schema.names, op.forward.schema.outputs
+    values = (*inputs, *outputs)
     is_array = {a.name for a in op.forward.schema.arguments if a.is_array} | set(outputs)
     needed = () if op.backward is None else op.backward.schema.names
-    saved = [n for n in needed if n in is_array]
-    kept = [n for n in needed if n in inputs and n not in is_array]
-    hidden = outputs[op.public_outputs :]
+    saved = [values.index(n) for n in needed if n in is_array]
+    kept = [values.index(n) for n in needed if n in inputs and n not in is_array]
+    public = range(op.public_outputs)
+    # Where each argument of `backward` comes from: gradients, saved tensors, plain values, `wanted`, in this order.
+    found_in = [*(f"grad_{n}" for n in outputs), *(values[i] for i in (*saved, *kept)), "wanted"]
+    order = [found_in.index(n) for n in needed]
+    wants = [[inputs.index(n), *(inputs.index(i) for i, same in op.same_gradient if same == n)] for n in op.gradients]
+    gives = [_position(op, n) for n in inputs]
     at_once = _single(op.forward, remembered(op.forward, op.noun))
     back = None if op.backward is None else remembered(op.backward, f"{op.noun}_backward")
 
@@ -162,27 +168,28 @@ def _make_function(op: Op, overload: Any) -> Any:
         @staticmethod
         def setup_context(ctx: Any, inputs_: Any, output: Any) -> None:
             results = (output,) if len(outputs) == 1 else output
-            values = dict(zip((*inputs, *outputs), (*inputs_, *results), strict=True))
-            ctx.save_for_backward(*(values[n] for n in saved))
-            ctx.plain = {n: values[n] for n in kept}
-            ctx.mark_non_differentiable(*(values[n] for n in hidden))
-            ctx.set_materialize_grads(True)
+            both = (*inputs_, *results)
+            ctx.save_for_backward(*[both[i] for i in saved])
+            ctx.plain = [both[i] for i in kept]
+            ctx.made = [(results[i].shape, results[i].dtype, results[i].device) for i in public]
+            ctx.mark_non_differentiable(*results[op.public_outputs :])
+            ctx.set_materialize_grads(False)  # torch would make zeros for the hidden outputs too
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            needs = dict(zip(inputs, ctx.needs_input_grad, strict=True))
-            wanted = [needs[n] or any(needs[i] for i, same in op.same_gradient if same == n) for n in op.gradients]
-            values = dict(zip(saved, ctx.saved_tensors, strict=True)) | ctx.plain | {"wanted": wanted}
-            values |= {f"grad_{n}": g for n, g in zip(outputs, grads, strict=True)}
-            arguments = [values[n] for n in needed]
+            needs = ctx.needs_input_grad
+            wanted = [any([needs[i] for i in where]) for where in wants]
+            given = [_zeros(ctx.made[i]) if i in public and g is None else g for i, g in enumerate(grads)]
+            known = (*given, *ctx.saved_tensors, *ctx.plain, wanted)
+            arguments = [known[i] for i in order]
             if back is not None and not _grad_enabled() and _are_plain(arguments):
                 found = back(*arguments)
             else:
                 found = _overload(f"{op.noun}_backward")(*arguments)
                 found = (found,) if len(op.gradients) == 1 else found
-            by_name = {n: g for n, g, w in zip(op.gradients, found, wanted, strict=True) if w}
-            by_name |= {i: by_name.get(same) for i, same in op.same_gradient}
-            return tuple(by_name.get(n) if needs[n] else None for n in inputs)
+            return tuple(
+                [found[at] if need and at is not None else None for need, at in zip(needs, gives, strict=True)]
+            )
 
     Gradient.__name__ = f"{op.noun}_gradient"
     if op.backward is None:
@@ -194,6 +201,18 @@ def _make_function(op: Op, overload: Any) -> Any:
 
         return refuse
     return _applied(Gradient)
+
+
+def _position(op: Op, name: str) -> int | None:
+    """Which of the gradients that `backward` returns is that of an input."""
+    name = dict(op.same_gradient).get(name, name)
+    return op.gradients.index(name) if name in op.gradients else None
+
+
+def _zeros(like: tuple[Any, Any, Any]) -> Any:
+    """The gradient of an output that nobody used."""
+    shape, dtype, device = like
+    return torch.zeros(shape, dtype=dtype, device=device)
 
 
 def _below(overload: Any, arguments: tuple[Any, ...]) -> Any:
