@@ -219,6 +219,7 @@ OP = Op(
             _make(batch, tokens, q_heads, k_heads, dim),
             batch * tokens * (q_heads + k_heads) * dim,
             targets={"*": 1.5},
+            constants=(2, 3),
         )
         for batch, tokens, q_heads, k_heads, dim in (
             (1, 1, 32, 8, 128),

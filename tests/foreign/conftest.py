@@ -23,7 +23,7 @@ def _has_float32_twin(name: str, names: set[str]) -> bool:
 
 @pytest.hookimpl(tryfirst=True)  # before tests/conftest.py leaves out what is marked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    names = {item.nodeid for item in items}
+    names = {item.nodeid for item in items if not item.get_closest_marker("sweep")}
     for item in items:
         foreign = "/foreign/" in item.nodeid
         if item.nodeid.endswith(HEAVY) or (foreign and _has_float32_twin(item.nodeid, names)):
