@@ -47,7 +47,7 @@ def _detail(noun: str) -> str:
     signature = inspect.Signature(parameters)
     text = inspect.getdoc(run) or ""
     words, _, example = text.partition("\n>>>")
-    parts = [f"## {noun}\n", f"```python\nmetalcore.{noun}{signature}\n```\n", words.strip() + "\n"]
+    parts = [f"## {noun}\n", f"```\nmetalcore.{noun}{signature}\n```\n", words.strip() + "\n"]
     if example:
         parts.append(f"```pycon\n>>>{example.rstrip()}\n```\n")
     if op.notes:
