@@ -32,15 +32,36 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "feature(area, name): the row of docs/supported.md that this test backs; area is one of " + ", ".join(AREAS),
     )
+    config.addinivalue_line("markers", "alike: set by this file on parameters beyond MOST_ALIKE; as sweep")
     config.addinivalue_line("markers", "sweep: one of many like cases, or a slow one; run with `pytest -m sweep`")
 
 
+# Of one test with many parameters the usual run takes so many, evenly spread; the rest waits for
+# `pytest -m "sweep or not sweep"`.
+MOST_ALIKE = {"engine": 4, "foreign": 3, "dropins": 4, "runtimes": 6, "torch": 8}
+
+
+def _thin_out(items: list[pytest.Item]) -> None:
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if not item.get_closest_marker("sweep"):
+            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, alike in groups.items():
+        most = MOST_ALIKE.get(name.split("/")[1] if name.count("/") > 1 else "", len(alike))
+        kept = {round(i * (len(alike) - 1) / max(most - 1, 1)) for i in range(most)}
+        for i, item in enumerate(alike):
+            if len(alike) > most and i not in kept:
+                item.add_marker(pytest.mark.alike)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _thin_out(items)
     if "sweep" not in (config.option.markexpr or ""):
-        left_out = [item for item in items if item.get_closest_marker("sweep")]
+        left_out = [i for i in items if i.get_closest_marker("sweep") or i.get_closest_marker("alike")]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("sweep")]
+            gone = set(left_out)
+            items[:] = [item for item in items if item not in gone]
     for item in items:
         for marker in item.iter_markers("feature"):
             if len(marker.args) != 2 or marker.args[0] not in AREAS:

@@ -7,14 +7,14 @@ import pytest
 from metalcore.ops import find, nouns
 from metalcore.ops.base.verify import verify
 
-CASES = {"float32": 4, "float16": 2, "bfloat16": 2}
-SHORT = ("rms_norm", "cross_entropy", "silu", "rope")  # in float16 too; the others wait for the long run
+CASES = {"float32": 3, "float16": 2, "bfloat16": 2}
+SHORT = ("rms_norm", "cross_entropy", "silu", "rope", "softmax")  # in half precision too; the others in the long run
 
 
 @pytest.mark.parametrize(
     "noun, dtype",
     [
-        pytest.param(noun, dtype, marks=[pytest.mark.sweep] if dtype == "float16" and noun not in SHORT else [])
+        pytest.param(noun, dtype, marks=[pytest.mark.sweep] if dtype != "float32" and noun not in SHORT else [])
         for noun in nouns()
         for dtype in find(noun).dtypes
     ],
