@@ -9,6 +9,7 @@ from typing import Any
 
 from metalcore.engine.library import Function, Library
 from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.native_library import use_openmp
 from metalcore.errors import ArgumentError, IndexRangeError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
 from metalcore.runtimes.kernel import Kernel, Out, Variant
@@ -129,6 +130,7 @@ class CpuRuntime:
 
 @cache
 def torch_cpu() -> CpuRuntime:
+    use_openmp()  # torch's idle threads spin on the cores that the engine's own would need
     return CpuRuntime(TorchArrays())
 
 

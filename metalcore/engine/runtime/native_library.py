@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -90,6 +91,14 @@ def call_objects() -> Any:
     address = ctypes.cast(runtime_library().mc_call_objects, pointer).value
     assert address is not None
     return ctypes.PYFUNCTYPE(ctypes.c_int, pointer, ctypes.py_object, u32)(address)
+
+
+def use_openmp() -> None:
+    """Launches share the threads of OpenMP (libgomp), where a library of this process has brought it."""
+    with suppress(AttributeError, OSError):
+        openmp = ctypes.CDLL(None)
+        found = [ctypes.cast(f, ctypes.c_void_p) for f in (openmp.GOMP_parallel, openmp.omp_get_max_threads)]
+        runtime_library().mc_use_openmp(*found)
 
 
 def runtime_library() -> ctypes.CDLL:

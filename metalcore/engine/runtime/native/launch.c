@@ -7,23 +7,22 @@
 
 static _Thread_local mc_error last_error;
 
-/* The caller works from the start; the pool joins at once where the job is known to be long, else when it proves so. */
+/* The caller works from the start; others join at once where the job is known to be long, else when it proves so. */
 static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int open_now) {
   uint64_t begin = mc_now();
   int is_open = 0;
-  if (open_now && mc_pool_try_lock()) {
-    mc_pool_open(job, threads - 1);
-    is_open = 1;
-  }
   while (!*job->launch->stop) {
+    if (!is_open && (open_now || mc_now() - begin > MC_WAKE_AFTER)) {
+      if (mc_openmp_run(job, context, threads)) return 1;
+      if (mc_pool_try_lock()) {
+        mc_pool_open(job, threads - 1);
+        is_open = 1;
+      }
+    }
     uint64_t first = MC_ADD(&job->next, job->chunk);
     if (first >= job->total) break;
     uint64_t last = first + job->chunk < job->total ? first + job->chunk : job->total;
     mc_job_run(job, context, first, last);
-    if (!is_open && last < job->total && mc_now() - begin > MC_WAKE_AFTER && mc_pool_try_lock()) {
-      mc_pool_open(job, threads - 1);
-      is_open = 1;
-    }
   }
   if (is_open) {
     mc_pool_close(job);
@@ -142,6 +141,7 @@ MC_EXPORT void mc_last_error(mc_error* error) { *error = last_error; }
 
 MC_EXPORT void mc_after_fork(void) {
   mc_pool_after_fork();
+  mc_openmp_after_fork();
   mc_memory_after_fork();
   mc_interrupt_after_fork();
   mc_sanitize_after_fork();

@@ -40,7 +40,7 @@ void mc_job_run(mc_job* job, mc_context* context, uint64_t first, uint64_t last)
   }
 }
 
-static void help(mc_job* job, mc_context* context) {
+void mc_job_help(mc_job* job, mc_context* context) {
   if (!context || !mc_context_prepare(context, job->launch)) {
     MC_STORE_SEQ(&job->failed, 1);
     return;
@@ -67,7 +67,7 @@ static void* worker_main(void* unused) {
   for (;;) {
     uint32_t round = MC_LOAD_SEQ(&pool.round); /* before join: an offer made after this moves it */
     if (join()) {
-      help(pool.job, context);
+      mc_job_help(pool.job, context);
       MC_ADD(&pool.done, 1);
       if (MC_LOAD_SEQ(&pool.caller_waits)) mc_futex_wake(&pool.done, 1);
       continue;

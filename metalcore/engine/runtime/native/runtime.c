@@ -4,6 +4,7 @@
 #include "interrupt.c"
 #include "launch.c"
 #include "memory.c"
+#include "openmp.c"
 #include "pool.c"
 #include "python.c"
 #include "report.c"

@@ -98,10 +98,13 @@ typedef struct mc_job {
 } mc_job;
 
 void mc_job_run(mc_job*, mc_context*, uint64_t first, uint64_t last);
+void mc_job_help(mc_job*, mc_context*);
 int mc_pool_try_lock(void);
 void mc_pool_unlock(void);
 void mc_pool_open(mc_job*, uint32_t helpers);
 void mc_pool_close(mc_job*);
 void mc_pool_after_fork(void);
+int mc_openmp_run(mc_job*, mc_context*, uint32_t threads); /* 0: there is no OpenMP to run it on */
+void mc_openmp_after_fork(void);
 
 #endif
