@@ -121,7 +121,7 @@ class CpuRuntime:
         except KeyError:
             pass
         is_double = "float64" in types
-        if is_double and not set(types) <= {"float64", *(t for t in types if t not in ("float16", "bfloat16"))}:
+        if is_double and not {"float32", "float16", "bfloat16"}.isdisjoint(types):
             raise ArgumentError(f"kernel '{kernel.name}': float64 cannot be mixed with other floating-point types")
         single = tuple("float32" if t == "float64" else t for t in types)
         made = Prepared(kernel.variant(single, constants), "double" if is_double else "float")
