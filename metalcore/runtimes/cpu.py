@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from metalcore.engine.library import Function, Library
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import use_openmp
-from metalcore.errors import ArgumentError, IndexRangeError
+from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
-from metalcore.runtimes.kernel import Kernel, Out, Variant
+from metalcore.runtimes.kernel import Kernel, Out, Variant, raise_first
 from metalcore.runtimes.text import engine_text, include_dirs
 from metalcore.runtimes.watch import launched, recorders
 
@@ -89,6 +88,8 @@ class CpuRuntime:
                 return False
         return True
 
+    check_errors = staticmethod(raise_first)
+
     def launch(
         self,
         kernel: Kernel,
@@ -107,12 +108,6 @@ class CpuRuntime:
                 launched(kernel, types, constants)
             prepared.function.launch_packed(packed, (arguments, outputs), groups, group_size)
         return outputs
-
-    def check_errors(self, errors: Any, explain: Callable[[int, int], str]) -> None:
-        """Raise the first error that a kernel noted: rows of {1 or 0, position, value} in an int64 array."""
-        for is_wrong, position, value in errors.tolist():
-            if is_wrong:
-                raise IndexRangeError(explain(position, value))
 
     def prepared(self, kernel: Kernel, types: tuple[object, ...], constants: tuple[object, ...]) -> Prepared:
         """One variant, compiled at its first use."""

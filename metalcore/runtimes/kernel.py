@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metalcore.errors import ArgumentError
+from metalcore.errors import ArgumentError, IndexRangeError
 
 FOLDER = Path(__file__).resolve().parent.parent / "kernels"
 MSL_TYPES = {
@@ -166,3 +167,10 @@ class Launch(NamedTuple):
     arguments: tuple[Any, ...]
     groups: tuple[int, ...]
     group_size: tuple[int, ...]
+
+
+def raise_first(errors: Any, explain: Callable[[int, int], str]) -> None:
+    """Raise the first error that a kernel noted: rows of {1 or 0, position, value} in an int64 array."""
+    for is_wrong, position, value in errors.tolist():
+        if is_wrong:
+            raise IndexRangeError(explain(position, value))

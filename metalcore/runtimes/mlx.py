@@ -16,8 +16,7 @@ from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
-from metalcore.runtimes.kernel import Kernel, Out
-from metalcore.runtimes.mps import raise_first
+from metalcore.runtimes.kernel import Kernel, Out, raise_first
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import metal_kernel_text
 from metalcore.runtimes.watch import launched, recorders

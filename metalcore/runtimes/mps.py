@@ -11,10 +11,10 @@ from typing import Any
 
 from metalcore import settings
 from metalcore.dropins.arrays import torch_module
-from metalcore.errors import ArgumentError, IndexRangeError
+from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.dump import dump_shader
-from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.kernel import Kernel, Out, raise_first
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import shader_text
 from metalcore.runtimes.watch import launched, recorders
@@ -107,13 +107,6 @@ class MpsRuntime:
         """Nothing, since it would wait for the GPU; METALCORE_CHECK_GPU asks for it."""
         if settings.check_gpu():
             raise_first(errors, explain)
-
-
-def raise_first(errors: Any, explain: Callable[[int, int], str]) -> None:
-    """Raise the first error that a kernel noted: rows of {1 or 0, position, value} in an int64 array."""
-    for is_wrong, position, value in errors.tolist():
-        if is_wrong:
-            raise IndexRangeError(explain(position, value))
 
 
 @cache
