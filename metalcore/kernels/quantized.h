@@ -5,7 +5,7 @@
 #include "wide.h"
 
 constant bool whole_groups [[function_constant(0)]];  // a simdgroup's bytes, side by side, are of one group
-constant bool whole_words [[function_constant(1)]];   // rows of codes start on a multiple of 4 bytes
+constant bool whole_words [[function_constant(1)]];   // a row of codes has a multiple of 4 bytes
 constant constexpr uint LANES = 32;
 
 template <uint E>
@@ -200,7 +200,8 @@ inline void multiply_tile(
       }
       // Rows lie far apart: four bytes of one at a time are a quarter of the cache misses.
       if (whole_words) {
-        word = i % 4 == 0 ? *(device const uint*)(codes + start + i) : word >> 8;
+        device const packed_uchar4* four = (device const packed_uchar4*)(codes + start + i);
+        word = i % 4 == 0 ? as_type<uint>(uchar4(*four)) : word >> 8;
       } else {
         word = codes[start + i];
       }

@@ -81,13 +81,6 @@ class CpuRuntime:
         self.sort = arrays.sort
         self._prepared: dict[Any, Prepared] = {}
 
-    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
-        """Whether every array starts on a multiple of `vector` elements."""
-        for array in arrays:
-            if array is not None and self.arrays.memory(array)[0] % (vector * array.itemsize):
-                return False
-        return True
-
     check_errors = staticmethod(raise_first)
 
     def launch(

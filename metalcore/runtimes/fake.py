@@ -18,9 +18,6 @@ class FakeRuntime:
     def contiguous(self, array: Any) -> Any:
         return array
 
-    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
-        return True
-
     def launch(self, kernel: Any, types: Any, constants: Any, arguments: Any, groups: Any, group_size: Any) -> Any:
         return [self.empty(value.shape, value.dtype) for value in arguments if type(value) is Out]
 

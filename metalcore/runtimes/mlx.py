@@ -88,14 +88,6 @@ class MlxRuntime:
         mx = mlx_module()
         return mx.zeros(shape, getattr(mx, mlx_name(dtype)))
 
-    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
-        """Whether every array starts on a multiple of `vector` elements; on a GPU an address is not looked at, since
-        that would evaluate the graph."""
-        if not self.is_eager:
-            return False
-        memory = engine().arrays.memory
-        return all(memory(a)[0] % (vector * a.itemsize) == 0 for a in arrays if a is not None)
-
     def launch(
         self,
         kernel: Kernel,

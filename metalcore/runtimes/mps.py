@@ -69,16 +69,6 @@ class MpsRuntime:
         self.nothing = torch.zeros(16, dtype=torch.uint8, device=device)
         self._shaders: dict[Any, Shader] = {}
 
-    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
-        """Whether every array starts on a multiple of `vector` elements; a storage starts on a multiple of 16 bytes."""
-        for array in arrays:
-            if array is None:
-                continue
-            offset = array.data_ptr() // array.itemsize if array.is_cpu else array.storage_offset()
-            if offset % vector:
-                return False
-        return True
-
     def launch(
         self,
         kernel: Kernel,

@@ -83,9 +83,6 @@ class Recorder:
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         return self._empty(shape, dtype).zero_()
 
-    def aligned(self, vector: int, arrays: tuple[Any, ...]) -> bool:
-        return True
-
     def check_errors(self, errors: Any, explain: Any) -> None:
         """No kernel ran."""
 

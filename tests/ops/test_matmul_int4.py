@@ -25,6 +25,15 @@ def test_rows_do_not_depend_on_each_other(rows: int) -> None:
     assert torch.allclose(metalcore.matmul_int4(x, **parts()), x @ weight.T, rtol=1e-5, atol=1e-5)
 
 
+def test_codes_that_begin_at_any_byte() -> None:
+    """Many rows read four codes at a time."""
+    x, given = torch.randn(33, 8), parts()
+    room = torch.empty(given["packed"].numel() + 1, dtype=torch.uint8)
+    shifted = room[1:].view_as(given["packed"]).copy_(given["packed"])
+    assert shifted.data_ptr() % 4 == 1
+    assert torch.equal(metalcore.matmul_int4(x, **{**given, "packed": shifted}), metalcore.matmul_int4(x, **given))
+
+
 def test_scales_of_another_dtype_than_x() -> None:
     x, given = torch.randn(3, 8).to(torch.bfloat16), parts()
     expected = x.double() @ metalcore.dequantize_int4(**given).double().T

@@ -81,12 +81,6 @@ def test_no_threadgroups() -> None:
     assert watching.calls == [] and y.shape == (2, 8) and power.shape == (2,)
 
 
-def test_alignment() -> None:
-    run = MpsRuntime(compile_shader, "cpu")
-    x = torch.randn(16)
-    assert run.aligned(4, (x, None, x[4:])) and not run.aligned(4, (x, x[1:]))
-
-
 def test_errors_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU is not waited for, unless the setting says so."""
     run = MpsRuntime(compile_shader, "cpu")

@@ -77,7 +77,7 @@ def multiply(
     arguments = (x, *weight_parts, Out((*shape[:-1], outs), dtype), rows, outs, width, group_size)
     if rows > policy(op, run.family, dtype)["few_rows"]:
         groups = -(-outs // LANES), -(-rows // ROWS)
-        whole = (width % (4 * products.columns) == 0 and run.aligned(4, (weight_parts[0],)),)
+        whole = (width % (4 * products.columns) == 0,)
         (y,) = run.launch(products.tile, types, whole, arguments, groups, (LANES, 1))
         return y
     each = 1 if rows <= 1 else 4
