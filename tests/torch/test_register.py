@@ -163,6 +163,27 @@ def test_without_gradient_modes_give_the_same(noun: str) -> None:
         assert all(o.is_inference() for o in found)
 
 
+def test_who_listens_hears_of_public_calls() -> None:
+    """A plain call goes round the dispatcher, one under a mode or a profiler does not."""
+    from torch.overrides import TorchFunctionMode
+
+    heard: list[str] = []
+
+    class Listener(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            heard.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    ours = case(find("silu"))
+    expected = ours.run()
+    with Listener():
+        same(ours.run(), expected)
+    assert "metalcore.silu.default" in heard
+    with torch.profiler.profile() as profile:
+        same(ours.run(), expected)
+    assert "metalcore::silu" in {event.key for event in profile.key_averages()}
+
+
 @every
 def test_threads(noun: str) -> None:
     ours = case(find(noun))

@@ -21,7 +21,7 @@ def call(op: Op, arguments: tuple[Any, ...]) -> Any:
     """The public outputs of an op, on the framework of its first array."""
     first = arguments[0]
     if "torch" in _modules and isinstance(first, _modules["torch"].Tensor):
-        outputs = _torch_ops()[op.noun](*arguments)
+        outputs = _torch_op(op.noun, arguments)(*arguments)
         # torch gives one output as it is, several as a tuple
         return outputs if len(op.forward.schema.outputs) == 1 else _public(op, outputs)
     if isinstance(first, np.ndarray):
@@ -38,14 +38,13 @@ def call(op: Op, arguments: tuple[Any, ...]) -> Any:
     raise ArgumentError(f"{op.noun}: it takes torch tensors, NumPy arrays or mlx arrays, not {kind}")
 
 
-def _torch_ops() -> dict[str, Any]:
+def _torch_op(noun: str, arguments: tuple[Any, ...]) -> Any:
     global _torch
     if _torch is None:
         from metalcore.torch import register
 
         _torch = register
-    ops: dict[str, Any] = _torch.OPS
-    return ops
+    return (_torch.EAGER if _torch.is_eager(arguments) else _torch.OPS)[noun]
 
 
 def _public(op: Op, outputs: Any) -> Any:
