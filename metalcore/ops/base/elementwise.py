@@ -61,7 +61,7 @@ def left_to_torch(*arrays: Any) -> str:
 
 
 # Tokens by hidden or intermediate size of models in use.
-SHAPES = ((1, 4096), (16, 11008), (512, 768), (512, 4096), (2048, 2048), (4096, 4096), (1024, 14336))
+SHAPES = ((1, 4096), (512, 768), (4096, 2048), (1024, 14336))
 
 
 def benchmarks(make: Callable[[Any, Any, tuple[int, int]], Any], target: float) -> list[Benchmark]:

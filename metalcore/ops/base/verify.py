@@ -72,12 +72,14 @@ def error_of(found: Any, truth: Any) -> float:
     if found.shape != truth.shape:
         return math.inf
     finite = np.isfinite(truth)
-    if not np.array_equal(found[~finite], truth[~finite], equal_nan=True) or not np.isfinite(found[finite]).all():
+    if not finite.all():
+        if not np.array_equal(found[~finite], truth[~finite], equal_nan=True):
+            return math.inf
+        found, truth = found[finite], truth[finite]
+    if not np.isfinite(found).all():
         return math.inf
-    if not finite.any():
-        return 0.0
-    difference = np.max(np.abs(found[finite] - truth[finite]), initial=0.0)
-    return float(difference / max(float(np.max(np.abs(truth[finite]))), 1e-30)) if difference else 0.0
+    difference = np.max(np.abs(found - truth), initial=0.0)
+    return float(difference / max(float(np.max(np.abs(truth))), 1e-30)) if difference else 0.0
 
 
 def verify(op: Op, dtype: str, index: int, route: str = "torch", seed: int = SEED) -> Outcome:
