@@ -20,27 +20,26 @@ _KEPT = 2048
 
 
 class Allocation(NamedTuple):
-    """Arguments of torch.empty."""
+    """Arguments of torch.empty_strided, which is faster than torch.empty."""
 
     shape: tuple[int, ...]
+    stride: tuple[int, ...]
     dtype: Any
 
 
 class Like(NamedTuple):
-    """An output of the shape and dtype of a contiguous array: torch.empty_like takes half the time."""
+    """An output of the shape and dtype of a contiguous array: torch.empty_like is faster still."""
 
     array: int
 
 
-Slot = Allocation | Like | int | tuple[int, int]
-# made now, the i-th array known so far, or settled
-
-
 class Step(NamedTuple):
-    """One launch: what fills each of its slots, and the numbers, packed."""
+    """One launch: what it allocates, then addresses and sizes as the engine takes them, and the numbers, packed."""
 
     function: Function
-    slots: tuple[Any, ...]  # of Slot
+    made: tuple[Any, ...]  # of Allocation or Like
+    pairs: tuple[int, ...]  # complete but for the addresses of arrays
+    addresses: tuple[tuple[int, int], ...]  # a place in `pairs`, and which array's address it gets
     pack: Callable[..., bytes]
     numbers: bytes
     groups: tuple[int, ...]
@@ -100,25 +99,28 @@ class _Recorder:
         group_size: tuple[int, ...],
     ) -> list[Any]:
         outputs = self._run.launch(kernel, types, constants, arguments, groups, group_size)
-        made = iter(outputs)
         prepared = self._run.prepared(kernel, types, constants)
-        slots: list[Slot] = []
+        made = tuple([self.allocation(o) for o in outputs])
+        self.arrays += outputs
+        fresh = iter(outputs)
+        pairs: list[int] = []
+        addresses: list[tuple[int, int]] = []
         numbers: list[Any] = []
         for settled, value in zip(prepared.offsets, arguments, strict=True):
             if settled is not None:
-                slots.append(settled)
+                pairs += settled
                 numbers.append(value)
-            elif type(value) is Out:
-                slots.append(self.allocation(next(made)))
-            else:
-                slots.append((0, 0) if value is None else self.index(value))
+                continue
+            array = next(fresh) if type(value) is Out else value
+            if array is not None:
+                addresses.append((len(pairs), self.index(array)))
+            pairs += (0, 0 if array is None else array.nbytes)
         if self.steps is not None and 0 not in groups:
-            pack = struct.Struct(f"={2 * len(slots)}Q").pack
-            tail = prepared.pack_numbers(*numbers)
-            self.steps.append(Step(prepared.function, tuple(slots), pack, tail, tuple(groups), tuple(group_size)))
+            pack = struct.Struct(f"={len(pairs)}Q").pack
+            settled_parts = tuple(pairs), tuple(addresses), pack, prepared.pack_numbers(*numbers)
+            self.steps.append(Step(prepared.function, made, *settled_parts, tuple(groups), tuple(group_size)))
         elif outputs:
             self.steps = None  # nothing is launched, but memory is made
-        self.arrays += outputs
         return outputs
 
     def check_errors(self, errors: Any, explain: Callable[[int, int], str]) -> None:
@@ -127,7 +129,7 @@ class _Recorder:
         if self.steps is not None:
             self.steps.append(Check(found, explain))
 
-    def allocation(self, made: Any) -> Slot:
+    def allocation(self, made: Any) -> Allocation | Like:
         for i, known in enumerate(self.arrays):
             if (
                 hasattr(known, "data_ptr")
@@ -136,7 +138,7 @@ class _Recorder:
                 and known.dtype == made.dtype
             ):
                 return Like(i)
-        return Allocation(tuple(made.shape), made.dtype)
+        return Allocation(tuple(made.shape), made.stride(), made.dtype)
 
     def index(self, array: Any) -> int:
         for i, known in enumerate(self.arrays):
@@ -151,7 +153,7 @@ class _Recorder:
             return self.index(array)
         if array.numel():
             self.steps = None
-        return Allocation(tuple(array.shape), array.dtype)
+        return Allocation(tuple(array.shape), array.stride(), array.dtype)
 
 
 class Remembered:
@@ -159,7 +161,7 @@ class Remembered:
 
     def __init__(self, plan: Callable[..., tuple[Any, ...]], run: CpuRuntime, name: str = "") -> None:
         self._plan, self._run, self._name = plan, run, name
-        self._empty, self._like = torch_module().empty, torch_module().empty_like
+        self._empty, self._like = torch_module().empty_strided, torch_module().empty_like
         self._known: dict[Any, Recording | None] = {}
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
@@ -202,20 +204,13 @@ def repeat(
         if isinstance(step, Check):
             check_errors(arrays[step.errors], step.explain)
             continue
-        function, slots, pack, numbers, groups, group_size = step
-        pairs: list[int] = []
-        for slot in slots:
-            if type(slot) is int:
-                array = arrays[slot]
-            elif type(slot) is Like:
-                array = like(arrays[slot[0]])
-                arrays.append(array)
-            elif type(slot) is Allocation:
-                array = empty(slot[0], dtype=slot[1])
-                arrays.append(array)
-            else:
-                pairs += slot
-                continue
-            pairs += (array.data_ptr(), array.nbytes)
-        function.launch_packed(pack(*pairs) + numbers, arrays, groups, group_size)
-    return tuple([arrays[r] if type(r) is int else empty(r[0], dtype=r[1]) for r in recording.results])
+        function, made, pairs, addresses, pack, numbers, groups, group_size = step
+        for output in made:
+            arrays.append(
+                like(arrays[output[0]]) if type(output) is Like else empty(output[0], output[1], dtype=output[2])
+            )
+        filled = list(pairs)
+        for place, array in addresses:
+            filled[place] = arrays[array].data_ptr()
+        function.launch_packed(pack(*filled) + numbers, arrays, groups, group_size)
+    return tuple([arrays[r] if type(r) is int else empty(r[0], r[1], dtype=r[2]) for r in recording.results])
