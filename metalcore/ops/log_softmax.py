@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base import softmax as base
-from metalcore.ops.base.op import Op, Stage
-
-KERNELS = base.Kernels("log_softmax")
+from metalcore.ops.base.softmax import declare, prepare
 
 
 def log_softmax(
@@ -29,38 +26,7 @@ def log_softmax(
     >>> metalcore.log_softmax(np.zeros((1, 2), np.float32), -1)
     array([[-0.6931472, -0.6931472]], dtype=float32)
     """
-    return OP(*base.prepare("log_softmax", input, dim, _stacklevel, dtype, mask, causal))
+    return OP(*prepare("log_softmax", input, dim, _stacklevel, dtype, mask, causal))
 
 
-def reference(
-    input: Any,
-    dim: int | None = None,
-    _stacklevel: int = 3,
-    dtype: Any = None,
-    *,
-    mask: Any = None,
-    causal: bool = False,
-) -> Any:
-    import torch
-
-    return torch.nn.functional.log_softmax(base.hide(input, mask, causal), dim, dtype=dtype)
-
-
-def accepts(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> str:
-    return base.accepts("log_softmax", input, dtype)
-
-
-OP = Op(
-    noun="log_softmax",
-    summary="x - log(sum(exp(x))) over a dimension, with an additive mask or causal",
-    forward=Stage(base.FORWARD, KERNELS.forward),
-    backward=Stage(base.BACKWARD, KERNELS.backward),
-    gradients=("x",),
-    same_gradient=(("mask", "x"),),
-    reference=reference,
-    samples=base.samples,
-    batched=("x",),
-    namesake="torch.nn.functional.log_softmax",
-    accepts=accepts,
-    benchmarks=base.benchmarks(),
-)
+OP = declare("log_softmax", "x - log(sum(exp(x))) over a dimension, with an additive mask or causal")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base import softmax as base
-from metalcore.ops.base.op import Op, Stage
-
-KERNELS = base.Kernels("softmax")
+from metalcore.ops.base.softmax import declare, prepare
 
 
 def softmax(
@@ -30,38 +27,7 @@ def softmax(
     array([[1. , 0. ],
            [0.5, 0.5]], dtype=float32)
     """
-    return OP(*base.prepare("softmax", input, dim, _stacklevel, dtype, mask, causal))
+    return OP(*prepare("softmax", input, dim, _stacklevel, dtype, mask, causal))
 
 
-def reference(
-    input: Any,
-    dim: int | None = None,
-    _stacklevel: int = 3,
-    dtype: Any = None,
-    *,
-    mask: Any = None,
-    causal: bool = False,
-) -> Any:
-    import torch
-
-    return torch.nn.functional.softmax(base.hide(input, mask, causal), dim, dtype=dtype)
-
-
-def accepts(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> str:
-    return base.accepts("softmax", input, dtype)
-
-
-OP = Op(
-    noun="softmax",
-    summary="exp(x) / sum(exp(x)) over a dimension, with an additive mask or causal",
-    forward=Stage(base.FORWARD, KERNELS.forward),
-    backward=Stage(base.BACKWARD, KERNELS.backward),
-    gradients=("x",),
-    same_gradient=(("mask", "x"),),
-    reference=reference,
-    samples=base.samples,
-    batched=("x",),
-    namesake="torch.nn.functional.softmax",
-    accepts=accepts,
-    benchmarks=base.benchmarks(),
-)
+OP = declare("softmax", "exp(x) / sum(exp(x)) over a dimension, with an additive mask or causal")

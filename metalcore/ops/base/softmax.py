@@ -13,7 +13,7 @@ import numpy as np
 from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.launch import row_launch
-from metalcore.ops.base.op import FLOATS, Benchmark
+from metalcore.ops.base.op import FLOATS, Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
@@ -182,10 +182,6 @@ def _is_rows(view: View, dim: int, causal: bool) -> bool:
     return dim == -1 or (view.inner == 1 and not causal)
 
 
-FORWARD = "(Tensor x, Tensor? mask, int dim, bool causal, str source, str dtype) -> Tensor y"
-BACKWARD = "(Tensor grad_y, Tensor y, int dim, bool causal, str source, bool[] wanted) -> Tensor dx"
-
-
 def hide(input: Any, mask: Any, causal: bool) -> Any:
     """What a user of torch would write in front of softmax."""
     import torch
@@ -245,10 +241,45 @@ def benchmarks() -> list[Benchmark]:
     return [one(rows, width, -1) for rows, width in SIZES] + [one(1024, 1024, 0)]
 
 
-def accepts(op: str, input: Any, dtype: Any) -> str:
-    """For the override: why torch's own runs."""
-    if dtype_name(input) not in FLOATS:
-        return f"{op} takes {', '.join(FLOATS)}"
-    if dtype is not None and str(dtype).rpartition(".")[2] not in FLOATS:
-        return f"dtype={dtype} is torch's alone"
-    return ""
+def declare(noun: str, summary: str) -> Op:
+    """The op of one noun, which is a function of torch.nn.functional too."""
+    kernels = Kernels(noun)
+
+    def reference(
+        input: Any,
+        dim: int | None = None,
+        _stacklevel: int = 3,
+        dtype: Any = None,
+        *,
+        mask: Any = None,
+        causal: bool = False,
+    ) -> Any:
+        import torch
+
+        return getattr(torch.nn.functional, noun)(hide(input, mask, causal), dim, dtype=dtype)
+
+    def accepts(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> str:
+        if dtype_name(input) not in FLOATS:
+            return f"{noun} takes {', '.join(FLOATS)}"
+        if dtype is not None and str(dtype).rpartition(".")[2] not in FLOATS:
+            return f"dtype={dtype} is torch's alone"
+        return ""
+
+    return Op(
+        noun=noun,
+        summary=summary,
+        forward=Stage(
+            "(Tensor x, Tensor? mask, int dim, bool causal, str source, str dtype) -> Tensor y", kernels.forward
+        ),
+        backward=Stage(
+            "(Tensor grad_y, Tensor y, int dim, bool causal, str source, bool[] wanted) -> Tensor dx", kernels.backward
+        ),
+        gradients=("x",),
+        same_gradient=(("mask", "x"),),
+        reference=reference,
+        samples=samples,
+        batched=("x",),
+        namesake=f"torch.nn.functional.{noun}",
+        accepts=accepts,
+        benchmarks=benchmarks(),
+    )
