@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.check import check_float, refuse
 from metalcore.ops.base.draw import Draw, Sample
-from metalcore.ops.base.index import INDEX_TYPES, check_index
-from metalcore.ops.base.indexed import add_columns, check_dim, pick
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.index import check_index
+from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, draw_index, draw_shape, left_to_torch, pick
+from metalcore.ops.base.op import Op, Stage
 
 
 def gather(input: Any, dim: int, index: Any) -> Any:
@@ -52,31 +52,13 @@ def reference(input: Any, dim: int, index: Any) -> Any:
 
 
 def samples(draw: Draw) -> Sample:
-    last = draw.size(most=300)
-    shape = (*(draw.choice((1, 2, 5, 33)) for _ in range(draw.integer(0, 2))), last)
-    dim = draw.integer(-len(shape), len(shape) - 1)
-    wanted = list(shape)
-    wanted[dim] = draw.choice((0, 1, 3, 40)) if shape[dim] else 0
-    if draw.chance(0.3):
-        wanted = [max(1, n // 2) if n and i != dim % len(shape) else n for i, n in enumerate(wanted)]
-    index = draw.integers(tuple(wanted), 0, max(0, shape[dim] - 1), draw.choice(INDEX_TYPES))
+    shape, dim = draw_shape(draw)
+    index = draw_index(draw, shape, dim)
     return Sample((draw.floats(shape), dim, index))
 
 
 def accepts(input: Any, dim: Any, index: Any, **named: Any) -> str:
-    if named:
-        return f"{', '.join(named)} is given"
-    if dtype_name(input) not in ("float32", "float16", "bfloat16"):
-        return f"input of dtype {dtype_name(input)}"
-    return "" if isinstance(dim, int) and dtype_name(index) == "int64" else "index is not int64"
-
-
-def _make(rows: int, width: int, count: int, dim: int) -> Any:
-    def make(torch: Any, dtype: Any) -> Any:
-        shape = (rows, count) if dim else (count, width)
-        return (torch.randn(rows, width).to(dtype), dim, torch.randint(0, width if dim else rows, shape)), {}
-
-    return make
+    return left_to_torch(input, dim, index, named)
 
 
 OP = Op(
@@ -89,8 +71,8 @@ OP = Op(
     samples=samples,
     namesake="torch.gather",
     accepts=accepts,
-    benchmarks=[
-        Benchmark(f"dim {dim} {rows}x{width} {count}", _make(rows, width, count, dim), rows * count)
-        for rows, width, count, dim in ((4096, 512, 64, 1), (2048, 1024, 1024, 0), (4096, 32000, 1, 1))
-    ],
+    benchmarks=benchmarks(
+        lambda torch, x, dim, n, shape: (x, dim, torch.randint(0, n, shape)),
+        *((4096, 512, 64, 1), (2048, 1024, 1024, 0), (4096, 32000, 1, 1)),
+    ),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.check import check_float, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.index import INDEX_TYPES, check_index
-from metalcore.ops.base.indexed import add_columns, check_dim, pick
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, draw_shape, left_to_torch, pick
+from metalcore.ops.base.op import Op, Stage
 
 
 def index_select(input: Any, dim: int, index: Any) -> Any:
@@ -49,27 +49,14 @@ def reference(input: Any, dim: int, index: Any) -> Any:
 
 
 def samples(draw: Draw) -> Sample:
-    last = draw.size(most=300)
-    shape = (*(draw.choice((1, 2, 5, 33)) for _ in range(draw.integer(0, 2))), last)
-    dim = draw.integer(-len(shape), len(shape) - 1)
+    shape, dim = draw_shape(draw)
     count = draw.choice((0, 1, 3, 40)) if shape[dim] else 0
     index = draw.integers((count,), 0, max(0, shape[dim] - 1), draw.choice(INDEX_TYPES))
     return Sample((draw.floats(shape), dim, index))
 
 
 def accepts(input: Any, dim: Any, index: Any, **named: Any) -> str:
-    if named:
-        return f"{', '.join(named)} is given"
-    if dtype_name(input) not in ("float32", "float16", "bfloat16"):
-        return f"input of dtype {dtype_name(input)}"
-    return "" if isinstance(dim, int) and dtype_name(index) in INDEX_TYPES else "index of another dtype"
-
-
-def _make(rows: int, width: int, count: int, dim: int) -> Any:
-    def make(torch: Any, dtype: Any) -> Any:
-        return (torch.randn(rows, width).to(dtype), dim, torch.randint(0, width if dim else rows, (count,))), {}
-
-    return make
+    return left_to_torch(input, dim, index, named, INDEX_TYPES)
 
 
 OP = Op(
@@ -82,8 +69,8 @@ OP = Op(
     samples=samples,
     namesake="torch.index_select",
     accepts=accepts,
-    benchmarks=[
-        Benchmark(f"dim {dim} {rows}x{width} {count}", _make(rows, width, count, dim), count * (rows if dim else width))
-        for rows, width, count, dim in ((32000, 768, 4096, 0), (4096, 1024, 512, 1))
-    ],
+    benchmarks=benchmarks(
+        lambda torch, x, dim, n, shape: (x, dim, torch.randint(0, n, (shape[dim],))),
+        *((32000, 768, 4096, 0), (4096, 1024, 512, 1)),
+    ),
 )

@@ -8,9 +8,9 @@ from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample
-from metalcore.ops.base.index import INDEX_TYPES, check_index, explain_index
-from metalcore.ops.base.indexed import add_columns, check_dim, pick
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.index import check_index, explain_index
+from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, draw_index, draw_shape, left_to_torch, pick
+from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
@@ -98,35 +98,16 @@ def reference(input: Any, dim: int, index: Any, src: Any) -> Any:
 
 
 def samples(draw: Draw) -> Sample:
-    last = draw.size(most=300)
-    shape = (*(draw.choice((1, 2, 5, 33)) for _ in range(draw.integer(0, 2))), last)
-    dim = draw.integer(-len(shape), len(shape) - 1)
-    covered = list(shape)
-    covered[dim] = draw.choice((0, 1, 3, 40)) if shape[dim] else 0
-    if draw.chance(0.3):
-        covered = [max(1, n // 2) if n and i != dim % len(shape) else n for i, n in enumerate(covered)]
-    given = tuple(n + 1 for n in covered) if draw.chance(0.2) else tuple(covered)
-    index = draw.integers(tuple(covered), 0, max(0, shape[dim] - 1), draw.choice(INDEX_TYPES))
+    shape, dim = draw_shape(draw)
+    index = draw_index(draw, shape, dim)
+    larger = int(draw.chance(0.2))
+    given = tuple(n + larger for n in index.values.shape)
     return Sample((draw.floats(shape), dim, index, draw.floats(given)))
 
 
 def accepts(input: Any, dim: Any, index: Any, src: Any, **named: Any) -> str:
-    if named:
-        return f"{', '.join(named)} is given"
-    if dtype_name(input) not in ("float32", "float16", "bfloat16"):
-        return f"input of dtype {dtype_name(input)}"
-    if not isinstance(dim, int) or dtype_name(index) != "int64":
-        return "index is not int64"
-    return "" if tuple(index.shape) == tuple(src.shape) else "src is larger than the index"
-
-
-def _make(rows: int, width: int, count: int, dim: int) -> Any:
-    def make(torch: Any, dtype: Any) -> Any:
-        shape = (rows, count) if dim else (count, width)
-        index = torch.randint(0, width if dim else rows, shape)
-        return (torch.randn(rows, width).to(dtype), dim, index, torch.randn(shape).to(dtype)), {}
-
-    return make
+    fits = tuple(index.shape) == tuple(src.shape)
+    return left_to_torch(input, dim, index, named) or ("" if fits else "src is larger than the index")
 
 
 OP = Op(
@@ -141,8 +122,8 @@ OP = Op(
     samples=samples,
     namesake="torch.scatter_add",
     accepts=accepts,
-    benchmarks=[
-        Benchmark(f"dim {dim} {rows}x{width} {count}", _make(rows, width, count, dim), count * (rows if dim else width))
-        for rows, width, count, dim in ((4096, 512, 64, 1), (2048, 1024, 1024, 0))
-    ],
+    benchmarks=benchmarks(
+        lambda torch, x, dim, n, shape: (x, dim, torch.randint(0, n, shape), torch.randn(shape).to(x.dtype)),
+        *((4096, 512, 64, 1), (2048, 1024, 1024, 0)),
+    ),
 )

@@ -1,13 +1,17 @@
-"""Launches that gather, index_select and scatter_add share: to pick elements, and to sum at places of an index."""
+"""What gather, index_select and scatter_add share: launches that pick elements and that sum at places of an index,
+samples, benchmarks."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from metalcore.ops.base.check import refuse
-from metalcore.ops.base.index import explain_index
+from metalcore.ops.base.check import dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Values
+from metalcore.ops.base.index import INDEX_TYPES, explain_index
 from metalcore.ops.base.launch import accumulator, column_sum
+from metalcore.ops.base.op import FLOATS, Benchmark
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
@@ -100,3 +104,45 @@ def _levels(op: str, sizes: tuple[int, ...], covered: tuple[int, ...]) -> tuple[
     if any(sizes[i] != covered[i] for i in range(1, split)):
         refuse(op, "index", "smaller than the input in at most two neighbouring dimensions", f"of shape {covered}")
     return max(1, math.prod(sizes[split:])), math.prod(covered[split:]), math.prod(covered[:split])
+
+
+def draw_shape(draw: Draw) -> tuple[tuple[int, ...], int]:
+    """A shape of one to three dimensions, and one of them."""
+    last = draw.size(most=300)
+    shape = (*(draw.choice((1, 2, 5, 33)) for _ in range(draw.integer(0, 2))), last)
+    return shape, draw.integer(-len(shape), len(shape) - 1)
+
+
+def draw_index(draw: Draw, shape: tuple[int, ...], dim: int) -> Values:
+    """An index of any length along `dim`, and beside it as large as the shape, or smaller."""
+    covered = list(shape)
+    covered[dim] = draw.choice((0, 1, 3, 40)) if shape[dim] else 0
+    if draw.chance(0.3):
+        covered = [max(1, n // 2) if n and i != dim % len(shape) else n for i, n in enumerate(covered)]
+    return draw.integers(tuple(covered), 0, max(0, shape[dim] - 1), draw.choice(INDEX_TYPES))
+
+
+def left_to_torch(input: Any, dim: Any, index: Any, named: dict[str, Any], kinds: tuple[str, ...] = ("int64",)) -> str:
+    """For overrides: why arguments are left to torch, whose own function takes an index of these `kinds`."""
+    if named:
+        return f"{', '.join(named)} is given"
+    if dtype_name(input) not in FLOATS:
+        return f"input of dtype {dtype_name(input)}"
+    if not isinstance(dim, int):
+        return "dim is not a number"
+    return "" if dtype_name(index) in kinds else f"index of dtype {dtype_name(index)}"
+
+
+def benchmarks(make: Callable[..., tuple[Any, ...]], *sizes: tuple[int, int, int, int]) -> list[Benchmark]:
+    """Sizes are rows, width, how many are picked along a dimension, and which. `make(torch, x, dim, n, shape)` gives
+    the arguments: the index is below n, `shape` is that of what is picked."""
+
+    def one(rows: int, width: int, count: int, dim: int) -> Benchmark:
+        shape, n = ((rows, count), width) if dim else ((count, width), rows)
+
+        def arguments(torch: Any, dtype: Any) -> Any:
+            return make(torch, torch.randn(rows, width).to(dtype), dim, n, shape), {}
+
+        return Benchmark(f"dim {dim} {rows}x{width} {count}", arguments, math.prod(shape))
+
+    return [one(*size) for size in sizes]
