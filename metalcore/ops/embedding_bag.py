@@ -48,6 +48,19 @@ def embedding_bag(
     array([[6., 8.],
            [3., 4.]], dtype=float32)
     """
+    if max_norm is not None or sparse:
+        refuse("embedding_bag", "max_norm and sparse", "None and False: they are not supported", (max_norm, sparse))
+    rows, padding = weight.shape[0] if len(weight.shape) else 0, -1
+    if padding_idx is not None:
+        if not -rows <= padding_idx < rows:
+            refuse("embedding_bag", "padding_idx", f"in -{rows} to {rows - 1}", padding_idx)
+        padding = padding_idx % rows
+    by_frequency = bool(scale_grad_by_freq)
+    return OP(weight, input, offsets, per_sample_weights, mode, bool(include_last_offset), padding, by_frequency)
+
+
+def check(weight: Any, input: Any, offsets: Any, samples: Any, mode: str, last: bool, by_frequency: bool) -> None:
+    """Dtypes and shapes; part of the plan, so that they are looked at once."""
     dtype = check_float("embedding_bag", "weight", weight)
     if len(weight.shape) != 2:
         refuse("embedding_bag", "weight", "of two dimensions", f"of shape {tuple(weight.shape)}")
@@ -62,30 +75,19 @@ def embedding_bag(
         refuse("embedding_bag", "offsets", "of one dimension where the input has one", given)
     else:
         check_index("embedding_bag", "offsets", offsets)
-        if include_last_offset and offsets.shape[0] < 1:
+        if last and offsets.shape[0] < 1:
             refuse("embedding_bag", "offsets", "of at least one element where include_last_offset is set", "empty")
     if mode not in MODES:
         refuse("embedding_bag", "mode", "sum, mean or max", repr(mode))
-    if max_norm is not None or sparse:
-        refuse("embedding_bag", "max_norm and sparse", "None and False: they are not supported", (max_norm, sparse))
-    if mode == "max" and scale_grad_by_freq:
+    if mode == "max" and by_frequency:
         refuse("embedding_bag", "scale_grad_by_freq", "False with mode max", True)
-    if per_sample_weights is not None:
+    if samples is not None:
         if mode != "sum":
             refuse("embedding_bag", "per_sample_weights", f"None with mode {mode}", "an array")
-        check_shape("embedding_bag", "per_sample_weights", per_sample_weights, tuple(input.shape))
-        if dtype_name(per_sample_weights) != dtype:
+        check_shape("embedding_bag", "per_sample_weights", samples, tuple(input.shape))
+        if dtype_name(samples) != dtype:
             expected = f"of the weight's dtype {dtype}"
-            refuse("embedding_bag", "per_sample_weights", expected, f"of dtype {dtype_name(per_sample_weights)}")
-    rows = weight.shape[0]
-    if padding_idx is None:
-        padding = -1
-    elif -rows <= padding_idx < rows:
-        padding = padding_idx % rows
-    else:
-        refuse("embedding_bag", "padding_idx", f"in -{rows} to {rows - 1}", padding_idx)
-    by_frequency = bool(scale_grad_by_freq)
-    return OP(weight, input, offsets, per_sample_weights, mode, bool(include_last_offset), padding, by_frequency)
+            refuse("embedding_bag", "per_sample_weights", expected, f"of dtype {dtype_name(samples)}")
 
 
 class Bags:
@@ -118,6 +120,7 @@ def forward(
     padding: int,
     frequency: bool,
 ) -> tuple[Any, ...]:
+    check(weight, input, offsets, sample_weight, mode, last, frequency)
     dtype, kind = run.dtype(weight), run.dtype(input)
     bags = Bags(run, weight, input, offsets, mode, last, frequency)
     weight, input = run.contiguous(weight), run.contiguous(input)

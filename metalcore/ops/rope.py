@@ -14,6 +14,7 @@ from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 KERNEL = Kernel("rope", "rope", ("is_interleaved", "is_spread", "has_positions"))
+WHOLE = -1  # no `rotary_dim` was given
 
 
 def rope(
@@ -38,6 +39,11 @@ def rope(
     >>> metalcore.rope(q, q, np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32))[0]
     array([[[[0., 1.]]]], dtype=float32)
     """
+    return OP(q, k, cos, sin, position_ids, bool(interleaved), WHOLE if rotary_dim is None else rotary_dim)  # type: ignore[no-any-return]
+
+
+def check(q: Any, k: Any, cos: Any, sin: Any, position_ids: Any) -> None:
+    """Dtypes and shapes; part of the plan, so that they are looked at once."""
     check_float("rope", "q", q)
     check_float("rope", "k", k)
     _check_tables(q, cos, sin)
@@ -45,26 +51,30 @@ def rope(
         refuse("rope", "q", "of shape (batch, heads, tokens, dim)", f"of shape {tuple(q.shape)}")
     if tuple(k.shape[:-3]) != tuple(q.shape[:-3]) or tuple(k.shape[-2:]) != tuple(q.shape[-2:]) or q.ndim != k.ndim:
         refuse("rope", "k", f"as q, {tuple(q.shape)}, but for the heads", f"of shape {tuple(k.shape)}")
-    tokens, dim, width = q.shape[-2], q.shape[-1], cos.shape[-1]
+    tokens = q.shape[-2]
     batch = (q.shape[-4],) if len(q.shape) >= 4 else ()
     if position_ids is None:
-        if tuple(cos.shape[:-1]) not in {(tokens,), (*batch, tokens), (1, tokens)}:
+        if tuple(cos.shape[:-1]) not in ((tokens,), (*batch, tokens), (1, tokens)):
             refuse(
                 "rope", "cos", f"of shape ({tokens}, n) or {(*batch, tokens)} + (n,)", f"of shape {tuple(cos.shape)}"
             )
     else:
         check_index("rope", "position_ids", position_ids)
-        if tuple(position_ids.shape) not in {(tokens,), (*batch, tokens), (1, tokens)}:
+        if tuple(position_ids.shape) not in ((tokens,), (*batch, tokens), (1, tokens)):
             expected = f"of shape ({tokens},) or {(*batch, tokens)}"
             refuse("rope", "position_ids", expected, f"of shape {tuple(position_ids.shape)}")
         if len(cos.shape) != 2:
             refuse("rope", "cos", "a table (positions, n) with position_ids", f"of shape {tuple(cos.shape)}")
-    if rotary_dim is None:
+
+
+def turned_part(rotary_dim: int, dim: int, width: int) -> int:
+    """How many elements of a head are turned."""
+    if rotary_dim == WHOLE:
         rotary_dim = dim if width * 2 == dim else width
     if rotary_dim % 2 or not 0 <= rotary_dim <= dim or width not in (rotary_dim, rotary_dim // 2):
         expected = f"even, at most {dim}, and the width {width} of the tables or twice that"
         refuse("rope", "rotary_dim", expected, str(rotary_dim))
-    return OP(q, k, cos, sin, position_ids, bool(interleaved), rotary_dim)  # type: ignore[no-any-return]
+    return rotary_dim
 
 
 def _check_tables(q: Any, cos: Any, sin: Any) -> None:
@@ -72,15 +82,13 @@ def _check_tables(q: Any, cos: Any, sin: Any) -> None:
         dtype = check_float("rope", name, table)
         if dtype not in ("float32", dtype_name(q)):
             refuse("rope", name, f"float32 or {dtype_name(q)} as q", f"of dtype {dtype}")
-        if getattr(table, "requires_grad", False):
-            refuse("rope", name, "without requires_grad", "one that a gradient is asked for: there is none")
     if len(cos.shape) not in (2, 3):
         refuse("rope", "cos", "of 2 or 3 dimensions", f"of shape {tuple(cos.shape)}")
     check_shape("rope", "sin", sin, tuple(cos.shape))
 
 
 def _turn(
-    run: Any, q: Any, k: Any, cos: Any, sin: Any, ids: Any, interleaved: bool, rot: int, backward: bool
+    run: Any, q: Any, k: Any, cos: Any, sin: Any, ids: Any, interleaved: bool, rotary_dim: int, backward: bool
 ) -> tuple[Any, Any]:
     dtype, table_type = check_alike("rope", run, q, k=k), check_alike("rope", run, cos, sin=sin)
     q_shape, k_shape = tuple(q.shape), tuple(k.shape)
@@ -88,6 +96,7 @@ def _turn(
     k_heads = k_shape[-3] if len(k_shape) > 2 else 1
     tokens, dim = q_shape[-2:]
     width = cos.shape[-1]
+    rot = turned_part(rotary_dim, dim, width)
     outer = math.prod(q_shape[:-3])
     indexed = cos if ids is None else ids
     batches = math.prod(indexed.shape[:-2] if ids is None else indexed.shape[:-1])
@@ -119,6 +128,7 @@ def _turn(
 def forward(
     run: Any, q: Any, k: Any, cos: Any, sin: Any, position_ids: Any, interleaved: bool, rotary_dim: int
 ) -> tuple[Any, ...]:
+    check(q, k, cos, sin, position_ids)
     return _turn(run, q, k, cos, sin, position_ids, interleaved, rotary_dim, False)
 
 
