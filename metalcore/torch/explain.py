@@ -69,7 +69,8 @@ def state() -> str:
     rows = []
     for noun, namesake in overridable().items():
         setting = active.get(noun)
-        usual = "on by default: faster by measurement" if find(noun).override_wins else "off by default"
+        faster = find(noun).override_from
+        usual = "off by default" if faster is None else f"on by default: faster from {faster} elements on"
         least = f", from {setting.least_elements} elements" if setting and setting.least_elements else ""
         rows.append((noun, namesake, f"on{least}" if setting else "off", usual))
     return table(("op", "takes the place of", "now", "why"), rows)

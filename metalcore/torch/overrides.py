@@ -42,12 +42,13 @@ def overridable() -> dict[str, str]:
 
 
 def enable_pytorch_overrides(
-    *names: str, all: bool = False, exclude: tuple[str, ...] = (), least_elements: int = 0
+    *names: str, all: bool = False, exclude: tuple[str, ...] = (), least_elements: int | None = None
 ) -> None:
     """Let the library's ops take the place of torch's functions until `disable_pytorch_overrides()`.
 
     names: nouns or names of torch's functions; none: those that are faster by measurement; `all`: every one there is.
-    exclude: not these. least_elements: calls whose first tensor is smaller are left to torch.
+    exclude: not these. least_elements: calls whose first tensor is smaller are left to torch; by default that is where
+    torch is faster, but none where names or `all` are given.
     Inside a block of `overrides()` it holds until the end of the block.
 
     >>> import torch, metalcore
@@ -59,7 +60,7 @@ def enable_pytorch_overrides(
     >>> torch.nn.functional.rms_norm is original
     True
     """
-    change = _wanted(names, all, exclude, Setting(_at_least_zero(least_elements)))
+    change = _wanted(names, all, exclude, least_elements)
     with _lock:
         _layers[-1].changes.update(change)
         _apply()
@@ -82,7 +83,7 @@ def overrides(
     *names: str,
     all: bool = False,
     exclude: tuple[str, ...] = (),
-    least_elements: int = 0,
+    least_elements: int | None = None,
     enabled: bool = True,
 ) -> Iterator[None]:
     """As enable_pytorch_overrides, for a block; afterwards everything is as it was before.
@@ -91,7 +92,7 @@ def overrides(
     """
     layer = _Layer()
     if enabled:
-        layer.changes.update(_wanted(names, all, exclude, Setting(_at_least_zero(least_elements))))
+        layer.changes.update(_wanted(names, all, exclude, least_elements))
     elif names:
         layer.changes.update({_noun(n): None for n in names})
     else:
@@ -114,14 +115,16 @@ def active_overrides() -> dict[str, Setting]:
 
 
 def _wanted(
-    names: tuple[str, ...], everything: bool, exclude: tuple[str, ...], setting: Setting
+    names: tuple[str, ...], everything: bool, exclude: tuple[str, ...], least: int | None
 ) -> dict[str, Setting | None]:
-    if names:
-        chosen = [_noun(n) for n in names]
+    if least is not None and (not isinstance(least, int) or least < 0):
+        raise ArgumentError(f"overrides: least_elements must be a number that is not negative, not {least!r}")
+    if names or everything:
+        chosen = dict.fromkeys([_noun(n) for n in names] or overridable(), 0)
     else:
-        chosen = [n for n in overridable() if everything or find(n).override_wins]
+        chosen = {n: start for n in overridable() if (start := find(n).override_from) is not None}
     left_out = {_noun(n) for n in ((exclude,) if isinstance(exclude, str) else exclude)}
-    return {n: setting for n in chosen if n not in left_out}
+    return {n: Setting(start if least is None else least) for n, start in chosen.items() if n not in left_out}
 
 
 def _noun(name: str) -> str:
@@ -130,12 +133,6 @@ def _noun(name: str) -> str:
         if name in (noun, namesake):
             return noun
     raise ArgumentError(f"there is no override named {name!r}; there are: {', '.join(known) or 'none'}")
-
-
-def _at_least_zero(number: int) -> int:
-    if not isinstance(number, int) or number < 0:
-        raise ArgumentError(f"overrides: least_elements must be a number that is not negative, not {number!r}")
-    return number
 
 
 def _effective() -> dict[str, Setting]:

@@ -33,7 +33,8 @@ def page() -> str:
     for noun in nouns():
         op = find(noun)
         gradients = ", ".join(f"`{g}`" for g in op.gradients) or "-"
-        default = "-" if not op.namesake else "yes" if op.override_wins else "no"
+        off = "no" if op.namesake else "-"
+        default = off if op.override_from is None else f"from {op.override_from} elements"
         replaces = f"`{op.namesake}`" if op.namesake else "-"
         summary = op.summary.replace("|", "\\|")
         lines.append(f"| [`{noun}`](#{noun}) | {summary} | {gradients} | {replaces} | {default} |")

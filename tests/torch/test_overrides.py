@@ -49,7 +49,10 @@ def test_enable_without_names_takes_those_that_win() -> None:
     from metalcore.ops import find
 
     metalcore.enable_pytorch_overrides()
-    assert set(active_overrides()) == {n for n in overridable() if find(n).override_wins}
+    faster = {n: find(n).override_from for n in overridable() if find(n).override_from is not None}
+    assert {n: setting.least_elements for n, setting in active_overrides().items()} == faster
+    metalcore.enable_pytorch_overrides(least_elements=5)
+    assert {setting.least_elements for setting in active_overrides().values()} <= {5}
 
 
 def test_names_exclusions_and_least_elements() -> None:

@@ -74,8 +74,8 @@ class Op:
     """The function of torch that the override replaces, for example torch.nn.functional.rms_norm."""
     accepts: Callable[..., str] | None = None
     """For the override: why these arguments are left to torch, or "" where the meaning is the same."""
-    override_wins: bool = False
-    """Whether the override is on by default: it is faster by measurement."""
+    override_from: int | None = None
+    """From how many elements on the override is faster by measurement, and on by default; None: it is off."""
     benchmarks: Sequence[Benchmark] = ()
     notes: str = ""
 
