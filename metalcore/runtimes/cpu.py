@@ -11,7 +11,7 @@ from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import use_openmp
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
-from metalcore.runtimes.kernel import Kernel, Out, Variant, raise_first
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, raise_first
 from metalcore.runtimes.text import engine_text, include_dirs
 from metalcore.runtimes.watch import launched, recorders
 
@@ -84,13 +84,7 @@ class CpuRuntime:
     check_errors = staticmethod(raise_first)
 
     def launch(
-        self,
-        kernel: Kernel,
-        types: tuple[object, ...],
-        constants: tuple[object, ...],
-        arguments: tuple[Any, ...],
-        groups: tuple[int, ...],
-        group_size: tuple[int, ...],
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
     ) -> list[Any]:
         """Run `groups` threadgroups; each `Out` among the arguments is allocated, and all of them are returned."""
         prepared = self.prepared(kernel, types, constants)
@@ -102,7 +96,7 @@ class CpuRuntime:
             prepared.function.launch_packed(packed, (arguments, outputs), groups, group_size)
         return outputs
 
-    def prepared(self, kernel: Kernel, types: tuple[object, ...], constants: tuple[object, ...]) -> Prepared:
+    def prepared(self, kernel: Kernel, types: Items, constants: Items) -> Prepared:
         """One variant, compiled at its first use."""
         try:
             return self._prepared[kernel, types, constants]

@@ -26,6 +26,12 @@ MSL_TYPES = {
 }
 
 
+Items = tuple[Any, ...]
+"""What a launch takes several of: types or numbers for the template, function constants, buffers."""
+Size = tuple[int, ...]
+"""Threads or threadgroups in one to three dimensions."""
+
+
 class Out(NamedTuple):
     """An output that the launch allocates: its memory is not initialised."""
 
@@ -164,9 +170,9 @@ class Launch(NamedTuple):
     """What a fake runtime or a dump notes of a launch."""
 
     variant: Variant
-    arguments: tuple[Any, ...]
-    groups: tuple[int, ...]
-    group_size: tuple[int, ...]
+    arguments: Items
+    groups: Size
+    group_size: Size
 
 
 def raise_first(errors: Any, explain: Callable[[int, int], str]) -> None:

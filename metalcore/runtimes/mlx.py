@@ -16,7 +16,7 @@ from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
-from metalcore.runtimes.kernel import Kernel, Out, raise_first
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, raise_first
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import metal_kernel_text
 from metalcore.runtimes.watch import launched, recorders
@@ -89,13 +89,7 @@ class MlxRuntime:
         return mx.zeros(shape, getattr(mx, mlx_name(dtype)))
 
     def launch(
-        self,
-        kernel: Kernel,
-        types: tuple[object, ...],
-        constants: tuple[object, ...],
-        arguments: tuple[Any, ...],
-        groups: tuple[int, ...],
-        group_size: tuple[int, ...],
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
     ) -> list[Any]:
         """`groups` threadgroups as a step of the graph; returns an array for each `Out` among the arguments."""
         if 0 in groups:

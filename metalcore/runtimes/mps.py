@@ -14,7 +14,7 @@ from metalcore.dropins.arrays import torch_module
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.dump import dump_shader
-from metalcore.runtimes.kernel import Kernel, Out, raise_first
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, raise_first
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import shader_text
 from metalcore.runtimes.watch import launched, recorders
@@ -70,13 +70,7 @@ class MpsRuntime:
         self._shaders: dict[Any, Shader] = {}
 
     def launch(
-        self,
-        kernel: Kernel,
-        types: tuple[object, ...],
-        constants: tuple[object, ...],
-        arguments: tuple[Any, ...],
-        groups: tuple[int, ...],
-        group_size: tuple[int, ...],
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
     ) -> list[Any]:
         """Run `groups` threadgroups; each `Out` among the arguments is allocated, and all of them are returned."""
         key = (kernel, types, constants)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from metalcore.dropins.arrays import torch_module
 from metalcore.engine.library import Function
 from metalcore.runtimes.cpu import CpuRuntime
-from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size
 from metalcore.runtimes.watch import recorders, watched
 
 _KEPT = 2048
@@ -90,13 +90,7 @@ class _Recorder:
         return made
 
     def launch(
-        self,
-        kernel: Kernel,
-        types: tuple[object, ...],
-        constants: tuple[object, ...],
-        arguments: tuple[Any, ...],
-        groups: tuple[int, ...],
-        group_size: tuple[int, ...],
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
     ) -> list[Any]:
         outputs = self._run.launch(kernel, types, constants, arguments, groups, group_size)
         prepared = self._run.prepared(kernel, types, constants)

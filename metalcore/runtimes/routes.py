@@ -17,7 +17,7 @@ from metalcore.ops.base.draw import Sample, Values
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
 from metalcore.ops.base.verify import Results, draw_sample, with_torch
-from metalcore.runtimes.kernel import Launch, Out
+from metalcore.runtimes.kernel import Items, Kernel, Launch, Out, Size
 
 
 def mps_text(op: Op, sample: Sample, dtype: str, index: int) -> Results:
@@ -86,7 +86,9 @@ class Recorder:
     def check_errors(self, errors: Any, explain: Any) -> None:
         """No kernel ran."""
 
-    def launch(self, kernel: Any, types: Any, constants: Any, arguments: Any, groups: Any, group_size: Any) -> Any:
+    def launch(
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
+    ) -> list[Any]:
         self.launches.append(Launch(kernel.variant(types, constants), arguments, groups, group_size))
         return [self.empty(value.shape, value.dtype) for value in arguments if type(value) is Out]
 
