@@ -29,6 +29,7 @@ def plain(x: Any, w: Any = None) -> Any:
 
 
 def agree(a: Any, b: Any) -> None:
+    assert a.shape == b.shape
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-5, atol=2e-6)
 
 

@@ -23,7 +23,7 @@ def overload(noun: str) -> Any:
 
 
 def same(found: Any, expected: Any) -> None:
-    assert len(found) == len(expected)
+    assert len(found) == len(expected) > 0
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, equal_nan=True, rtol=1e-5, atol=1e-5)
 
