@@ -22,15 +22,7 @@ constant uint WANTS_TARGET = 8;
 // Whether a target of type Q holds probabilities.
 template <typename Q>
 struct Soft {
-  enum { value = true };
-};
-template <>
-struct Soft<long> {
-  enum { value = false };
-};
-template <>
-struct Soft<int> {
-  enum { value = false };
+  enum { value = !is_integral<Q>::value };
 };
 
 template <uint V, typename T>

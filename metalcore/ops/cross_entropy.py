@@ -18,7 +18,7 @@ FORWARD = Kernel("cross_entropy", "cross_entropy_forward", ("in_columns", "is_ca
 FINISH = Kernel("cross_entropy", "cross_entropy_finish")
 BACKWARD = Kernel("cross_entropy", "cross_entropy_backward", ("in_columns", "is_capped"))
 IS_WEIGHTED, IS_MEAN, IS_PER_ROW, WANTS_TARGET = 1, 2, 4, 8  # as in the kernel
-CLASSES = ("int64", "int32")
+CLASSES = ("int64", "int32", "int16", "int8", "uint32", "uint8")
 
 
 def cross_entropy(
@@ -60,7 +60,7 @@ def cross_entropy(
     elif kind == dtype:
         check_shape("cross_entropy", "target", target, shape)
     else:
-        refuse("cross_entropy", "target", f"classes in int64 or int32, or probabilities in {dtype}", f"of dtype {kind}")
+        refuse("cross_entropy", "target", f"classes in an integer type, or probabilities in {dtype}", f"of dtype {kind}")
     if weight is not None:
         check_shape("cross_entropy", "weight", weight, (shape[min(1, len(shape) - 1)],))
         if dtype_name(weight) != dtype:
@@ -221,7 +221,7 @@ def reference(
         target = target.to(input.dtype) if target.is_floating_point() else target
     if softcap is not None:
         input = softcap * torch.tanh(input / softcap)
-    target = target.long() if target.dtype == torch.int32 else target
+    target = target if target.is_floating_point() else target.long()
     kind = check_reduction("cross_entropy", reduction, size_average, reduce, ("none", "mean", "sum"))
     found = torch.nn.functional.cross_entropy(input, target, weight, None, ignore_index, None, kind, label_smoothing)
     if not z_loss:
@@ -275,7 +275,7 @@ def accepts(input: Any, target: Any, weight: Any = None, *rest: Any, **named: An
     """The override leaves to torch what this op refuses or would do in another dtype."""
     if dtype_name(input) not in ("float32", "float16", "bfloat16") or not tuple(input.shape):
         return f"input of dtype {dtype_name(input)}"
-    if dtype_name(target) not in ("int64", dtype_name(input)):
+    if dtype_name(target) not in ("int64", "uint8", dtype_name(input)):
         return f"target of dtype {dtype_name(target)}"
     if weight is not None and (getattr(weight, "requires_grad", False) or dtype_name(weight) != dtype_name(input)):
         return "weight requires grad or has a dtype of its own"

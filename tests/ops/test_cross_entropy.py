@@ -81,13 +81,30 @@ def test_target_out_of_range_names_row_and_value(value: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "kind", ["uint8", "int32", *(pytest.param(k, marks=pytest.mark.sweep) for k in ("int8", "int16", "uint32"))]
+)
+def test_classes_of_any_integer_type(kind: str) -> None:
+    x, target = torch.randn(4, 40), torch.tensor([1, 39, 3, 0])
+    given = target.to(getattr(torch, kind))
+    for named in ({}, {"ignore_index": 3}):
+        loss, grad = both(x, target, **named)[:2]
+        leaf = x.clone().requires_grad_()
+        found = metalcore.cross_entropy(leaf, given, **named)
+        assert torch.equal(found, loss)
+        assert torch.equal(torch.autograd.grad(found, leaf)[0], grad)
+    given[1] = 40
+    with pytest.raises(IndexRangeError, match="target 40 of row 1 is out of range"):
+        metalcore.cross_entropy(x, given)
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"input": torch.zeros(4, 40, dtype=torch.int64)}, "input must be float32"),
         ({"input": torch.tensor(1.0)}, "input must be of shape"),
         ({"target": torch.zeros(5, dtype=torch.int64)}, r"target must be of shape \(4,\)"),
-        ({"target": torch.zeros(4, dtype=torch.int16)}, "target must be classes in int64 or int32"),
-        ({"target": torch.zeros(4, 40, dtype=torch.float16)}, "target must be classes in int64 or int32"),
+        ({"target": torch.zeros(4, dtype=torch.bool)}, "target must be classes in an integer type"),
+        ({"target": torch.zeros(4, 40, dtype=torch.float16)}, "target must be classes in an integer type"),
         ({"target": torch.zeros(4, 41)}, r"target must be of shape \(4, 40\)"),
         ({"weight": torch.tensor(1.0)}, r"weight must be of shape \(40,\)"),
         ({"weight": torch.zeros(40, dtype=torch.float16)}, "weight must be of the input's dtype"),
