@@ -50,23 +50,6 @@ def cross_entropy(
     array(2.0794415, dtype=float32)
     """
     reduction = check_reduction("cross_entropy", reduction, size_average, reduce, ("none", "mean", "sum"))
-    dtype = check_float("cross_entropy", "input", input)
-    shape = tuple(input.shape)
-    if not shape:
-        refuse("cross_entropy", "input", "of shape (C), (N, C) or (N, C, d1, ...)", "a scalar")
-    kind = dtype_name(target)
-    if kind in CLASSES:
-        check_shape("cross_entropy", "target", target, (*shape[:1], *shape[2:]) if len(shape) > 1 else ())
-    elif kind == dtype:
-        check_shape("cross_entropy", "target", target, shape)
-    else:
-        refuse("cross_entropy", "target", f"classes in an integer type, or probabilities in {dtype}", f"of dtype {kind}")
-    if weight is not None:
-        check_shape("cross_entropy", "weight", weight, (shape[min(1, len(shape) - 1)],))
-        if dtype_name(weight) != dtype:
-            refuse("cross_entropy", "weight", f"of the input's dtype {dtype}", f"of dtype {dtype_name(weight)}")
-        if getattr(weight, "requires_grad", False):
-            refuse("cross_entropy", "weight", "without requires_grad: it has no gradient", "one that requires grad")
     if not isinstance(label_smoothing, (int, float)) or not 0.0 <= label_smoothing <= 1.0:
         refuse("cross_entropy", "label_smoothing", "between 0 and 1", repr(label_smoothing))
     if softcap is not None and (not isinstance(softcap, (int, float)) or not softcap > 0):
@@ -80,6 +63,27 @@ def cross_entropy(
         bool(float32_loss),
     )
     return OP(input, target, weight, *numbers)
+
+
+def check(input: Any, target: Any, weight: Any) -> None:
+    """Dtypes and shapes; part of the plan, so that they are looked at once."""
+    dtype = check_float("cross_entropy", "input", input)
+    shape = tuple(input.shape)
+    if not shape:
+        refuse("cross_entropy", "input", "of shape (C), (N, C) or (N, C, d1, ...)", "a scalar")
+    kind = dtype_name(target)
+    if kind in CLASSES:
+        check_shape("cross_entropy", "target", target, (*shape[:1], *shape[2:]) if len(shape) > 1 else ())
+    elif kind == dtype:
+        check_shape("cross_entropy", "target", target, shape)
+    else:
+        refuse(
+            "cross_entropy", "target", f"classes in an integer type, or probabilities in {dtype}", f"of dtype {kind}"
+        )
+    if weight is not None:
+        check_shape("cross_entropy", "weight", weight, (shape[min(1, len(shape) - 1)],))
+        if dtype_name(weight) != dtype:
+            refuse("cross_entropy", "weight", f"of the input's dtype {dtype}", f"of dtype {dtype_name(weight)}")
 
 
 class Geometry:
@@ -119,6 +123,7 @@ def forward(
     softcap: float,
     float32_loss: bool,
 ) -> tuple[Any, ...]:
+    check(input, target, weight)
     dtype, kind = run.dtype(input), run.dtype(target)
     shape = tuple(input.shape)
     flags = _flags(weight, reduction)

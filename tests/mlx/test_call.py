@@ -75,6 +75,15 @@ def test_integer_inputs_and_several_launches(targets: Any) -> None:
     agree(grad, truth)
 
 
+def test_indices_as_mlx_gives_them() -> None:
+    order = mx.argsort(X, axis=-1)[:, :5]
+    assert order.dtype == mx.uint32
+    value, grad = mx.value_and_grad(lambda x: (metal.gather(x, 1, order) ** 2).sum())(X)
+    expected, truth = mx.value_and_grad(lambda x: (mx.take_along_axis(x, order, 1) ** 2).sum())(X)
+    agree(value, expected)
+    agree(grad, truth)
+
+
 def test_modules() -> None:
     class Layer(nn.Module):  # type: ignore[misc]
         def __init__(self, norm: Any) -> None:

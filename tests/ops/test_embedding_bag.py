@@ -80,7 +80,7 @@ def test_wrong_offsets(offsets: list[int], message: str) -> None:
     [
         ({"weight": torch.zeros(10)}, "weight must be of two dimensions"),
         ({"weight": torch.zeros(10, 4, dtype=torch.int64)}, "weight must be float32"),
-        ({"input": INPUT.float()}, "input must be int64 or int32"),
+        ({"input": INPUT.float()}, "input must be int64, int32 or uint32"),
         ({"input": INPUT[None]}, "offsets must be None"),
         ({"offsets": None}, "offsets must be of one dimension"),
         ({"offsets": torch.tensor(0)}, "offsets must be of one dimension"),

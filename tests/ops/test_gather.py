@@ -81,7 +81,7 @@ INDEX = torch.zeros(3, 2, dtype=torch.int64)
     [
         (metalcore.gather, (X.long(), 0, INDEX), "gather: input must be float32"),
         (metalcore.gather, (X, 2, INDEX), "gather: dim must be in -2 to 1, not 2"),
-        (metalcore.gather, (X, 0, INDEX.float()), "gather: index must be int64 or int32"),
+        (metalcore.gather, (X, 0, INDEX.float()), "gather: index must be int64, int32 or uint32"),
         (metalcore.gather, (X, 0, INDEX[0]), "gather: index must be of 2 dimensions"),
         (metalcore.gather, (X, 1, torch.zeros(4, 1, dtype=torch.int64)), "gather: index must be no larger"),
         (metalcore.index_select, (X, 0, INDEX), "index_select: index must be of one dimension"),

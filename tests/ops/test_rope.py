@@ -93,7 +93,7 @@ def test_launches_of_a_gpu() -> None:
         ({"cos": torch.zeros(4, 4), "sin": torch.zeros(4, 4)}, r"cos must be of shape \(5, n\)"),
         ({"cos": torch.zeros(5, 4, dtype=torch.float16)}, "cos must be float32"),
         ({"cos": torch.zeros(5, 4, requires_grad=True)}, "cos must be without requires_grad"),
-        ({"position_ids": torch.zeros(5)}, "position_ids must be int64 or int32"),
+        ({"position_ids": torch.zeros(5)}, "position_ids must be int64, int32 or uint32"),
         ({"position_ids": torch.zeros(4, dtype=torch.int64)}, "position_ids must be of shape"),
         ({"cos": torch.zeros(5, 3), "sin": torch.zeros(5, 3)}, "rotary_dim must be even"),
         ({"rotary_dim": 6}, "rotary_dim must be even"),
