@@ -20,6 +20,9 @@ def is_ignored(instr: Instr) -> bool:
     return instr.op == "call" and instr.callee.startswith(IGNORED_CALLS)
 
 
+_STEPS = frozenset(["fadd", "fsub", "fmul", "fdiv", "call"])
+
+
 class Body(Interleave):
     def block_code(self, block: Block) -> None:
         """Everything but phis and the terminator."""
@@ -315,6 +318,7 @@ class Body(Interleave):
     ) -> None:
         grouped = {instr for group in groups.values() for _, instr in group.members}
         step = self._chunks_at_once(segment)
+        paired = False  # has this chunk been stored with the one in front of it?
         for start in range(0, self.count, step):
             for instr in segment:
                 for c in range(start, start + step):
@@ -328,7 +332,12 @@ class Body(Interleave):
                     elif instr.op == "load":
                         self.define_chunk(instr, c, self.load_pattern(instr, accesses[instr], c, masked))
                     elif instr.op == "store":
-                        self.store_pattern(instr, accesses[instr], c)
+                        odd = (c - start) % 2
+                        if odd and paired:
+                            continue
+                        paired = not odd and c + 1 < start + step and self.store_pair(instr, accesses[instr], c)
+                        if not paired:
+                            self.store_pattern(instr, accesses[instr], c)
                     else:
                         self._vector(instr, c)
 
@@ -347,7 +356,9 @@ class Body(Interleave):
             if instr.name and (instr in last or instr in self.crossing):
                 live += 1
             most = max(most, live)
-        registers = 12
+        # A long chain of steps waits for its own results: then all chunks in flight are worth a few spills.
+        is_long = sum(1 for i in segment if i.op in _STEPS) >= 10
+        registers = 20 if is_long and most <= 5 else 12
         step = self.count
         while step > 1 and most * step > registers:
             step //= 2

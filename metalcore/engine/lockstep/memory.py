@@ -488,6 +488,24 @@ class Memory(Chunked):
         else:
             self.scatter_lanes(self.address_chunk(where, c), value, ty, align, self.mask[c])
 
+    def store_pair(self, instr: Instr, where: Address, c: int) -> bool:
+        """Chunks c and c + 1 in one store, where they are two halves of a row of numbers cut to 16 bits."""
+        tops = [self.tops.get(self.chunk(instr.args[0], i), "") for i in (c, c + 1)]
+        assert where.offsets is not None
+        first, second = where.offsets[c * self.width], where.offsets[(c + 1) * self.width]
+        rows = all(self.chunk_kind(where, i) == "row" for i in (c, c + 1))
+        if self.mask is not None or where.bases or not rows or second - first != 2 * self.width or not all(tops):
+            return False
+        for i in (c, c + 1):
+            self.prefetch(where, i, 1)
+        align = min(where.size, int(str(instr.extra.get("align", 1))))
+        count, both = 2 * self.width, ", ".join(f"i32 {i}" for i in range(2 * self.width))
+        vec = self.vec("i32")
+        whole = self.temp(f"shufflevector {vec} {tops[0]}, {vec} {tops[1]}, <{count} x i32> <{both}>")
+        value = self.temp(f"trunc <{count} x i32> {whole} to <{count} x i16>")
+        self.emit(f"store <{count} x i16> {value}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
+        return True
+
     # -- lane by lane ------------------------------------------------------------------------------
     def gather(self, addresses: str, ty: str, align: int, mask: str | None) -> str:
         """Idle lanes read from a harmless place instead of being branched around."""

@@ -116,11 +116,15 @@ class Ops(Values):
         odd = self.temp(f"and {i32} {high}, {self.literal('i32', '1', c)}")
         bias = self.temp(f"add {i32} {odd}, {self.literal('i32', '32767', c)}")
         rounded = self.temp(f"add {i32} {bits}, {bias}")
-        nan = self.temp(f"fcmp uno {self.ty('float', c)} {name}, {self.literal('float', '0.0', c)}")
-        quiet = self.temp(f"or {i32} {bits}, {self.literal('i32', '4194304', c)}")
-        chosen = self.temp(f"select {self.ty('i1', c)} {nan}, {i32} {quiet}, {i32} {rounded}")
+        # A NaN becomes the one with every bit set: to keep its own bits would cost a blend.
+        nan = self.temp(f"fcmp uno {self.ty('float', c)} {name}, {name}")
+        filled = self.temp(f"sext {self.ty('i1', c)} {nan} to {i32}")
+        chosen = self.temp(f"or {i32} {rounded}, {filled}")
         top = self.temp(f"lshr {i32} {chosen}, {self.literal('i32', '16', c)}")
-        return self.temp(f"trunc {i32} {top} to {self.ty('i16', c)}")
+        result = self.temp(f"trunc {i32} {top} to {self.ty('i16', c)}")
+        if c is not None:
+            self.tops[result] = top
+        return result
 
     def single(self, name: str, c: int | None) -> str:
         """double -> float rounded to odd: rounding it again to 16 bits is then right."""
