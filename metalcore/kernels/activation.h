@@ -1,17 +1,58 @@
-// Activations and their slopes, of one number or a vector (F). No branches: on a CPU they run as vector code.
+// Activations and their slopes, of one number or a vector (F), for a result of type T: for 16 bits shorter polynomials
+// do. No branches: on a CPU they run as vector code, where few steps and a short way from the first to the last count.
 #pragma once
 #include <metal_stdlib>
 using namespace metal;
 
+#ifdef METALCORE_DOUBLE
+template <typename T = float, typename F>
+inline F one_plus_exp_minus(F x) {
+  return 1.0f + exp(-x);
+}
+#else
+// 2^n, where n + 127 stands in the low bits of a number near 1.5 * 2^23
+inline float power(float n) { return as_type<float>(as_type<uint>(n) << 23); }
+inline float4 power(float4 n) { return as_type<float4>(as_type<uint4>(n) << 23); }
+
+// 1 + e^-x. e^-x = 2^k e^-r is taken as 0 below 2^-125, which the sum does not show: so one factor 2^(k-1) serves,
+// beside twice the polynomial.
+template <typename T = float, typename F>
+inline F one_plus_exp_minus(F x) {
+  F v = select(x, F(-89.0f), x < F(-89.0f));  // max would lose a NaN
+  v = select(v, F(87.5f), v > F(87.5f));
+  const F magic = F(12583038.0f);  // 1.5 * 2^23 + 126
+  const F shifted = fma(v, F(-1.442695f), magic);
+  if (sizeof(T) > 2) {
+    const F k = shifted - magic;
+    const F r = fma(k, F(-1.9046542e-9f), fma(k, F(0.693147182f), v));
+    F p = F(2.764294e-3f);  // 2 e^-r, relative error 2^-28
+    p = fma(p, r, F(-1.6737325e-2f));
+    p = fma(p, r, F(8.333651e-2f));
+    p = fma(p, r, F(-0.33333042f));
+    p = fma(p, r, F(0.9999999f));
+    p = fma(p, r, F(-2.0f));
+    p = fma(p, r, F(2.0f));
+    return fma(p, power(shifted), F(1.0f));
+  }
+  const F r = fma(v, F(-1.442695f), magic - shifted);
+  F p = F(1.9165706e-2f);  // 2 2^r, relative error 2^-18
+  p = fma(p, r, F(0.11181285f));
+  p = fma(p, r, F(0.48048198f));
+  p = fma(p, r, F(1.3862484f));
+  p = fma(p, r, F(2.0f));
+  return fma(p, power(shifted), F(1.0f));
+}
+#endif
+
 // 1 / (1 + e^-x)
-template <typename F>
+template <typename T = float, typename F>
 inline F sigmoid(F x) {
-  return 1.0f / (1.0f + exp(-x));
+  return 1.0f / one_plus_exp_minus<T>(x);
 }
 
-template <typename F>
+template <typename T = float, typename F>
 inline F silu(F x) {
-  return x / (1.0f + exp(-x));
+  return x / one_plus_exp_minus<T>(x);
 }
 
 // The slope of silu, from s = sigmoid(x).
@@ -28,10 +69,11 @@ struct Normal {
   F density;  // e^(-x^2 / 2) / sqrt(2 pi)
 };
 
-// The share beyond a = |x| is e^(-a^2 / 2) times a polynomial in 1 / (a + k), moved to -1..1: so the tail keeps its
-// digits, where 1 + erf loses them. The rounding of a^2 is taken into account.
+// The share beyond a = |x| is e^(-a^2 / 2) times a slowly falling function of a: so the tail keeps its digits, where
+// 1 + erf loses them.
 #ifdef METALCORE_DOUBLE
-template <typename F>
+// That function is a polynomial in 1 / (a + k), moved to -1..1. The rounding of a^2 is taken into account.
+template <typename T = float, typename F>
 inline Normal<F> normal(F x) {
   const F size = fabs(x);
   const F a = select(size, F(39.0f), size > F(39.0f));  // min would lose a NaN
@@ -71,35 +113,61 @@ inline Normal<F> normal(F x) {
 inline float scale(float x, float n) { return as_type<float>(as_type<uint>(x) + (as_type<uint>(n) << 23)); }
 inline float4 scale(float4 x, float4 n) { return as_type<float4>(as_type<uint4>(x) + (as_type<uint4>(n) << 23)); }
 
-template <typename F>
+// 2^r for r in -0.5..0.5
+template <typename T, typename F>
+inline F exp2_part(F r) {
+  F p = F(1.5238006e-4f);  // relative error 2^-28
+  if (sizeof(T) > 2) {
+    p = fma(p, r, F(1.3391137e-3f));
+    p = fma(p, r, F(9.618841e-3f));
+    p = fma(p, r, F(5.5503592e-2f));
+    p = fma(p, r, F(0.24022645f));
+    p = fma(p, r, F(0.6931472f));
+  } else {
+    p = F(9.582853e-3f);  // relative error 2^-18
+    p = fma(p, r, F(5.5906426e-2f));
+    p = fma(p, r, F(0.24024099f));
+    p = fma(p, r, F(0.6931242f));
+  }
+  return fma(p, r, F(1.0f));
+}
+
+// That function is a quotient of polynomials.
+template <typename T = float, typename F>
 inline Normal<F> normal(F x) {
-  // The order keeps few values alive, so that the engine can run two parts of a simdgroup side by side.
   const F size = fabs(x);
   const F a = select(size, F(14.5f), size > F(14.5f));  // min would lose a NaN
-  const F t = 7.1762071f / (a + 3.0f) - 1.4010689f;
-  F share = F(-5.772208e-25f);  // 2^-64 of the tail over e^(-a^2 / 2), relative error 2^-26.5
-  share = fma(share, t, F(4.249023e-25f));
-  share = fma(share, t, F(6.82404e-24f));
-  share = fma(share, t, F(-9.3362406e-24f));
-  share = fma(share, t, F(-8.1509324e-23f));
-  share = fma(share, t, F(8.675082e-23f));
-  share = fma(share, t, F(1.5676474e-21f));
-  share = fma(share, t, F(5.6053858e-21f));
-  share = fma(share, t, F(1.14597465e-20f));
-  share = fma(share, t, F(8.714611e-21f));
-  // bell = 2^(64 - c a^2), c = 1 / (2 ln 2): 2^64 keeps it normal until the end. That c is rounded is in `share`.
+  // bell = 2^(64 - c a^2), c = 1 / (2 ln 2): 2^64 keeps it normal until the end. That c is rounded is in the quotient.
   const F square = a * a;
   const F magic = F(12582976.0f);  // 1.5 * 2^23 + 64
   const F shifted = fma(square, F(-0.7213475108146667f), magic);
   const F r = fma(square, F(-0.7213475108146667f), magic - shifted);
-  F bell = F(1.5238006e-4f);  // 2^r, relative error 2^-28
-  bell = fma(bell, r, F(1.3391137e-3f));
-  bell = fma(bell, r, F(9.618841e-3f));
-  bell = fma(bell, r, F(5.5503592e-2f));
-  bell = fma(bell, r, F(0.24022645f));
-  bell = fma(bell, r, F(0.6931472f));
-  bell = fma(bell, r, F(1.0f));
-  bell = scale(bell, shifted);
-  return {a, bell * share, bell * 2.162670435537773e-20f};
+  const F bell = scale(exp2_part<T>(r), shifted);
+  F over;  // times 2^-64
+  F under;
+  if (sizeof(T) > 2) {
+    over = F(3.268195e-22f);  // the quotient's relative error is 2^-26
+    over = fma(over, a, F(3.1681403e-21f));
+    over = fma(over, a, F(1.4083294e-20f));
+    over = fma(over, a, F(3.327171e-20f));
+    over = fma(over, a, F(3.7303332e-20f));
+    under = F(0.0151119055f);
+    under = fma(under, a, F(0.14649487f));
+    under = fma(under, a, F(0.666189f));
+    under = fma(under, a, F(1.6870077f));
+    under = fma(under, a, F(2.3255987f));
+    under = fma(under, a, F(1.37625f));
+  } else {
+    over = F(1.4269062e-21f);  // 2^-21
+    over = fma(over, a, F(9.993705e-21f));
+    over = fma(over, a, F(3.0242628e-20f));
+    over = fma(over, a, F(4.1741766e-20f));
+    under = F(0.06598676f);
+    under = fma(under, a, F(0.46178865f));
+    under = fma(under, a, F(1.4695523f));
+    under = fma(under, a, F(2.3444686f));
+    under = fma(under, a, F(1.54f));
+  }
+  return {a, bell * over / under, bell * 2.162670435537773e-20f};
 }
 #endif

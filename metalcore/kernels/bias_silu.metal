@@ -2,14 +2,15 @@
 #include "activation.h"
 #include "bias.h"
 
+template <typename T>
 struct Activation {
   template <typename F>
   static F value(F x) {
-    return silu(x);
+    return silu<T>(x);
   }
   template <typename F>
   static F slope(F x) {
-    return silu_slope(x, sigmoid(x));
+    return silu_slope(x, sigmoid<T>(x));
   }
 };
 
@@ -21,7 +22,7 @@ template <typename T, uint V>
     constant long& width [[buffer(3)]],
     uint3 position [[thread_position_in_grid]]) {
   const long row = position.y * width;
-  sweep<V>(BiasForward<Activation, T>{x + row, bias, y + row}, position.x, uint(width));
+  sweep<V>(BiasForward<Activation<T>, T>{x + row, bias, y + row}, position.x, uint(width));
 }
 
 template <typename T, uint V>
@@ -41,6 +42,6 @@ template <typename T, uint V>
   shares += block * width;
   for (long row = first; row < min(first + rows_each, rows); row++) {
     const BiasRow<T> at = {g + row * width, x + row * width, bias, dx + row * width, shares};
-    bias_backward<Activation, V>(at, row == first, uint(width), lid, group_size);
+    bias_backward<Activation<T>, V>(at, row == first, uint(width), lid, group_size);
   }
 }

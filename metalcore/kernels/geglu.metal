@@ -9,7 +9,7 @@ struct Forward {
   device T* y;
   template <uint V>
   void step(uint i) {
-    store<V>(y, i, gelu(load<V>(gate, i)) * load<V>(up, i));
+    store<V>(y, i, gelu<T>(load<V>(gate, i)) * load<V>(up, i));
   }
 };
 
@@ -23,7 +23,7 @@ struct Backward {
   template <uint V>
   void step(uint i) {
     const wide<float, V> x = load<V>(gate, i);
-    const Gelu<wide<float, V>> parts = gelu_parts(x);
+    const Gelu<wide<float, V>> parts = gelu_parts<T>(x);
     const wide<float, V> gi = load<V>(g, i);
     store<V>(dgate, i, gi * load<V>(up, i) * parts.slope);
     store<V>(dup, i, gi * (x * parts.gate));

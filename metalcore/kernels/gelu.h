@@ -14,7 +14,7 @@ struct Gelu {
 // From e^-|2v|, which is never infinite, both 1 / (1 + e^-2v) and one minus it keep their digits. |2v| is the product
 // `v` and the sum of what its two steps were rounded by.
 template <typename F>
-inline Gelu<F> gelu_tanh(F x) {
+inline Gelu<F> gelu_tanh_precise(F x) {
   const F size = fabs(x);
   const F a = select(size, F(100.0f), size > F(100.0f));  // min would lose a NaN; e is 0 there
   const F square = a * a;
@@ -29,21 +29,38 @@ inline Gelu<F> gelu_tanh(F x) {
   return {gate, fma(x * (e * r * r), fma(square, F(0.21406444881780076f), F(1.5957691216057308f)), gate)};
 }
 
+// 2v of x
 template <typename F>
+inline F twice(F x) {
+  return x * fma(x * x, F(0.07135481627260025f), F(1.5957691216057308f));
+}
+
+template <typename T, typename F>
+inline Gelu<F> gelu_tanh(F x) {
+  if (sizeof(T) > 2) {
+    return gelu_tanh_precise(x);
+  }
+  F a = select(x, F(100.0f), x > F(100.0f));  // beyond, the slope is 0 or 1
+  a = select(a, F(-100.0f), a < F(-100.0f));
+  const F s = sigmoid<T>(twice(a));
+  return {s, fma(x * fma(-s, s, s), fma(a * a, F(0.21406444881780076f), F(1.5957691216057308f)), s)};
+}
+
+template <typename T = float, typename F>
 inline F gelu(F x) {
   if (is_tanh) {
-    return x * gelu_tanh(x).gate;
+    return sizeof(T) > 2 ? x * gelu_tanh_precise(x).gate : x / one_plus_exp_minus<T>(twice(x));
   }
-  const Normal<F> n = normal(x);
+  const Normal<F> n = normal<T>(x);
   return fma(-n.size, n.tail, select(x, x - x, x < n.size));  // max(x, 0), but NaN for -infinity, as torch has it
 }
 
-template <typename F>
+template <typename T = float, typename F>
 inline Gelu<F> gelu_parts(F x) {
   if (is_tanh) {
-    return gelu_tanh(x);
+    return gelu_tanh<T>(x);
   }
-  const Normal<F> n = normal(x);
+  const Normal<F> n = normal<T>(x);
   const F below = select(1.0f - n.tail, n.tail, x < n.size);
   return {below, fma(x, n.density, below)};
 }

@@ -8,7 +8,7 @@ struct Forward {
   device T* y;
   template <uint V>
   void step(uint i) {
-    store<V>(y, i, gelu(load<V>(x, i)));
+    store<V>(y, i, gelu<T>(load<V>(x, i)));
   }
 };
 
@@ -19,7 +19,7 @@ struct Backward {
   device T* dx;
   template <uint V>
   void step(uint i) {
-    store<V>(dx, i, gelu_parts(load<V>(x, i)).slope * load<V>(g, i));
+    store<V>(dx, i, gelu_parts<T>(load<V>(x, i)).slope * load<V>(g, i));
   }
 };
 

@@ -8,7 +8,7 @@ struct Forward {
   device T* y;
   template <uint V>
   void step(uint i) {
-    store<V>(y, i, silu(load<V>(x, i)));
+    store<V>(y, i, silu<T>(load<V>(x, i)));
   }
 };
 
@@ -20,7 +20,7 @@ struct Backward {
   template <uint V>
   void step(uint i) {
     const wide<float, V> v = load<V>(x, i);
-    store<V>(dx, i, silu_slope(v, sigmoid(v)) * load<V>(g, i));
+    store<V>(dx, i, silu_slope(v, sigmoid<T>(v)) * load<V>(g, i));
   }
 };
 

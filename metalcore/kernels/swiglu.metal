@@ -9,7 +9,7 @@ struct Forward {
   device T* y;
   template <uint V>
   void step(uint i) {
-    store<V>(y, i, silu(load<V>(gate, i)) * load<V>(up, i));
+    store<V>(y, i, silu<T>(load<V>(gate, i)) * load<V>(up, i));
   }
 };
 
@@ -23,7 +23,7 @@ struct Backward {
   template <uint V>
   void step(uint i) {
     const wide<float, V> x = load<V>(gate, i);
-    const wide<float, V> s = sigmoid(x);
+    const wide<float, V> s = sigmoid<T>(x);
     const wide<float, V> gi = load<V>(g, i);
     store<V>(dgate, i, gi * load<V>(up, i) * silu_slope(x, s));
     store<V>(dup, i, gi * (x * s));
