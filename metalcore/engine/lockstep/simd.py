@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from metalcore.errors import UnsupportedFeature
@@ -40,11 +41,23 @@ class Simd(Watch):
         """op on two vectors (or scalars) of LLVM type ty."""
         if op in _PLAIN:
             return self.temp(f"{op} {ty} {a}, {b}")
+        if op in ("maximum", "minimum"):
+            return self._extreme(op, ty, a, b)
         short = (
             ty.replace("<", "v").replace(" x ", "").replace(">", "").replace("float", "f32").replace("double", "f64")
         )
         self.need(f"declare {ty} @llvm.{op}.{short}({ty}, {ty})")
         return self.temp(f"call {ty} @llvm.{op}.{short}({ty} {a}, {ty} {b})")
+
+    def _extreme(self, op: str, ty: str, a: str, b: str) -> str:
+        """One machine instruction, and NaN (every bit set) where either is NaN; which zero wins is left open."""
+        flags, bits = (re.sub("float|double", word, ty) for word in ("i1", "i64" if "double" in ty else "i32"))
+        better = self.temp(f"fcmp {'ogt' if op == 'maximum' else 'olt'} {ty} {a}, {b}")
+        chosen = self.temp(f"select {flags} {better}, {ty} {a}, {ty} {b}")
+        nan = self.temp(f"fcmp uno {ty} {a}, {b}")
+        filled = self.temp(f"sext {flags} {nan} to {bits}")
+        number = self.temp(f"bitcast {ty} {chosen} to {bits}")
+        return self.temp(f"bitcast {bits} {self.temp(f'or {bits} {number}, {filled}')} to {ty}")
 
     def active(self, chunks: Sequence[str], ty: str, identity: str) -> list[str]:
         """Idle lanes contribute nothing."""
