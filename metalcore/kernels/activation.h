@@ -1,48 +1,7 @@
 // Activations and their slopes, of one number or a vector (F), for a result of type T: for 16 bits shorter polynomials
 // do. No branches: on a CPU they run as vector code, where few steps and a short way from the first to the last count.
 #pragma once
-#include <metal_stdlib>
-using namespace metal;
-
-#ifdef METALCORE_DOUBLE
-template <typename T = float, typename F>
-inline F one_plus_exp_minus(F x) {
-  return 1.0f + exp(-x);
-}
-#else
-// 2^n, where n + 127 stands in the low bits of a number near 1.5 * 2^23
-inline float power(float n) { return as_type<float>(as_type<uint>(n) << 23); }
-inline float4 power(float4 n) { return as_type<float4>(as_type<uint4>(n) << 23); }
-
-// 1 + e^-x. e^-x = 2^k e^-r is taken as 0 below 2^-125, which the sum does not show: so one factor 2^(k-1) serves,
-// beside twice the polynomial.
-template <typename T = float, typename F>
-inline F one_plus_exp_minus(F x) {
-  F v = select(x, F(-89.0f), x < F(-89.0f));  // max would lose a NaN
-  v = select(v, F(87.5f), v > F(87.5f));
-  const F magic = F(12583038.0f);  // 1.5 * 2^23 + 126
-  const F shifted = fma(v, F(-1.442695f), magic);
-  if (sizeof(T) > 2) {
-    const F k = shifted - magic;
-    const F r = fma(k, F(-1.9046542e-9f), fma(k, F(0.693147182f), v));
-    F p = F(2.764294e-3f);  // 2 e^-r, relative error 2^-28
-    p = fma(p, r, F(-1.6737325e-2f));
-    p = fma(p, r, F(8.333651e-2f));
-    p = fma(p, r, F(-0.33333042f));
-    p = fma(p, r, F(0.9999999f));
-    p = fma(p, r, F(-2.0f));
-    p = fma(p, r, F(2.0f));
-    return fma(p, power(shifted), F(1.0f));
-  }
-  const F r = fma(v, F(-1.442695f), magic - shifted);
-  F p = F(1.9165706e-2f);  // 2 2^r, relative error 2^-18
-  p = fma(p, r, F(0.11181285f));
-  p = fma(p, r, F(0.48048198f));
-  p = fma(p, r, F(1.3862484f));
-  p = fma(p, r, F(2.0f));
-  return fma(p, power(shifted), F(1.0f));
-}
-#endif
+#include "exponential.h"
 
 // 1 / (1 + e^-x)
 template <typename T = float, typename F>

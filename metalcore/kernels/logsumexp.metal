@@ -44,7 +44,7 @@ template <typename T, uint V>
   const float from = base<false>(exact[row]);
   const float factor = float(g[row]);
   for (uint i = lid; i < uint(width) / V; i += group_size) {
-    store<V>(dx, i, exp_for<T>(load<V>(x, i) - from) * factor);
+    store<V>(dx, i, exp_from<T>(load<V>(x, i), wide<float, V>(from)) * factor);
   }
 }
 
@@ -91,6 +91,6 @@ template <typename T>
   const float factor = float(g[group.y * ulong(inner) + c]);
   for (ulong k = 0; k < ulong(n); k++) {
     const ulong i = first + k * ulong(inner);
-    dx[i] = T(exp_for<T>(float(x[i]) - from) * factor);
+    dx[i] = T(exp_from<T>(float(x[i]), from) * factor);
   }
 }

@@ -2,6 +2,7 @@
 // read once, in blocks that stay in the cache: a block's largest value first, then its exponentials.
 // Source of the running rescale: arXiv:1805.02867.
 #pragma once
+#include "exponential.h"
 #include "group.h"
 #include "wide.h"
 
@@ -24,10 +25,10 @@ inline float4 base(float4 high) {
   return float4(base<is_open>(high.x), base<is_open>(high.y), base<is_open>(high.z), base<is_open>(high.w));
 }
 
-// exp for a result of type T: 16 bits do not show the difference of the faster one.
-template <typename T, typename F>
-inline F exp_for(F x) {
-  return sizeof(T) > 2 ? exp(x) : fast::exp(x);
+// e^(x - from) for a result of type T; x is not above `from`, but is_open: it may be +inf.
+template <typename T, bool is_open = false, typename F>
+inline F exp_from(F x, F from) {
+  return is_open ? (sizeof(T) > 2 ? exp(x - from) : fast::exp(x - from)) : exp_minus<T>(from - x);
 }
 
 struct Peak {
@@ -73,7 +74,7 @@ inline Peak row_peak(
     }
     const float from = base<is_open>(group_max(largest(high), partial, at));
     for (uint i = reach.lid; i < reach.steps; i += reach.group_size) {
-      const F e = exp_for<O>(score<V>(x, mask, i) - from);
+      const F e = exp_from<O, is_open>(score<V>(x, mask, i), F(from));
       if (kept) {
         ((threadgroup F*)kept)[i] = e;
       }
@@ -88,16 +89,16 @@ inline Peak row_peak(
       next = higher(score<V>(x, mask, i), next);
     }
     const F from = base<is_open>(next);
-    sum *= exp_for<O>(high - from);
+    sum *= exp_from<O, is_open>(high, from);
     high = next;
     F part = F(0.0f);  // a sum of its own has fewer roundings
     for (uint i = first + reach.lid; i < last; i += reach.group_size) {
-      part += exp_for<O>(score<V>(x, mask, i) - from);
+      part += exp_from<O, is_open>(score<V>(x, mask, i), from);
     }
     sum += part;
   }
   const float top = base<is_open>(group_max(largest(high), partial, at));
-  return {top, group_sum(total(sum * exp_for<O>(high - top)), partial, at)};
+  return {top, group_sum(total(sum * exp_from<O, is_open>(high, F(top))), partial, at)};
 }
 
 // e / sum: one division for a row, with what it rounds off.

@@ -43,11 +43,11 @@ inline Peak column_peak(Column<T, M> column) {
       next = higher(column.score(k), next);
     }
     const float from = base<is_open>(next);
-    sum *= exp_for<O>(high - from);
+    sum *= exp_from<O, is_open>(high, from);
     high = next;
     float part = 0.0f;  // a sum of its own has fewer roundings
     for (ulong k = begin; k < end; k++) {
-      part += exp_for<O>(column.score(k) - from);
+      part += exp_from<O, is_open>(column.score(k), from);
     }
     sum += part;
   }
@@ -62,7 +62,7 @@ inline void softmax_column(Column<T, M> column, device O* y) {
   const Quotient share = over(peak.sum, is_hidden);
   for (ulong k = 0; k < column.n; k++) {
     const float v = column.score(k) - peak.base;
-    y[k * column.stride] = O(is_log ? v - offset : share.of<O>(exp_for<O>(v)));
+    y[k * column.stride] = O(is_log ? v - offset : share.of<O>(exp_minus<O>(-v)));
   }
 }
 
@@ -78,7 +78,7 @@ inline void softmax_column_gradient(
   for (ulong k = 0; k < n; k++) {
     const float gi = float(g[k * stride]);
     const float yi = float(y[k * stride]);
-    const float v = is_log ? fma(-exp_for<O>(yi), sum, gi) : yi * (gi - sum);
+    const float v = is_log ? fma(-exp_minus<O>(-yi), sum, gi) : yi * (gi - sum);
     dx[k * stride] = T(is_causal && k < first ? 0.0f : v);
   }
 }

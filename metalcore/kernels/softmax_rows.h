@@ -27,7 +27,7 @@ inline void softmax_row(
   } else {
     const Quotient share = over(peak.sum, is_hidden);
     for (uint i = reach.lid; i < reach.steps; i += reach.group_size) {
-      const F e = kept ? ((threadgroup F*)kept)[i] : exp_for<O>(score<V>(x, mask, i) - peak.base);
+      const F e = kept ? ((threadgroup F*)kept)[i] : exp_from<O>(score<V>(x, mask, i), F(peak.base));
       store<V>(y, i, share.of<O>(e));
     }
   }
@@ -66,7 +66,7 @@ inline void softmax_row_gradient(
   for (uint i = reach.lid; i < reach.steps; i += reach.group_size) {
     const F gi = load<V>(g, i);
     const F yi = load<V>(y, i);
-    store<V>(dx, i, is_log ? fma(-exp_for<O>(yi), F(sum), gi) : yi * (gi - sum));
+    store<V>(dx, i, is_log ? fma(-exp_minus<O>(-yi), F(sum), gi) : yi * (gi - sum));
   }
   if (is_causal) {
     for (uint i = reach.steps + reach.lid; i < steps; i += reach.group_size) {
