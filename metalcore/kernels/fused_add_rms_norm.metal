@@ -3,8 +3,9 @@
 #include "rms_norm.h"
 
 constant bool has_share [[function_constant(0)]];
+constant bool is_exact [[function_constant(1)]];  // sums over rows keep what is rounded off
 
-// One threadgroup a row. W: type of the weight, V: elements a thread takes at once.
+// One threadgroup takes AtOnce<V>::rows rows. W: type of the weight, V: elements a thread takes at once.
 template <typename T, typename W, uint V>
 [[kernel]] void fused_add_rms_norm_forward(
     device const T* x [[buffer(0)]],
@@ -13,32 +14,25 @@ template <typename T, typename W, uint V>
     device T* y [[buffer(3)]],
     device T* h [[buffer(4)]],
     device float* power [[buffer(5)]],
-    constant long& width [[buffer(6)]],
-    constant float& eps [[buffer(7)]],
-    uint row [[threadgroup_position_in_grid]],
+    constant long& rows [[buffer(6)]],
+    constant long& width [[buffer(7)]],
+    constant float& eps [[buffer(8)]],
+    uint block [[threadgroup_position_in_grid]],
     uint lid [[thread_position_in_threadgroup]],
     uint group_size [[threads_per_threadgroup]],
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
-  using F = wide<float, V>;
+  threadgroup float kept[AtOnce<V>::rows];
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};
-  x += row * width;
-  residual += row * width;
-  h += row * width;
-  F squares = F(0.0f);
-  for (uint i = lid; i < here.steps; i += group_size) {
-    const F v = rounded<T, V>(load<V>(x, i) + load<V>(residual, i));
-    store<V>(h, i, v);
-    squares = fma(v, v, squares);
-  }
-  const float s = group_sum(total(squares), partial, at) / here.width + eps;
-  rms_apply<V>((device const T*)h, weight, y + row * width, s, true, here);  // each thread reads what it wrote itself
-  if (lid == 0) {
-    power[row] = s;
-  }
+  const Source<T, V> from = {x, residual, h, true};
+  const long first = block * long(AtOnce<V>::rows);
+  const long count = min(rows - first, long(AtOnce<V>::rows));
+  rms_rows<AtOnce<V>::rows>(
+      from.moved(first * width), weight, y + first * width, power + first, eps, true, count, width, kept, partial,
+      at, here);
 }
 
 // One threadgroup takes `rows_each` rows and adds up its share of dw in its row of `shares`.
@@ -60,12 +54,13 @@ template <typename T, typename W, uint V>
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
+  threadgroup float kept[AtOnce<V>::rows];
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};
   const long first = block * rows_each;
   const long last = min(first + rows_each, rows);
+  const RmsParts has = {true, has_share, true, is_exact};
   rms_gradients<V>(
-      g, h, carry, weight, power, dx, shares + block * width, true, has_share, true, first, last, width, partial, at,
-      here);
+      g, h, carry, weight, power, dx, shares + block * width, has, first, last, width, kept, partial, at, here);
 }

@@ -1,9 +1,60 @@
 // y = w (x - m) r + b,  m = mean(x),  r = 1 / sqrt(s),  s = mean((x - m)^2) + eps          (arXiv:1607.06450)
-// dx = r (v - mean(v) - (x - m) mean(v (x - m)) / s),  v = w g
-// dw = sum over rows of g (x - m) r,  db = sum over rows of g
-// s is kept, not r: in a short row the terms of dx nearly cancel, and 1 / s has fewer roundings than r r.
 #pragma once
 #include "norm.h"
+
+// A value amid the row's: the mean of a short row, about the mean of the first part of a longer one. Every simdgroup
+// finds it for itself. Values with few bits have squares with few bits, also around a mean of theirs, and a long sum of
+// those is rounded the same way again and again: so it is tilted a little.
+template <typename T, uint V>
+inline float pivot_of(Source<T, V> from, Lane at, Row row) {
+  using F = wide<float, V>;
+  F sum = F(0.0f);
+  if (row.steps < 128) {
+    for (uint i = at.lane; i < row.steps; i += 32) {
+      sum += from.peek(i);
+    }
+    return simd_sum(total(sum)) / row.width;
+  }
+  for (uint k = 0; k < 128; k += 32) {
+    const F v = from.peek(k + at.lane);
+    sum += fma(abs(v), F(0.0131f), v);
+  }
+  return simd_sum(total(sum)) / float(128 * V);
+}
+
+// Sums of x - pivot and of its square over a row.
+struct Sums {
+  float pivot;
+  float sum;
+  float square;
+};
+
+// One pass is exact where the pivot is near the mean beside the spread; else there is a second one around the mean.
+template <typename T, uint V>
+inline Sums sums_of(Source<T, V> from, threadgroup float* partial, Lane at, Row row) {
+  using F = wide<float, V>;
+  const float pivot = pivot_of(from, at, row);
+  F sums = F(0.0f);
+  F squares = F(0.0f);
+  for (uint i = row.lid; i < row.steps; i += row.group_size) {
+    const F v = from.take(i) - pivot;
+    sums += v;
+    squares = fma(v, v, squares);
+  }
+  const Sums found = {pivot, group_sum(total(sums), partial, at), group_sum(total(squares), partial, at)};
+  if (!(found.sum * found.sum > 0.04f * row.width * found.square)) {
+    return found;
+  }
+  const float mean = pivot + found.sum / row.width;
+  sums = F(0.0f);
+  squares = F(0.0f);
+  for (uint i = row.lid; i < row.steps; i += row.group_size) {
+    const F v = from.again(i) - mean;
+    sums += v;
+    squares = fma(v, v, squares);
+  }
+  return {mean, group_sum(total(sums), partial, at), group_sum(total(squares), partial, at)};
+}
 
 // The mean is kept as rounded + rest: where a row's values nearly agree, a rounded mean alone would spoil x - m.
 struct Moments {
@@ -12,171 +63,114 @@ struct Moments {
   float s;
 };
 
-// Moments from the sum of a row. The second pass is exact where the mean is large beside the spread.
-template <uint V, typename T>
-inline Moments moments_of(device const T* x, float sum, float eps, threadgroup float* partial, Lane at, Row row) {
-  using F = wide<float, V>;
-  const float mean = sum / row.width;
-  F rests = F(0.0f);
-  F squares = F(0.0f);
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    const F v = load<V>(x, i) - mean;
-    rests += v;
-    squares = fma(v, v, squares);
-  }
-  const float rest = group_sum(total(rests), partial, at) / row.width;
-  const float square = group_sum(total(squares), partial, at) / row.width;
-  return {mean, rest, fma(-rest, rest, square) + eps};
+inline Moments moments_of(Sums found, float eps, Row row) {
+  const float rest = found.sum / row.width;
+  const float mean = found.pivot + rest;
+  return {mean, rest - (mean - found.pivot), variance(found.square, rest, found.sum, row.width, eps)};
 }
 
-inline void keep(Moments found, device float* moments, uint row) {
-  moments[3 * ulong(row)] = found.mean;
-  moments[3 * ulong(row) + 1] = found.rest;
-  moments[3 * ulong(row) + 2] = found.s;
+// What a row is multiplied and shifted by: y = ((x - from) r + shift) w + b.
+struct Scale {
+  float from;
+  float r;
+  float shift;
+};
+
+// Where the mean is small beside the spread, x r - m r has one rounding less than (x - m) r.
+inline Scale scale_of(Moments of) {
+  const float r = inverse_root(of.s);
+  const float shift = -of.rest * r;
+  const bool is_small = abs(of.mean * r) <= 1.0f;
+  return {is_small ? 0.0f : of.mean, r, is_small ? fma(-of.mean, r, shift) : shift};
 }
 
-template <uint V, typename T, typename W>
+// R rows that follow one another, which read weight and bias once.
+template <uint R, uint V, typename T, typename W>
 inline void layer_apply(
-    device const T* x,
+    thread const Sums* sums,
+    Source<T, V> from,
     device const W* weight,
     device const W* bias,
     device T* y,
-    Moments of,
+    device float* moments,
+    float eps,
     bool has_weight,
     bool has_bias,
+    long width,
     Row row) {
   using F = wide<float, V>;
-  const float r = inverse_root(of.s);
-  const float shift = -of.rest * r;
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    F v = fma(load<V>(x, i) - of.mean, F(r), F(shift));
-    if (has_weight && has_bias) {
-      v = fma(v, load<V>(weight, i), load<V>(bias, i));
-    } else if (has_weight) {
-      v *= load<V>(weight, i);
-    } else if (has_bias) {
-      v += load<V>(bias, i);
-    }
-    store<V>(y, i, v);
-  }
-}
-
-// Which gradients are made, and of what.
-struct LayerParts {
-  bool has_weight;
-  bool has_weight_share;
-  bool has_bias_share;
-  bool has_carry;
-};
-
-// R rows of dx that follow one another, and their parts of dw and db added to the shares. carry: a gradient that is added to dx.
-template <uint R, uint V, typename T, typename W>
-inline void layer_gradient(
-    device const T* g,
-    device const T* x,
-    device const T* carry,
-    device const W* weight,
-    device const float* moments,
-    device T* dx,
-    device float* weight_share,
-    device float* bias_share,
-    LayerParts has,
-    threadgroup float* partial,
-    Lane at,
-    Row row) {
-  using F = wide<float, V>;
-  float mean[R];
-  float rest[R];
-  float shift[R];
-  float slope[R];
-  float r[R];
-  ulong from[R];
+  Scale by[R];
   _Pragma("clang loop unroll(full)")
   for (uint k = 0; k < R; k++) {
-    from[k] = k * ulong(row.steps);
-    mean[k] = moments[3 * k];
-    rest[k] = moments[3 * k + 1];
-    const float s = moments[3 * k + 2];
-    F sums = F(0.0f);
-    F dots = F(0.0f);
-    for (uint i = row.lid; i < row.steps; i += row.group_size) {
-      F v = load<V>(g, from[k] + i);
-      if (has.has_weight) {
-        v *= load<V>(weight, i);
-      }
-      sums += v;
-      dots = fma(v, load<V>(x, from[k] + i) - mean[k] - rest[k], dots);
+    const Moments found = moments_of(sums[k], eps, row);
+    by[k] = scale_of(found);
+    if (row.lid == 0) {
+      moments[3 * k] = found.mean;
+      moments[3 * k + 1] = found.rest;
+      moments[3 * k + 2] = found.s;
     }
-    shift[k] = group_sum(total(sums), partial, at) / row.width;
-    slope[k] = group_sum(total(dots), partial, at) / row.width / s;
-    r[k] = inverse_root(s);
   }
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    Share<W, V> weight_sum = {F(0.0f), F(0.0f)};
-    Share<W, V> bias_sum = {F(0.0f), F(0.0f)};
+    const F w = has_weight ? load<V>(weight, i) : F(1.0f);
+    const F b = has_bias ? load<V>(bias, i) : F(0.0f);
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
-      const F gi = load<V>(g, from[k] + i);
-      const F xi = load<V>(x, from[k] + i) - mean[k] - rest[k];
-      if (has.has_weight_share) {
-        weight_sum.add(gi, F(r[k]), xi);
+      F v = fma(from.moved(k * width).again(i) - by[k].from, F(by[k].r), F(by[k].shift));
+      if (has_weight && has_bias) {
+        v = fma(v, w, b);
+      } else if (has_weight) {
+        v *= w;
+      } else if (has_bias) {
+        v += b;
       }
-      if (has.has_bias_share) {
-        bias_sum.add(gi);
-      }
-      F v = gi;
-      if (has.has_weight) {
-        v *= load<V>(weight, i);
-      }
-      v = fma(-xi, F(slope[k]), v - shift[k]) * r[k];
-      if (has.has_carry) {
-        v += load<V>(carry, from[k] + i);
-      }
-      store<V>(dx, from[k] + i, v);
-    }
-    if (has.has_weight_share) {
-      store<V>(weight_share, i, load<V>(weight_share, i) + weight_sum.result());
-    }
-    if (has.has_bias_share) {
-      store<V>(bias_share, i, load<V>(bias_share, i) + bias_sum.result());
+      store<V>(y + k * width, i, v);
     }
   }
 }
 
-// The rows of one block.
-template <uint V, typename T, typename W>
-inline void layer_gradients(
-    device const T* g,
-    device const T* x,
-    device const T* carry,
+// `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
+template <uint R, uint V, typename T, typename W>
+inline void layer_rows(
+    Source<T, V> from,
     device const W* weight,
-    device const float* moments,
-    device T* dx,
-    device float* weight_share,
-    device float* bias_share,
-    LayerParts has,
-    long first,
-    long last,
+    device const W* bias,
+    device T* y,
+    device float* moments,
+    float eps,
+    bool has_weight,
+    bool has_bias,
+    long count,
     long width,
+    threadgroup Sums* kept,
     threadgroup float* partial,
     Lane at,
     Row row) {
-  if (has.has_weight_share) {
-    clear<V>(weight_share, row);
+  if (R == 1) {
+    const Sums one = sums_of(from, partial, at, row);
+    layer_apply<1>(&one, from, weight, bias, y, moments, eps, has_weight, has_bias, width, row);
+    return;
   }
-  if (has.has_bias_share) {
-    clear<V>(bias_share, row);
+  for (long k = 0; k < count; k++) {
+    const Sums one = sums_of(from.moved(k * width), partial, at, row);
+    if (row.lid == 0) {
+      kept[k] = one;
+    }
   }
-  for (; first + AtOnce<V>::rows <= last; first += AtOnce<V>::rows) {
-    const long from = first * width;
-    layer_gradient<AtOnce<V>::rows, V>(
-        g + from, x + from, carry + from, weight, moments + 3 * first, dx + from, weight_share, bias_share, has, partial,
-        at, row);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (count == R) {
+    Sums all[R];
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      all[k] = kept[k];
+    }
+    layer_apply<R>(all, from, weight, bias, y, moments, eps, has_weight, has_bias, width, row);
+    return;
   }
-  for (; AtOnce<V>::rows > 1 && first < last; first++) {
-    const long from = first * width;
-    layer_gradient<1, V>(
-        g + from, x + from, carry + from, weight, moments + 3 * first, dx + from, weight_share, bias_share, has, partial,
-        at, row);
+  _Pragma("clang loop unroll(disable)")
+  for (long k = 0; k < count; k++) {
+    const Sums one = kept[k];
+    const long by = k * width;
+    layer_apply<1>(
+        &one, from.moved(by), weight, bias, y + by, moments + 3 * k, eps, has_weight, has_bias, width, row);
   }
 }

@@ -1,12 +1,14 @@
-// Mean 0 and variance 1 of a row: formulas in layer_norm.h.
+// Mean 0 and variance 1 of a row: formulas in layer_norm.h and layer_norm_gradient.h.
 #include "layer_norm.h"
+#include "layer_norm_gradient.h"
 
 constant bool has_weight [[function_constant(0)]];
 constant bool has_bias [[function_constant(1)]];
 constant bool has_weight_share [[function_constant(2)]];
 constant bool has_bias_share [[function_constant(3)]];
+constant bool is_exact [[function_constant(4)]];  // sums over rows keep what is rounded off
 
-// One threadgroup a row. W: type of weight and bias, V: elements a thread takes at once.
+// One threadgroup takes AtOnce<V>::rows rows. W: type of weight and bias, V: elements a thread takes at once.
 template <typename T, typename W, uint V>
 [[kernel]] void layer_norm_forward(
     device const T* x [[buffer(0)]],
@@ -14,28 +16,25 @@ template <typename T, typename W, uint V>
     device const W* bias [[buffer(2)]],
     device T* y [[buffer(3)]],
     device float* moments [[buffer(4)]],
-    constant long& width [[buffer(5)]],
-    constant float& eps [[buffer(6)]],
-    uint row [[threadgroup_position_in_grid]],
+    constant long& rows [[buffer(5)]],
+    constant long& width [[buffer(6)]],
+    constant float& eps [[buffer(7)]],
+    uint block [[threadgroup_position_in_grid]],
     uint lid [[thread_position_in_threadgroup]],
     uint group_size [[threads_per_threadgroup]],
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
-  using F = wide<float, V>;
+  threadgroup Sums kept[AtOnce<V>::rows];
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};
-  x += row * width;
-  F sums = F(0.0f);
-  for (uint i = lid; i < here.steps; i += group_size) {
-    sums += load<V>(x, i);
-  }
-  const Moments found = moments_of<V>(x, group_sum(total(sums), partial, at), eps, partial, at, here);
-  layer_apply<V>(x, weight, bias, y + row * width, found, has_weight, has_bias, here);
-  if (lid == 0) {
-    keep(found, moments, row);
-  }
+  const Source<T, V> from = {x, nullptr, nullptr, false};
+  const long first = block * long(AtOnce<V>::rows);
+  const long count = min(rows - first, long(AtOnce<V>::rows));
+  layer_rows<AtOnce<V>::rows>(
+      from.moved(first * width), weight, bias, y + first * width, moments + 3 * first, eps, has_weight, has_bias, count,
+      width, kept, partial, at, here);
 }
 
 // One threadgroup takes `rows_each` rows and adds up its shares of dw and db in its row of the shares.
@@ -57,6 +56,7 @@ template <typename T, typename W, uint V>
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
+  threadgroup LayerDots kept[AtOnce<V>::rows];
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};
@@ -65,6 +65,6 @@ template <typename T, typename W, uint V>
   const long last = min(first + rows_each, rows);
   const long from = block * width;
   layer_gradients<V>(
-      g, x, g, weight, moments, dx, weight_shares + from, bias_shares + from, has, first, last, width, partial, at,
-      here);
+      g, x, g, weight, moments, dx, weight_shares + from, bias_shares + from, has, is_exact, first, last, width,
+      kept, partial, at, here);
 }

@@ -17,23 +17,50 @@ inline wide<float, V> rounded(wide<float, V> value) {
   return wide<float, V>(wide<T, V>(value));
 }
 
-// How many rows a gradient takes at once: they read and write the share of a weight's gradient once, and their sum has
-// fewer roundings. With vectors the registers are taken already.
+// The rows that a norm reads: those of x, or of x + residual, which are stored in `sum` in the type of memory as they
+// are taken. A thread reads again only what it took itself.
+template <typename T, uint V>
+struct Source {
+  using F = wide<float, V>;
+  device const T* x;
+  device const T* residual;
+  device T* sum;
+  bool adds;
+
+  F peek(uint i) const {
+    return adds ? rounded<T, V>(load<V>(x, i) + load<V>(residual, i)) : load<V>(x, i);
+  }
+  F take(uint i) const {
+    if (!adds) {
+      return load<V>(x, i);
+    }
+    const wide<T, V> v = wide<T, V>(load<V>(x, i) + load<V>(residual, i));
+    ((device in_memory<T, V>*)sum)[i] = in_memory<T, V>(v);
+    return F(v);
+  }
+  F again(uint i) const { return load<V>(adds ? (device const T*)sum : x, i); }
+
+  Source moved(long by) const { return {x + by, adds ? residual + by : residual, adds ? sum + by : sum, adds}; }
+};
+
+// How many rows a threadgroup takes at once: they read a weight, and read and write the share of its gradient, once.
+// With vectors the registers are taken already.
 template <uint V>
 struct AtOnce {
   enum : uint { rows = V == 1 ? 4 : 1 };
 };
 
-// Adds up the parts of a weight's gradient of rows taken at once; in float together with what is rounded off, so that the
-// error is that of one rounding.
-template <typename W, uint V>
+// Adds up the parts of a weight's gradient of rows taken at once; where it is to be exact together with what is rounded
+// off, so that the error is that of one rounding.
+template <uint V>
 struct Share {
   using F = wide<float, V>;
   F sum;
   F lost;
+  bool is_exact;
 
   void add(F part) {
-    if (sizeof(W) > 2) {
+    if (is_exact) {
       const F next = sum + part;
       const F added = next - sum;
       lost += (sum - (next - added)) + (part - added);
@@ -45,7 +72,7 @@ struct Share {
   // g r x
   void add(F g, F r, F x) {
     const F scaled = g * r;
-    if (sizeof(W) > 2) {
+    if (is_exact) {
       const F part = scaled * x;
       lost += fma(fma(g, r, -scaled), x, fma(scaled, x, -part));
       add(part);
@@ -53,7 +80,7 @@ struct Share {
       sum = fma(scaled, x, sum);
     }
   }
-  F result() { return sizeof(W) > 2 ? sum + lost : sum; }
+  F result() { return is_exact ? sum + lost : sum; }
 };
 
 // 1 / sqrt(s), correctly rounded but for rare ties; metal::rsqrt is less exact.
@@ -63,6 +90,19 @@ inline float inverse_root(float s) {
   const float wrong = fma(-high, r, 1.0f) - fma(s, r, -high) * r;
   const float better = fma(0.5f * wrong, r, r);
   return isfinite(better) ? better : r;
+}
+
+// (a - b c) / d + e with few roundings, for a >= b c >= 0 and e >= 0.
+inline float variance(float a, float b, float c, float d, float e) {
+  const float product = b * c;
+  const float high = a - product;
+  const float low = ((a - high) - product) - fma(b, c, -product);
+  const float q = high / d;
+  const float rest = (fma(-q, d, high) + low) * (1.0f / d);
+  const float s = q + e;
+  const float lost = q > e ? (q - s) + e : (e - s) + q;
+  const float better = s + (lost + rest);
+  return isfinite(better) ? better : s;
 }
 
 template <uint V>

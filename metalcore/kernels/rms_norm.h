@@ -4,27 +4,121 @@
 #pragma once
 #include "norm.h"
 
-// Mean of x^2 over the row.
-template <uint V, typename T>
-inline float mean_square(device const T* x, threadgroup float* partial, Lane at, Row row) {
+// Sum of x^2 over a row.
+template <typename T, uint V>
+inline float squares_of(Source<T, V> from, threadgroup float* partial, Lane at, Row row) {
   wide<float, V> squares = wide<float, V>(0.0f);
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    const wide<float, V> v = load<V>(x, i);
+    const wide<float, V> v = from.take(i);
     squares = fma(v, v, squares);
   }
-  return group_sum(total(squares), partial, at) / row.width;
+  return group_sum(total(squares), partial, at);
 }
 
-template <uint V, typename T, typename W>
-inline void rms_apply(device const T* x, device const W* weight, device T* y, float s, bool has_weight, Row row) {
-  const float r = inverse_root(s);
+// R rows that follow one another, which read the weight once.
+template <uint R, uint V, typename T, typename W>
+inline void rms_apply(
+    thread const float* squares,
+    Source<T, V> from,
+    device const W* weight,
+    device T* y,
+    device float* power,
+    float eps,
+    bool has_weight,
+    long width,
+    Row row) {
+  using F = wide<float, V>;
+  float r[R];
+  _Pragma("clang loop unroll(full)")
+  for (uint k = 0; k < R; k++) {
+    const float s = squares[k] / row.width + eps;
+    r[k] = inverse_root(s);
+    if (row.lid == 0) {
+      power[k] = s;
+    }
+  }
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    wide<float, V> v = load<V>(x, i) * r;
+    const F w = has_weight ? load<V>(weight, i) : F(1.0f);
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      const F v = from.moved(k * width).again(i) * r[k];
+      store<V>(y + k * width, i, has_weight ? v * w : v);
+    }
+  }
+}
+
+// `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
+template <uint R, uint V, typename T, typename W>
+inline void rms_rows(
+    Source<T, V> from,
+    device const W* weight,
+    device T* y,
+    device float* power,
+    float eps,
+    bool has_weight,
+    long count,
+    long width,
+    threadgroup float* kept,
+    threadgroup float* partial,
+    Lane at,
+    Row row) {
+  if (R == 1) {
+    const float one = squares_of(from, partial, at, row);
+    rms_apply<1>(&one, from, weight, y, power, eps, has_weight, width, row);
+    return;
+  }
+  for (long k = 0; k < count; k++) {
+    const float one = squares_of(from.moved(k * width), partial, at, row);
+    if (row.lid == 0) {
+      kept[k] = one;
+    }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (count == R) {
+    float all[R];
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      all[k] = kept[k];
+    }
+    rms_apply<R>(all, from, weight, y, power, eps, has_weight, width, row);
+    return;
+  }
+  _Pragma("clang loop unroll(disable)")
+  for (long k = 0; k < count; k++) {
+    const float one = kept[k];
+    rms_apply<1>(
+        &one, from.moved(k * width), weight, y + k * width, power + k, eps, has_weight, width, row);
+  }
+}
+
+// Which gradients are made, and of what.
+struct RmsParts {
+  bool has_weight;
+  bool has_share;
+  bool has_carry;
+  bool is_exact;
+};
+
+// Sum of w g x over a row.
+template <uint V, typename T, typename W>
+inline float rms_dot(
+    device const T* g,
+    device const T* x,
+    device const W* weight,
+    bool has_weight,
+    threadgroup float* partial,
+    Lane at,
+    Row row) {
+  using F = wide<float, V>;
+  F dots = F(0.0f);
+  for (uint i = row.lid; i < row.steps; i += row.group_size) {
+    F v = load<V>(g, i);
     if (has_weight) {
       v *= load<V>(weight, i);
     }
-    store<V>(y, i, v);
+    dots = fma(v, load<V>(x, i), dots);
   }
+  return group_sum(total(dots), partial, at);
 }
 
 // R rows of dx that follow one another, and their part of dw added to `share`. carry: a gradient that is added to dx,
@@ -38,50 +132,56 @@ inline void rms_gradient(
     device const float* power,
     device T* dx,
     device float* share,
-    bool has_weight,
-    bool has_share,
-    bool has_carry,
+    RmsParts has,
+    long width,
+    threadgroup float* kept,
     threadgroup float* partial,
     Lane at,
     Row row) {
   using F = wide<float, V>;
+  float dots[R];
+  if (R == 1) {
+    dots[0] = rms_dot<V>(g, x, weight, has.has_weight, partial, at, row);
+  } else {
+    _Pragma("clang loop unroll(disable)")
+    for (uint k = 0; k < R; k++) {
+      const float one = rms_dot<V>(g + k * width, x + k * width, weight, has.has_weight, partial, at, row);
+      if (row.lid == 0) {
+        kept[k] = one;
+      }
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      dots[k] = kept[k];
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);  // the next rows write there
+  }
   float c[R];
   float r[R];
-  ulong from[R];
   _Pragma("clang loop unroll(full)")
   for (uint k = 0; k < R; k++) {
-    from[k] = k * ulong(row.steps);
-    F dots = F(0.0f);
-    for (uint i = row.lid; i < row.steps; i += row.group_size) {
-      F v = load<V>(g, from[k] + i);
-      if (has_weight) {
-        v *= load<V>(weight, i);
-      }
-      dots = fma(v, load<V>(x, from[k] + i), dots);
-    }
-    c[k] = group_sum(total(dots), partial, at) / row.width / power[k];
+    c[k] = dots[k] / row.width / power[k];
     r[k] = inverse_root(power[k]);
   }
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    Share<W, V> sum = {F(0.0f), F(0.0f)};
+    Share<V> sum = {F(0.0f), F(0.0f), has.is_exact};
+    const F w = has.has_weight ? load<V>(weight, i) : F(1.0f);
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
-      const F gi = load<V>(g, from[k] + i);
-      const F xi = load<V>(x, from[k] + i);
-      if (has_share) {
+      const F gi = load<V>(g + k * width, i);
+      const F xi = load<V>(x + k * width, i);
+      if (has.has_share) {
         sum.add(gi, F(r[k]), xi);
       }
-      F v = gi;
-      if (has_weight) {
-        v *= load<V>(weight, i);
-      }
+      F v = has.has_weight ? gi * w : gi;
       v = fma(-xi, F(c[k]), v) * r[k];
-      if (has_carry) {
-        v += load<V>(carry, from[k] + i);
+      if (has.has_carry) {
+        v += load<V>(carry + k * width, i);
       }
-      store<V>(dx, from[k] + i, v);
+      store<V>(dx + k * width, i, v);
     }
-    if (has_share) {
+    if (has.has_share) {
       store<V>(share, i, load<V>(share, i) + sum.result());
     }
   }
@@ -97,28 +197,25 @@ inline void rms_gradients(
     device const float* power,
     device T* dx,
     device float* share,
-    bool has_weight,
-    bool has_share,
-    bool has_carry,
+    RmsParts has,
     long first,
     long last,
     long width,
+    threadgroup float* kept,
     threadgroup float* partial,
     Lane at,
     Row row) {
-  if (has_share) {
+  if (has.has_share) {
     clear<V>(share, row);
   }
   for (; first + AtOnce<V>::rows <= last; first += AtOnce<V>::rows) {
     const long from = first * width;
     rms_gradient<AtOnce<V>::rows, V>(
-        g + from, x + from, carry + from, weight, power + first, dx + from, share, has_weight, has_share, has_carry,
-        partial, at, row);
+        g + from, x + from, carry + from, weight, power + first, dx + from, share, has, width, kept, partial, at, row);
   }
   for (; AtOnce<V>::rows > 1 && first < last; first++) {
     const long from = first * width;
     rms_gradient<1, V>(
-        g + from, x + from, carry + from, weight, power + first, dx + from, share, has_weight, has_share, has_carry,
-        partial, at, row);
+        g + from, x + from, carry + from, weight, power + first, dx + from, share, has, width, kept, partial, at, row);
   }
 }

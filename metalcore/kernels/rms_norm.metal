@@ -3,31 +3,34 @@
 
 constant bool has_weight [[function_constant(0)]];
 constant bool has_share [[function_constant(1)]];
+constant bool is_exact [[function_constant(2)]];  // sums over rows keep what is rounded off
 
-// One threadgroup a row. W: type of the weight, V: elements a thread takes at once.
+// One threadgroup takes AtOnce<V>::rows rows. W: type of the weight, V: elements a thread takes at once.
 template <typename T, typename W, uint V>
 [[kernel]] void rms_norm_forward(
     device const T* x [[buffer(0)]],
     device const W* weight [[buffer(1)]],
     device T* y [[buffer(2)]],
     device float* power [[buffer(3)]],
-    constant long& width [[buffer(4)]],
-    constant float& eps [[buffer(5)]],
-    uint row [[threadgroup_position_in_grid]],
+    constant long& rows [[buffer(4)]],
+    constant long& width [[buffer(5)]],
+    constant float& eps [[buffer(6)]],
+    uint block [[threadgroup_position_in_grid]],
     uint lid [[thread_position_in_threadgroup]],
     uint group_size [[threads_per_threadgroup]],
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
+  threadgroup float kept[AtOnce<V>::rows];
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};
-  x += row * width;
-  const float s = mean_square<V>(x, partial, at, here) + eps;
-  rms_apply<V>(x, weight, y + row * width, s, has_weight, here);
-  if (lid == 0) {
-    power[row] = s;
-  }
+  const Source<T, V> from = {x, nullptr, nullptr, false};
+  const long first = block * long(AtOnce<V>::rows);
+  const long count = min(rows - first, long(AtOnce<V>::rows));
+  rms_rows<AtOnce<V>::rows>(
+      from.moved(first * width), weight, y + first * width, power + first, eps, has_weight, count, width, kept, partial,
+      at, here);
 }
 
 // One threadgroup takes `rows_each` rows and adds up its share of dw in its row of `shares`.
@@ -48,12 +51,13 @@ template <typename T, typename W, uint V>
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
+  threadgroup float kept[AtOnce<V>::rows];
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};
   const long first = block * rows_each;
   const long last = min(first + rows_each, rows);
+  const RmsParts has = {has_weight, has_share, false, is_exact};
   rms_gradients<V>(
-      g, x, g, weight, power, dx, shares + block * width, has_weight, has_share, false, first, last, width, partial, at,
-      here);
+      g, x, g, weight, power, dx, shares + block * width, has, first, last, width, kept, partial, at, here);
 }

@@ -9,12 +9,14 @@ from typing import Any
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import NO_SHARE, Blocks, benchmarks, check_affine, check_sum, draw_terms
+from metalcore.ops.base.norm import NO_SHARE, Blocks, at_once, benchmarks, check_affine, check_sum, draw_terms, is_exact
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 
 FORWARD = Kernel("fused_add_layer_norm", "fused_add_layer_norm_forward", ("has_bias",))
-BACKWARD = Kernel("fused_add_layer_norm", "fused_add_layer_norm_backward", ("has_weight_share", "has_bias_share"))
+BACKWARD = Kernel(
+    "fused_add_layer_norm", "fused_add_layer_norm_backward", ("has_weight_share", "has_bias_share", "is_exact")
+)
 
 
 def fused_add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> tuple[Any, Any]:
@@ -42,9 +44,10 @@ def forward(run: Any, x: Any, residual: Any, weight: Any, bias: Any, eps: float)
     bias = None if bias is None else run.contiguous(bias)
     vector, group = row_launch(run, "fused_add_layer_norm", dtype, width)
     out = Out(shape, dtype)
-    arguments = (x, residual, weight, bias, out, out, Out((rows, 3), accumulator(dtype)), width, eps)
+    arguments = (x, residual, weight, bias, out, out, Out((rows, 3), accumulator(dtype)), rows, width, eps)
     types = (dtype, run.dtype(weight), vector)
-    y, total, moments = run.launch(FORWARD, types, (bias is not None,), arguments, (rows,), group)
+    groups = (-(-rows // at_once(vector)),)
+    y, total, moments = run.launch(FORWARD, types, (bias is not None,), arguments, groups, group)
     return y, total, moments
 
 
@@ -70,7 +73,7 @@ def backward(
     dx, *found = run.launch(
         BACKWARD,
         (dtype, kind, vector),
-        makes,
+        (*makes, any(makes) and is_exact(kind, rows, width)),
         (g, carry, h, weight, moments, Out(shape, dtype), *shares, rows, width, blocks.rows_each),
         (blocks.number,),
         group,

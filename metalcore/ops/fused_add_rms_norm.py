@@ -9,12 +9,21 @@ from typing import Any
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import NO_SHARE, Blocks, benchmarks, check_parameter, check_sum, draw_terms
+from metalcore.ops.base.norm import (
+    NO_SHARE,
+    Blocks,
+    at_once,
+    benchmarks,
+    check_parameter,
+    check_sum,
+    draw_terms,
+    is_exact,
+)
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 
 FORWARD = Kernel("fused_add_rms_norm", "fused_add_rms_norm_forward")
-BACKWARD = Kernel("fused_add_rms_norm", "fused_add_rms_norm_backward", ("has_share",))
+BACKWARD = Kernel("fused_add_rms_norm", "fused_add_rms_norm_backward", ("has_share", "is_exact"))
 
 
 def fused_add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> tuple[Any, Any]:
@@ -41,8 +50,9 @@ def forward(run: Any, x: Any, residual: Any, weight: Any, eps: float) -> tuple[A
     x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     out = Out(shape, dtype)
-    arguments = (x, residual, weight, out, out, Out((rows,), accumulator(dtype)), width, eps)
-    y, total, power = run.launch(FORWARD, (dtype, run.dtype(weight), vector), (), arguments, (rows,), group)
+    arguments = (x, residual, weight, out, out, Out((rows,), accumulator(dtype)), rows, width, eps)
+    groups = (-(-rows // at_once(vector)),)
+    y, total, power = run.launch(FORWARD, (dtype, run.dtype(weight), vector), (), arguments, groups, group)
     return y, total, power
 
 
@@ -57,8 +67,9 @@ def backward(
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows)
     share = blocks.share((width,), kind) if wanted[1] else NO_SHARE
+    constants = (bool(wanted[1]), bool(wanted[1]) and is_exact(kind, rows, width))
     arguments = (g, carry, h, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each)
-    dx, shares = run.launch(BACKWARD, (dtype, kind, vector), (bool(wanted[1]),), arguments, (blocks.number,), group)
+    dx, shares = run.launch(BACKWARD, (dtype, kind, vector), constants, arguments, (blocks.number,), group)
     return dx, blocks.total(run, shares, (width,), kind) if wanted[1] else run.empty((0,), kind)
 
 

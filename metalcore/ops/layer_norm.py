@@ -9,12 +9,12 @@ from typing import Any
 from metalcore.ops.base.check import check_eps, check_float
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import NO_SHARE, Blocks, benchmarks, check_affine, check_normalized
+from metalcore.ops.base.norm import NO_SHARE, Blocks, at_once, benchmarks, check_affine, check_normalized, is_exact
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 
 FORWARD = Kernel("layer_norm", "layer_norm_forward", ("has_weight", "has_bias"))
-BACKWARD = Kernel("layer_norm", "layer_norm_backward", ("has_weight", "has_weight_share", "has_bias_share"))
+BACKWARD = Kernel("layer_norm", "layer_norm_backward", ("has_weight", "has_weight_share", "has_bias_share", "is_exact"))
 
 
 def layer_norm(
@@ -42,9 +42,9 @@ def forward(run: Any, x: Any, weight: Any, bias: Any, dims: int, eps: float) -> 
     kind = _kind(run, dtype, weight, bias)
     x, weight, bias = (None if a is None else run.contiguous(a) for a in (x, weight, bias))
     vector, group = row_launch(run, "layer_norm", dtype, width)
-    arguments = (x, weight, bias, Out(shape, dtype), Out((rows, 3), accumulator(dtype)), width, eps)
+    arguments = (x, weight, bias, Out(shape, dtype), Out((rows, 3), accumulator(dtype)), rows, width, eps)
     constants = (weight is not None, bias is not None)
-    y, moments = run.launch(FORWARD, (dtype, kind, vector), constants, arguments, (rows,), group)
+    y, moments = run.launch(FORWARD, (dtype, kind, vector), constants, arguments, (-(-rows // at_once(vector)),), group)
     return y, moments
 
 
@@ -71,7 +71,7 @@ def backward(
     dx, *found = run.launch(
         BACKWARD,
         (dtype, kind, vector),
-        (weight is not None, *makes),
+        (weight is not None, *makes, any(makes) and is_exact(kind, rows, width)),
         (g, x, weight, moments, Out(shape, dtype), *shares, rows, width, blocks.rows_each),
         (blocks.number,),
         group,

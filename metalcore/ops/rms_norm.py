@@ -9,12 +9,12 @@ from typing import Any
 from metalcore.ops.base.check import check_eps, check_float
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import NO_SHARE, Blocks, benchmarks, check_normalized, check_parameter
+from metalcore.ops.base.norm import NO_SHARE, Blocks, at_once, benchmarks, check_normalized, check_parameter, is_exact
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 
 FORWARD = Kernel("rms_norm", "rms_norm_forward", ("has_weight",))
-BACKWARD = Kernel("rms_norm", "rms_norm_backward", ("has_weight", "has_share"))
+BACKWARD = Kernel("rms_norm", "rms_norm_backward", ("has_weight", "has_share", "is_exact"))
 # torch takes the epsilon of the type that it computes in
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-23, "bfloat16": 2.0**-23, "float64": 2.0**-52}
 
@@ -44,8 +44,9 @@ def forward(run: Any, x: Any, weight: Any, dims: int, eps: float) -> tuple[Any, 
     weight = None if weight is None else run.contiguous(weight)
     vector, group = row_launch(run, "rms_norm", dtype, width)
     types = (dtype, dtype if weight is None else run.dtype(weight), vector)
-    arguments = (x, weight, Out(shape, dtype), Out((rows,), accumulator(dtype)), width, eps)
-    y, power = run.launch(FORWARD, types, (weight is not None,), arguments, (rows,), group)
+    arguments = (x, weight, Out(shape, dtype), Out((rows,), accumulator(dtype)), rows, width, eps)
+    groups = (-(-rows // at_once(vector)),)
+    y, power = run.launch(FORWARD, types, (weight is not None,), arguments, groups, group)
     return y, power
 
 
@@ -65,7 +66,7 @@ def backward(
     dx, shares = run.launch(
         BACKWARD,
         (dtype, weight_type, vector),
-        (weight is not None, has_share),
+        (weight is not None, has_share, has_share and is_exact(weight_type, rows, width)),
         (grad_y, x, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each),
         (blocks.number,),
         group,

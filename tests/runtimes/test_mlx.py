@@ -23,7 +23,7 @@ DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "int16"
 def launch(run: Any, x: Any, weight: Any, *numbers: Any, groups: tuple[int, ...] = (2,)) -> list[Any]:
     outs = (Out(tuple(x.shape), "float32"), Out((2,), "float32"))
     types = ("float32", "float32", 1)
-    found: list[Any] = run.launch(FORWARD, types, (weight is not None,), (x, weight, *outs, *numbers), groups, (32,))
+    found: list[Any] = run.launch(FORWARD, types, (weight is not None,), (x, weight, *outs, 2, *numbers), groups, (32,))
     return found
 
 
@@ -49,6 +49,7 @@ def test_arguments() -> None:
         ((8,), mx.float32),
         ((8,), mx.float32),
         ((), mx.int64),
+        ((), mx.int64),
         ((), mx.float32),
     ]
     assert given["template"] == [("T", mx.float32), ("W", mx.float32), ("V_value", 1)]
@@ -61,7 +62,7 @@ def test_graph() -> None:
 
     def make(**_: Any) -> Any:
         def kernel(inputs: list[Any], output_shapes: list[Any], **_: Any) -> list[Any]:
-            x, _, _, eps = inputs  # as rms_norm_forward computes it, in mlx's own ops
+            x, _, _, _, eps = inputs  # as rms_norm_forward computes it, in mlx's own ops
             power = x.square().mean(-1) + eps
             return [(x * mx.rsqrt(power)[:, None]).reshape(output_shapes[0]), power]
 
@@ -80,7 +81,7 @@ def test_refused() -> None:
     with pytest.raises(ArgumentError, match="x holds float32, not float16"):
         launch(run, x.astype(mx.float16), None, 8, 0.0)
     with pytest.raises(ArgumentError, match="mlx arrays are immutable"):
-        run.launch(FORWARD, ("float32", "float32", 1), (False,), (x, None, x, x, 8, 0.0), (2,), (32,))
+        run.launch(FORWARD, ("float32", "float32", 1), (False,), (x, None, x, x, 2, 8, 0.0), (2,), (32,))
     assert [a.shape for a in launch(run, x, None, 8, 0.0, groups=(0,))] == [(2, 8), (2,)]
 
 

@@ -43,7 +43,7 @@ class Watching:
 def launch(run: MpsRuntime, x: Any, weight: Any, *numbers: Any, groups: tuple[int, ...] = (2,)) -> list[Any]:
     outs = (Out((2, x.shape[-1]), "float32"), Out((2,), "float32"))
     types = ("float32", "float32" if weight is None else run.dtype(weight), 1)
-    return run.launch(FORWARD, types, (weight is not None,), (x, weight, *outs, *numbers), groups, (32,))
+    return run.launch(FORWARD, types, (weight is not None,), (x, weight, *outs, 2, *numbers), groups, (32,))
 
 
 def test_arguments() -> None:
@@ -57,7 +57,7 @@ def test_arguments() -> None:
     assert len(watching.texts) == 1  # compiled once
     arguments, options = watching.calls[0]
     assert arguments[0] is x and arguments[1] is run.nothing and arguments[2].shape == (2, 8)
-    assert [(type(a), a) for a in arguments[4:]] == [(int, 8), (float, 0.0)]
+    assert [(type(a), a) for a in arguments[4:]] == [(int, 2), (int, 8), (float, 0.0)]
     assert options == {"threads": [64, 1, 1], "group_size": [32, 1, 1]}
 
 
@@ -66,7 +66,7 @@ def test_refused() -> None:
     x = torch.randn(2, 8)
     with pytest.raises(ArgumentError, match="x holds float32, not float64"):
         launch(run, x.double(), None, 8, 0.0)
-    with pytest.raises(ArgumentError, match="6 buffers, not 5"):
+    with pytest.raises(ArgumentError, match="7 buffers, not 6"):
         launch(run, x, None, 8)
     with pytest.raises(ArgumentError, match="x is on meta, not cpu"):
         launch(run, x.to("meta"), None, 8, 0.0)

@@ -46,7 +46,7 @@ def test_threadgroup_memory_stays_in_the_kernel() -> None:
     """Metal: variables in the threadgroup address space cannot be declared in a non-qualified function."""
     text = metal_kernel_text(FORWARD.variant(("float16", "float32", 4), (True,)))
     assert "threadgroup float partial[32];" in text.source
-    assert "uint row = threadgroup_position_in_grid.x;" in text.source
+    assert "uint block = threadgroup_position_in_grid.x;" in text.source
     assert text.template == (("T", "float16"), ("W", "float32"), ("V_value", 4))
 
 
@@ -68,5 +68,5 @@ def test_limits() -> None:
     slots = Slots(make_variant(kernel, ("float32", "float16", 1), (True,)))
     with pytest.raises(ArgumentError, match="weight holds float16, not float32"):
         slots.check_dtype(slots.slots[1], "float32")
-    with pytest.raises(ArgumentError, match="6 buffers, not 1"):
+    with pytest.raises(ArgumentError, match="7 buffers, not 1"):
         slots.check_count((1,))

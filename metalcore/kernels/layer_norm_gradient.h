@@ -1,0 +1,168 @@
+// dx = r (v - mean(v) - (x - m) mean(v (x - m)) / s),  v = w g; m and s as in layer_norm.h
+// dw = sum over rows of g (x - m) r,  db = sum over rows of g
+// s is kept, not r: in a short row the terms of dx nearly cancel, and 1 / s has fewer roundings than r r.
+#pragma once
+#include "norm.h"
+
+// Which gradients are made, and of what.
+struct LayerParts {
+  bool has_weight;
+  bool has_weight_share;
+  bool has_bias_share;
+  bool has_carry;
+};
+
+// Sums over a row of v and v (x - m).
+struct LayerDots {
+  float sum;
+  float dot;
+};
+
+template <uint V, typename T, typename W>
+inline LayerDots layer_dots(
+    device const T* g,
+    device const T* x,
+    device const W* weight,
+    device const float* moments,
+    bool has_weight,
+    threadgroup float* partial,
+    Lane at,
+    Row row) {
+  using F = wide<float, V>;
+  const float mean = moments[0];
+  const float rest = moments[1];
+  F sums = F(0.0f);
+  F dots = F(0.0f);
+  for (uint i = row.lid; i < row.steps; i += row.group_size) {
+    F v = load<V>(g, i);
+    if (has_weight) {
+      v *= load<V>(weight, i);
+    }
+    sums += v;
+    dots = fma(v, load<V>(x, i) - mean - rest, dots);
+  }
+  return {group_sum(total(sums), partial, at), group_sum(total(dots), partial, at)};
+}
+
+// R rows of dx that follow one another, and their parts of dw and db added to the shares. carry: a gradient that is
+// added to dx.
+template <uint R, uint V, typename T, typename W>
+inline void layer_gradient(
+    device const T* g,
+    device const T* x,
+    device const T* carry,
+    device const W* weight,
+    device const float* moments,
+    device T* dx,
+    device float* weight_share,
+    device float* bias_share,
+    LayerParts has,
+    bool is_exact,
+    long width,
+    threadgroup LayerDots* kept,
+    threadgroup float* partial,
+    Lane at,
+    Row row) {
+  using F = wide<float, V>;
+  LayerDots dots[R];
+  if (R == 1) {
+    dots[0] = layer_dots<V>(g, x, weight, moments, has.has_weight, partial, at, row);
+  } else {
+    _Pragma("clang loop unroll(disable)")
+    for (uint k = 0; k < R; k++) {
+      const LayerDots one =
+          layer_dots<V>(g + k * width, x + k * width, weight, moments + 3 * k, has.has_weight, partial, at, row);
+      if (row.lid == 0) {
+        kept[k] = one;
+      }
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      dots[k] = kept[k];
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);  // the next rows write there
+  }
+  float mean[R];
+  float rest[R];
+  float shift[R];
+  float slope[R];
+  float r[R];
+  _Pragma("clang loop unroll(full)")
+  for (uint k = 0; k < R; k++) {
+    mean[k] = moments[3 * k];
+    rest[k] = moments[3 * k + 1];
+    const float s = moments[3 * k + 2];
+    shift[k] = dots[k].sum / row.width;
+    slope[k] = dots[k].dot / row.width / s;
+    r[k] = inverse_root(s);
+  }
+  for (uint i = row.lid; i < row.steps; i += row.group_size) {
+    Share<V> weight_sum = {F(0.0f), F(0.0f), is_exact};
+    Share<V> bias_sum = {F(0.0f), F(0.0f), is_exact};
+    const F w = has.has_weight ? load<V>(weight, i) : F(1.0f);
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      const F gi = load<V>(g + k * width, i);
+      const F xi = load<V>(x + k * width, i) - mean[k] - rest[k];
+      if (has.has_weight_share) {
+        weight_sum.add(gi, F(r[k]), xi);
+      }
+      if (has.has_bias_share) {
+        bias_sum.add(gi);
+      }
+      F v = has.has_weight ? gi * w : gi;
+      v = fma(-xi, F(slope[k]), v - shift[k]) * r[k];
+      if (has.has_carry) {
+        v += load<V>(carry + k * width, i);
+      }
+      store<V>(dx + k * width, i, v);
+    }
+    if (has.has_weight_share) {
+      store<V>(weight_share, i, load<V>(weight_share, i) + weight_sum.result());
+    }
+    if (has.has_bias_share) {
+      store<V>(bias_share, i, load<V>(bias_share, i) + bias_sum.result());
+    }
+  }
+}
+
+// The rows of one block.
+template <uint V, typename T, typename W>
+inline void layer_gradients(
+    device const T* g,
+    device const T* x,
+    device const T* carry,
+    device const W* weight,
+    device const float* moments,
+    device T* dx,
+    device float* weight_share,
+    device float* bias_share,
+    LayerParts has,
+    bool is_exact,
+    long first,
+    long last,
+    long width,
+    threadgroup LayerDots* kept,
+    threadgroup float* partial,
+    Lane at,
+    Row row) {
+  if (has.has_weight_share) {
+    clear<V>(weight_share, row);
+  }
+  if (has.has_bias_share) {
+    clear<V>(bias_share, row);
+  }
+  for (; first + AtOnce<V>::rows <= last; first += AtOnce<V>::rows) {
+    const long from = first * width;
+    layer_gradient<AtOnce<V>::rows, V>(
+        g + from, x + from, carry + from, weight, moments + 3 * first, dx + from, weight_share, bias_share, has,
+        is_exact, width, kept, partial, at, row);
+  }
+  for (; AtOnce<V>::rows > 1 && first < last; first++) {
+    const long from = first * width;
+    layer_gradient<1, V>(
+        g + from, x + from, carry + from, weight, moments + 3 * first, dx + from, weight_share, bias_share, has,
+        is_exact, width, kept, partial, at, row);
+  }
+}
