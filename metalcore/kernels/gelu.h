@@ -51,8 +51,9 @@ inline F gelu(F x) {
   if (is_tanh) {
     return sizeof(T) > 2 ? x * gelu_tanh_precise(x).gate : x / one_plus_exp_minus<T>(twice(x));
   }
+  const F above = fma(F(0.5f), x, 0.5f * fabs(x));  // max(x, 0), but NaN for -infinity, as torch has it
   const Normal<F> n = normal<T>(x);
-  return fma(-n.size, n.tail, select(x, x - x, x < n.size));  // max(x, 0), but NaN for -infinity, as torch has it
+  return fma(-n.size, n.tail, above);
 }
 
 template <typename T = float, typename F>
