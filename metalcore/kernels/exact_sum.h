@@ -14,6 +14,16 @@ inline ExactSum added(ExactSum a, float b) {
   return {sum, a.error + ((a.value - (sum - part)) + (b - part))};
 }
 
+inline ExactSum added_product(ExactSum a, float b, float c) {
+  const float product = b * c;
+  a = added(a, product);
+  a.error += fma(b, c, -product);
+  return a;
+}
+
+// An infinity leaves a NaN behind as its error.
+inline float rounded(ExactSum a) { return isfinite(a.value) ? a.value + a.error : a.value; }
+
 inline ExactSum simd_added(ExactSum mine) {
   for (ushort step = 16; step > 0; step /= 2) {
     const float value = simd_shuffle_xor(mine.value, step);
@@ -38,6 +48,5 @@ inline float group_added(ExactSum mine, threadgroup float* values, threadgroup f
     threadgroup_barrier(mem_flags::mem_threadgroup);
     mine = simd_added(mine);
   }
-  // An infinity leaves a NaN behind as its error.
-  return isfinite(mine.value) ? mine.value + mine.error : mine.value;
+  return rounded(mine);
 }

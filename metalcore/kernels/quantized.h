@@ -2,6 +2,7 @@
 // 4 bits: two values in a byte, the low half first, from 0 to 15. 8 bits: signed, without a zero.
 // A thread takes one byte at a time, so E = 8 / bits columns.
 #pragma once
+#include "exact_sum.h"
 #include "wide.h"
 
 constant bool whole_groups [[function_constant(0)]];  // a simdgroup's bytes, side by side, are of one group
@@ -24,34 +25,6 @@ struct Quantized {
   uint groups;       // in a row
 };
 
-// A sum with what its roundings lost, for the few long sums of a product with one row of x. Each statement rounds once.
-struct Exact {
-  float sum;
-  float lost;
-};
-
-inline Exact plus(Exact a, float b, float lost) {
-  const float sum = a.sum + b;
-  const float added = sum - a.sum;
-  const float kept = sum - added;
-  const float left = a.sum - kept;
-  const float right = b - added;
-  return {sum, a.lost + (left + right + lost)};
-}
-
-inline Exact plus_product(Exact s, float a, float b) {
-  const float product = a * b;
-  const float lost = fma(a, b, -product);
-  return plus(s, product, lost);
-}
-
-inline float simdgroup_total(Exact s) {
-  for (ushort step = 16; step > 0; step /= 2) {
-    s = plus(s, simd_shuffle_xor(s.sum, step), simd_shuffle_xor(s.lost, step));
-  }
-  return s.sum + s.lost;
-}
-
 // y[m, row] = sum over k of x[m, k] w[row, k], for M rows of x from `first` on; one simdgroup. Each value of w is made
 // once and used M times.
 template <typename T, typename S, uint E, uint M>
@@ -62,7 +35,7 @@ inline void multiply_rows(
   device const S* scales = w.scales + row * w.groups;
   device const S* zeros = w.zeros + row * w.groups;
   device const T* from[M];
-  Exact sums[M];
+  ExactSum sums[M];  // they are few and long
   for (uint m = 0; m < M; m++) {
     from[m] = x + min(first + m, rows - 1) * width;  // the last block may have fewer rows: they are computed twice
     sums[m] = {0.0f, 0.0f};
@@ -83,7 +56,7 @@ inline void multiply_rows(
         }
       }
       for (uint m = 0; m < M; m++) {
-        sums[m] = plus_product(sums[m], scale, parts[m]);  // the scale comes last: small integers times x lose little
+        sums[m] = added_product(sums[m], scale, parts[m]);  // the scale comes last: small integers times x lose little
       }
     }
   } else {
@@ -96,12 +69,12 @@ inline void multiply_rows(
         for (uint e = 0; e < E; e++) {
           part = fma(code_of<E>(codes[i], e) - zero, float(from[m][i * E + e]), part);
         }
-        sums[m] = plus_product(sums[m], scale, part);
+        sums[m] = added_product(sums[m], scale, part);
       }
     }
   }
   for (uint m = 0; m < M; m++) {
-    const float sum = simdgroup_total(sums[m]);
+    const float sum = rounded(simd_added(sums[m]));
     if (lane == 0 && first + m < rows) {
       y[(first + m) * outs + row] = T(sum);
     }
