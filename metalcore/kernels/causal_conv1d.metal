@@ -2,9 +2,11 @@
 // state, or 0; f is the identity or silu. d[t] = g[t] f'(...) gives dx[t] = sum over k of weight[k] d[t + (width - 1) - k],
 // dweight[k] = sum over t of d[t] x[t + k - (width - 1)], dbias = sum over t of d[t].
 #include "activation.h"
-#include "exact_sum.h"
+#include "exact_silu.h"
 
 constant bool is_silu [[function_constant(0)]];
+// Sums over tokens cancel, and where channels are few, no larger one stands beside: then d comes with its error.
+constant bool is_exact [[function_constant(1)]];
 
 // One channel of one sequence.
 template <typename T>
@@ -31,6 +33,15 @@ struct Channel {
     float sum = bias;
     for (long k = 0; k < width; k++) {
       sum = fma(float(weight[k]), at(t + k - (width - 1)), sum);
+    }
+    return sum;
+  }
+
+  // The same with its error, for any t.
+  ExactSum exact(long t) const {
+    ExactSum sum = {bias, 0.0f};
+    for (long k = 0; k < width; k++) {
+      sum = added_product(sum, float(weight[k]), at(t + k - (width - 1)));
     }
     return sum;
   }
@@ -131,7 +142,16 @@ template <typename T>
   }
 }
 
-// `d` is room for g[t] f'(...); `shares` and `bias_shares` are the sums of one sequence.
+inline ExactSum added_term(ExactSum total, float d, float d_error, float x) {
+  if (!is_exact) {
+    return added(total, d * x);
+  }
+  total = added_product(total, d, x);
+  total.error += d_error * x;
+  return total;
+}
+
+// `d` is room for g[t] f'(...), `d_errors` for its error; `shares` and `bias_shares` are the sums of one sequence.
 template <typename T>
 [[kernel]] void causal_conv1d_backward(
     device const T* g [[buffer(0)]],
@@ -143,13 +163,14 @@ template <typename T>
     device T* dx [[buffer(6)]],
     device T* dstate [[buffer(7)]],
     device float* d [[buffer(8)]],
-    device float* shares [[buffer(9)]],
-    device float* bias_shares [[buffer(10)]],
-    constant long& channels [[buffer(11)]],
-    constant long& length [[buffer(12)]],
-    constant long& width [[buffer(13)]],
-    constant long& has_bias [[buffer(14)]],
-    constant long& has_state [[buffer(15)]],
+    device float* d_errors [[buffer(9)]],
+    device float* shares [[buffer(10)]],
+    device float* bias_shares [[buffer(11)]],
+    constant long& channels [[buffer(12)]],
+    constant long& length [[buffer(13)]],
+    constant long& width [[buffer(14)]],
+    constant long& has_bias [[buffer(15)]],
+    constant long& has_state [[buffer(16)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint3 thread_at [[thread_position_in_threadgroup]],
     uint3 threads [[threads_per_threadgroup]],
@@ -167,6 +188,7 @@ template <typename T>
       has_bias != 0 ? float(bias[channel]) : 0.0f, has_state != 0};
   g += row * length;
   d += row * length;
+  d_errors += row * length;
   dx += row * length;
   const uint head = uint(min(past, length));
   const uint end = uint(length);
@@ -174,7 +196,12 @@ template <typename T>
   ExactSum total = {0.0f, 0.0f};
   for (uint t = thread_at.x; t < end; t += threads.x) {
     float di = float(g[t]);
-    if (is_silu) {
+    if (is_silu && is_exact) {
+      const ExactSum exact = product_of({di, 0.0f}, exact_silu_slope(at.exact(t)));
+      di = exact.value + exact.error;
+      d_errors[t] = exact.error - (di - exact.value);
+      total.error += d_errors[t];
+    } else if (is_silu) {
       const float v = t < head ? at.early(t) : at.late(t);
       di *= silu_slope(v, sigmoid(v));
     }
@@ -191,11 +218,11 @@ template <typename T>
     const long back = past - k;  // d[t] meets x[t - back]
     total = {0.0f, 0.0f};
     for (uint t = thread_at.x; t < min(uint(back), end); t += threads.x) {
-      total = added(total, d[t] * at.at(t - back));
+      total = added_term(total, d[t], is_exact && is_silu ? d_errors[t] : 0.0f, at.at(t - back));
     }
     device const T* from = at.x - back;
     for (uint t = uint(back) + thread_at.x; t < end; t += threads.x) {
-      total = added(total, d[t] * float(from[t]));
+      total = added_term(total, d[t], is_exact && is_silu ? d_errors[t] : 0.0f, float(from[t]));
     }
     sum = group_added(total, values, errors, lane);
     if (thread_at.x == 0) {

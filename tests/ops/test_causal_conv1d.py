@@ -40,6 +40,27 @@ def test_infinity_reaches_width_tokens() -> None:
     assert torch.isinf(y[0, 0]).tolist() == [False] * 3 + [True] * 4 + [False] * 2
 
 
+def test_sums_of_one_channel_keep_their_digits() -> None:
+    """Over the tokens they cancel, and no larger sum of another channel hides what is lost."""
+    random = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        x, weight, bias, g = (torch.randn(s, generator=random) for s in ((1, 1, 300), (1, 1), (1,), (1, 1, 300)))
+        given = [t.requires_grad_() for t in (weight, bias)]
+        found = torch.autograd.grad(metalcore.causal_conv1d(x, *given, None, "silu"), given, g)
+        exact = [t.detach().double().requires_grad_() for t in given]
+        truths = torch.autograd.grad(reference(x.double(), *exact, None, "silu"), exact, g.double())
+        for value, truth in zip(found, truths, strict=True):
+            assert abs(value.double() - truth) <= 2**-23 * abs(truth)
+
+
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan, 100.0, -100.0])
+def test_slopes_far_out_are_those_of_torch(value: float) -> None:
+    x, weight = torch.tensor([[[value, 1.0]]], requires_grad=True), torch.ones(1, 1)
+    (found,) = torch.autograd.grad(metalcore.causal_conv1d(x, weight, None, None, "silu").sum(), x)
+    (expected,) = torch.autograd.grad(torch.nn.functional.silu(x).sum(), x)
+    torch.testing.assert_close(found, expected, equal_nan=True)
+
+
 def test_torch_knows_the_op() -> None:
     shapes = ((2, 3, 9), (3, 4), (3,), (2, 3, 3))
     inputs = [torch.randn(s, requires_grad=True) for s in shapes]
