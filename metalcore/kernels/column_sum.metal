@@ -3,17 +3,8 @@
 #include <metal_stdlib>
 using namespace metal;
 
-template <typename T>
-[[kernel]] void column_sum(
-    device const float* shares [[buffer(0)]],
-    device T* out [[buffer(1)]],
-    constant long& rows [[buffer(2)]],
-    constant long& width [[buffer(3)]],
-    uint column [[thread_position_in_grid]]) {
-  if (column >= width) {
-    return;
-  }
-  // What each addition is rounded by is kept (two-sum), for shares that cancel each other.
+// What each addition is rounded by is kept (two-sum), for shares that cancel each other.
+inline float summed(device const float* shares, long rows, long width, uint column) {
   float sum = 0.0f;
   float rest = 0.0f;
   for (long row = 0; row < rows; row++) {
@@ -23,5 +14,33 @@ template <typename T>
     rest += (sum - (next - added)) + (share - added);
     sum = next;
   }
-  out[column] = T(rest == rest ? sum + rest : sum);  // an infinite sum leaves no rest
+  return rest == rest ? sum + rest : sum;  // an infinite sum leaves no rest
+}
+
+template <typename T>
+[[kernel]] void column_sum(
+    device const float* shares [[buffer(0)]],
+    device T* out [[buffer(1)]],
+    constant long& rows [[buffer(2)]],
+    constant long& width [[buffer(3)]],
+    uint column [[thread_position_in_grid]]) {
+  if (column < width) {
+    out[column] = T(summed(shares, rows, width, column));
+  }
+}
+
+// Of two arrays of shares in one launch: those of a weight and a bias.
+template <typename T>
+[[kernel]] void column_sum_pair(
+    device const float* first_shares [[buffer(0)]],
+    device const float* second_shares [[buffer(1)]],
+    device T* first [[buffer(2)]],
+    device T* second [[buffer(3)]],
+    constant long& rows [[buffer(4)]],
+    constant long& width [[buffer(5)]],
+    uint column [[thread_position_in_grid]]) {
+  if (column < width) {
+    first[column] = T(summed(first_shares, rows, width, column));
+    second[column] = T(summed(second_shares, rows, width, column));
+  }
 }

@@ -3,7 +3,7 @@
 #include "rms_norm.h"
 
 constant bool has_share [[function_constant(0)]];
-constant bool is_exact [[function_constant(1)]];  // sums over rows keep what is rounded off
+constant bool is_exact [[function_constant(1)]];  // gradients of short rows, and of few
 
 // One threadgroup takes AtOnce<V>::rows rows. W: type of the weight, V: elements a thread takes at once.
 template <typename T, typename W, uint V>

@@ -6,7 +6,7 @@ constant bool has_weight [[function_constant(0)]];
 constant bool has_bias [[function_constant(1)]];
 constant bool has_weight_share [[function_constant(2)]];
 constant bool has_bias_share [[function_constant(3)]];
-constant bool is_exact [[function_constant(4)]];  // sums over rows keep what is rounded off
+constant bool is_exact [[function_constant(4)]];  // gradients of short rows, and of few
 
 // One threadgroup takes AtOnce<V>::rows rows. W: type of weight and bias, V: elements a thread takes at once.
 template <typename T, typename W, uint V>

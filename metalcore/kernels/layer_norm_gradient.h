@@ -30,7 +30,6 @@ inline LayerDots layer_dots(
     Row row) {
   using F = wide<float, V>;
   const float mean = moments[0];
-  const float rest = moments[1];
   F sums = F(0.0f);
   F dots = F(0.0f);
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
@@ -39,9 +38,10 @@ inline LayerDots layer_dots(
       v *= load<V>(weight, i);
     }
     sums += v;
-    dots = fma(v, load<V>(x, i) - mean - rest, dots);
+    dots = fma(v, load<V>(x, i) - mean, dots);
   }
-  return {group_sum(total(sums), partial, at), group_sum(total(dots), partial, at)};
+  const float sum = group_sum(total(sums), partial, at);
+  return {sum, fma(-moments[1], sum, group_sum(total(dots), partial, at))};
 }
 
 // R rows of dx that follow one another, and their parts of dw and db added to the shares. carry: a gradient that is
@@ -111,8 +111,13 @@ inline void layer_gradient(
       if (has.has_bias_share) {
         bias_sum.add(gi);
       }
-      F v = has.has_weight ? gi * w : gi;
-      v = fma(-xi, F(slope[k]), v - shift[k]) * r[k];
+      F v;
+      if (is_exact) {
+        v = fma(-xi, F(slope[k]), (has.has_weight ? gi * w : gi) - shift[k]) * r[k];
+      } else {
+        v = fma(-xi, F(slope[k] * r[k]), F(-shift[k] * r[k]));
+        v = has.has_weight ? fma(gi * r[k], w, v) : fma(gi, F(r[k]), v);
+      }
       if (has.has_carry) {
         v += load<V>(carry + k * width, i);
       }

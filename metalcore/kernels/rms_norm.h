@@ -174,8 +174,13 @@ inline void rms_gradient(
       if (has.has_share) {
         sum.add(gi, F(r[k]), xi);
       }
-      F v = has.has_weight ? gi * w : gi;
-      v = fma(-xi, F(c[k]), v) * r[k];
+      F v;
+      if (has.is_exact) {
+        v = fma(-xi, F(c[k]), has.has_weight ? gi * w : gi) * r[k];
+      } else {
+        v = xi * (-c[k] * r[k]);
+        v = has.has_weight ? fma(gi * r[k], w, v) : fma(gi, F(r[k]), v);
+      }
       if (has.has_carry) {
         v += load<V>(carry + k * width, i);
       }

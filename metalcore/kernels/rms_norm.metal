@@ -3,7 +3,7 @@
 
 constant bool has_weight [[function_constant(0)]];
 constant bool has_share [[function_constant(1)]];
-constant bool is_exact [[function_constant(2)]];  // sums over rows keep what is rounded off
+constant bool is_exact [[function_constant(2)]];  // gradients of short rows, and of few
 
 // One threadgroup takes AtOnce<V>::rows rows. W: type of the weight, V: elements a thread takes at once.
 template <typename T, typename W, uint V>

@@ -73,7 +73,7 @@ def backward(
     dx, *found = run.launch(
         BACKWARD,
         (dtype, kind, vector),
-        (*makes, any(makes) and is_exact(kind, rows, width)),
+        (*makes, is_exact(kind, rows, width)),
         (g, carry, h, weight, moments, Out(shape, dtype), *shares, rows, width, blocks.rows_each),
         (blocks.number,),
         group,

@@ -67,7 +67,7 @@ def backward(
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows)
     share = blocks.share((width,), kind) if wanted[1] else NO_SHARE
-    constants = (bool(wanted[1]), bool(wanted[1]) and is_exact(kind, rows, width))
+    constants = (bool(wanted[1]), is_exact(kind, rows, width))
     arguments = (g, carry, h, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each)
     dx, shares = run.launch(BACKWARD, (dtype, kind, vector), constants, arguments, (blocks.number,), group)
     return dx, blocks.total(run, shares, (width,), kind) if wanted[1] else run.empty((0,), kind)

@@ -71,7 +71,7 @@ def backward(
     dx, *found = run.launch(
         BACKWARD,
         (dtype, kind, vector),
-        (weight is not None, *makes, any(makes) and is_exact(kind, rows, width)),
+        (weight is not None, *makes, is_exact(kind, rows, width)),
         (g, x, weight, moments, Out(shape, dtype), *shares, rows, width, blocks.rows_each),
         (blocks.number,),
         group,

@@ -66,7 +66,7 @@ def backward(
     dx, shares = run.launch(
         BACKWARD,
         (dtype, weight_type, vector),
-        (weight is not None, has_share, has_share and is_exact(weight_type, rows, width)),
+        (weight is not None, has_share, is_exact(weight_type, rows, width)),
         (grad_y, x, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each),
         (blocks.number,),
         group,
