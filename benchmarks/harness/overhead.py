@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 import torch
 
-from metalcore.ops import find, function
+from metalcore.ops import find, function, nouns
 from metalcore.ops.base.draw import Sample, Values
 from metalcore.ops.base.verify import draw_sample
-
-NOUNS = ("fused_add_rms_norm", "layer_norm", "rms_norm", "rope", "silu", "softmax", "swiglu")
 
 
 def microseconds(call: Callable[[], object], repeats: int = 100, rounds: int = 400) -> float:
@@ -29,7 +27,7 @@ def microseconds(call: Callable[[], object], repeats: int = 100, rounds: int = 4
 
 def overheads() -> dict[str, float]:
     """Each op on its first fuzzed case of a few contiguous elements, in float32."""
-    return {noun: _of(noun) for noun in NOUNS}
+    return {noun: _of(noun) for noun in nouns()}
 
 
 def _of(noun: str) -> float:
