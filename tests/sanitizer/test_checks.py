@@ -13,6 +13,8 @@ struct Pair { float4 v; int n; };
 struct Half { float a; ushort b; };
 Half with_padding(int n) { Half h; h.a = 1; h.b = ushort(n); return h; }
 float twice(float x) { return x * 2; }
+struct Flags { bool a, b, c, d, e; };
+int chosen(Flags f) { return f.a ? 1 : int(f.e); }
 kernel void k(device int* x [[buffer(0)]], constant int& n [[buffer(1)]], uint i [[thread_position_in_grid]]) {
 """
 LINE = HEAD.count("\n") + 1
@@ -52,6 +54,7 @@ CORRECT = {
     "atomics, then plain reads": "threadgroup atomic_int c[1]; if (i == 0) atomic_store_explicit(c, 0,"
     " memory_order_relaxed); simdgroup_barrier(mem_flags::mem_threadgroup); atomic_fetch_add_explicit(c, 1,"
     " memory_order_relaxed); simdgroup_barrier(mem_flags::mem_threadgroup); x[i] = *(threadgroup int*)c;",
+    "struct of five bytes by value": "Flags f = {i > 3, true, false, true, i > 1}; x[i] = chosen(f);",
     "set in both branches": "int v; if (i > 3) v = 1; else v = 2; x[i] = v;",
     "array filled in a loop": "int a[5]; for (int j = 0; j < 5; ++j) a[j] = j; x[i] = a[i % 5];",
     "set through a pointer": "int v; thread int* p = &v; *p = 3; x[i] = v;",

@@ -27,7 +27,7 @@ def add(program: Program) -> None:
             ty = instr.type if instr.op == "load" else instr.extra["stored"]
             assert isinstance(ty, Type)
             if _name(pointer) in into:
-                _check(program, line, *into[_name(pointer)], ty.size)
+                _check(program, line, *into[_name(pointer)], ty.touched)
 
 
 def _name(value: Value) -> str:

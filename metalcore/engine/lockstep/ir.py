@@ -44,6 +44,11 @@ class Type:
         return _round_up(raw, self.align)
 
     @property
+    def touched(self) -> int:
+        """Bytes that a load or store reaches: a struct of five bools travels as an i40, which takes 8 in an array."""
+        return (self.bits + 7) // 8 if self.kind == "int" else self.size
+
+    @property
     def align(self) -> int:
         if self.kind == "array":
             return self.items[0].align
