@@ -97,8 +97,8 @@ def use_openmp() -> None:
     """Launches share the threads of OpenMP (libgomp), where a library of this process has brought it."""
     with suppress(AttributeError, OSError):
         openmp = ctypes.CDLL(None)
-        found = [ctypes.cast(f, ctypes.c_void_p) for f in (openmp.GOMP_parallel, openmp.omp_get_max_threads)]
-        runtime_library().mc_use_openmp(*found)
+        names = ("GOMP_parallel", "omp_get_max_threads", "omp_get_thread_num")
+        runtime_library().mc_use_openmp(*[ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names])
 
 
 def runtime_library() -> ctypes.CDLL:

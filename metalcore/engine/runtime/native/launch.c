@@ -9,8 +9,10 @@ static _Thread_local mc_error last_error;
 
 /* The caller works from the start; others join at once where the job is known to be long, else when it proves so. */
 static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int open_now) {
-  uint64_t begin = mc_now();
+  uint64_t begin = mc_now(), first, last;
+  uint32_t part = 0;
   int is_open = 0;
+  mc_job_divide(job, threads);
   while (!*job->launch->stop) {
     if (!is_open && (open_now || mc_now() - begin > MC_WAKE_AFTER)) {
       if (mc_openmp_run(job, context, threads)) return 1;
@@ -19,9 +21,7 @@ static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int op
         is_open = 1;
       }
     }
-    uint64_t first = MC_ADD(&job->next, job->chunk);
-    if (first >= job->total) break;
-    uint64_t last = first + job->chunk < job->total ? first + job->chunk : job->total;
+    if (!mc_job_take(job, &part, &first, &last)) break;
     mc_job_run(job, context, first, last);
   }
   if (is_open) {

@@ -40,23 +40,46 @@ void mc_job_run(mc_job* job, mc_context* context, uint64_t first, uint64_t last)
   }
 }
 
-void mc_job_help(mc_job* job, mc_context* context) {
+/* Each thread has a part of its own, so that it finds in its cache what it worked on in the launch before. */
+void mc_job_divide(mc_job* job, uint32_t threads) {
+  job->n_parts = threads < MC_PARTS ? threads : MC_PARTS;
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < job->n_parts; i++) {
+    job->parts[i].next = at;
+    at += job->total / job->n_parts + (i < job->total % job->n_parts);
+    job->parts[i].end = at;
+  }
+}
+
+/* The next threadgroups of this part, or of another where it is done; `part` moves on. 0: nothing is left. */
+int mc_job_take(mc_job* job, uint32_t* part, uint64_t* first, uint64_t* last) {
+  for (uint32_t tried = 0; tried < job->n_parts; tried++) {
+    mc_part* from = &job->parts[*part % job->n_parts];
+    if (MC_LOAD_ACQ(&from->next) < from->end) {
+      *first = MC_ADD(&from->next, job->chunk);
+      *last = *first + job->chunk < from->end ? *first + job->chunk : from->end;
+      if (*first < from->end) return 1;
+    }
+    *part += 1;
+  }
+  return 0;
+}
+
+void mc_job_help(mc_job* job, mc_context* context, uint32_t part) {
   if (!context || !mc_context_prepare(context, job->launch)) {
     MC_STORE_SEQ(&job->failed, 1);
     return;
   }
-  while (!*job->launch->stop) {
-    uint64_t first = MC_ADD(&job->next, job->chunk);
-    if (first >= job->total) break;
-    uint64_t last = first + job->chunk < job->total ? first + job->chunk : job->total;
-    mc_job_run(job, context, first, last);
-  }
+  uint64_t first, last;
+  while (!*job->launch->stop && mc_job_take(job, &part, &first, &last)) mc_job_run(job, context, first, last);
 }
 
-static int join(void) {
+/* Which of the helpers the caller is, counted down to 1; 0: no more are wanted. */
+static uint32_t join(void) {
   uint64_t offer = MC_LOAD_ACQ(&pool.offer);
   while ((uint32_t)offer)
-    if (__atomic_compare_exchange_n(&pool.offer, &offer, offer - 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) return 1;
+    if (__atomic_compare_exchange_n(&pool.offer, &offer, offer - 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+      return (uint32_t)offer;
   return 0;
 }
 
@@ -66,8 +89,9 @@ static void* worker_main(void* unused) {
   mc_set_float_environment(MC_FLOAT_DEFAULT); /* a thread starts with that of its creator */
   for (;;) {
     uint32_t round = MC_LOAD_SEQ(&pool.round); /* before join: an offer made after this moves it */
-    if (join()) {
-      mc_job_help(pool.job, context);
+    uint32_t helper = join();
+    if (helper) {
+      mc_job_help(pool.job, context, helper);
       MC_ADD(&pool.done, 1);
       if (MC_LOAD_SEQ(&pool.caller_waits)) mc_futex_wake(&pool.done, 1);
       continue;

@@ -86,6 +86,13 @@ void mc_bind(const mc_plan*, const uint64_t* packed, mc_launch*);
 int mc_start(const mc_plan*, mc_launch*, uint32_t threads, mc_region* regions, uint64_t n_regions);
 
 /* pool.c */
+#define MC_PARTS 32
+
+typedef struct mc_part { /* neighbouring threadgroups that one thread begins with */
+  _Alignas(64) uint64_t next;
+  uint64_t end;
+} mc_part;
+
 typedef struct mc_job {
   mc_launch* launch;
   mc_run_fn main_fn;
@@ -94,11 +101,15 @@ typedef struct mc_job {
   uint64_t chunk;    /* threadgroups taken at a time */
   uint32_t full_x;   /* threadgroups of a row that the grid does not clip */
   uint32_t failed;   /* a worker found no memory */
-  _Alignas(64) uint64_t next;
+  uint32_t n_parts;
+  mc_part parts[MC_PARTS];
 } mc_job;
 
+void mc_job_divide(mc_job*, uint32_t threads);
+int mc_job_take(mc_job*, uint32_t* part, uint64_t* first, uint64_t* last);
+
 void mc_job_run(mc_job*, mc_context*, uint64_t first, uint64_t last);
-void mc_job_help(mc_job*, mc_context*);
+void mc_job_help(mc_job*, mc_context*, uint32_t part);
 int mc_pool_try_lock(void);
 void mc_pool_unlock(void);
 void mc_pool_open(mc_job*, uint32_t helpers);
