@@ -312,6 +312,7 @@ OP = Op(
     samples=samples,
     autocast="float32",
     namesake="torch.nn.functional.cross_entropy",
+    override_from=1 << 18,
     accepts=accepts,
     benchmarks=[
         Benchmark(f"{rows}x{classes}", _make(rows, classes), rows * classes, targets={"*": 1.5})

@@ -60,5 +60,6 @@ OP = Op(
     batched=("x",),
     namesake="torch.nn.functional.gelu",
     accepts=accepts,
+    override_from=1 << 18,
     benchmarks=benchmarks(lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype),), 1.0),
 )

@@ -152,6 +152,7 @@ OP = Op(
     samples=samples,
     autocast="float32",
     namesake="torch.nn.functional.kl_div",
+    override_from=1 << 16,
     accepts=accepts,
     benchmarks=[
         Benchmark(f"{rows}x{width}", _make(rows, width), rows * width, targets={"*": 1.0})

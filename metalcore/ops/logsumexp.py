@@ -113,5 +113,6 @@ OP = Op(
     batched=("x",),
     namesake="torch.logsumexp",
     accepts=accepts,
+    override_from=1 << 15,
     benchmarks=benchmarks(),
 )

@@ -111,5 +111,6 @@ OP = Op(
     samples=samples,
     batched=("x",),
     namesake="torch.nn.functional.rms_norm",
+    override_from=1 << 12,
     benchmarks=benchmarks(_make, {"float32": 2.0, "bfloat16": 4.0}),
 )

@@ -281,5 +281,6 @@ def declare(noun: str, summary: str) -> Op:
         batched=("x",),
         namesake=f"torch.nn.functional.{noun}",
         accepts=accepts,
+        override_from=1 << 18,
         benchmarks=benchmarks(),
     )
