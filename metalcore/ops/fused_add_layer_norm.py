@@ -30,15 +30,14 @@ def fused_add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: flo
     >>> metalcore.fused_add_layer_norm(x, residual, one, one, eps=0.0)
     (array([[0., 2.]], dtype=float32), array([[1., 3.]], dtype=float32))
     """
-    dtype = check_sum("fused_add_layer_norm", x, residual)
-    check_affine("fused_add_layer_norm", weight, bias, tuple(x.shape[-1:]), dtype)
     y, total = OP(x, residual, weight, bias, check_eps("fused_add_layer_norm", eps))
     return y, total
 
 
 def forward(run: Any, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
-    dtype = run.dtype(x)
+    dtype = check_sum("fused_add_layer_norm", x, residual)
     shape = tuple(x.shape)
+    check_affine("fused_add_layer_norm", weight, bias, shape[-1:], dtype)
     width, rows = shape[-1], math.prod(shape[:-1])
     x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
     bias = None if bias is None else run.contiguous(bias)

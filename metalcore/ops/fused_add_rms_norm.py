@@ -37,15 +37,14 @@ def fused_add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) ->
     >>> new_residual
     array([[3., 4.]], dtype=float32)
     """
-    dtype = check_sum("fused_add_rms_norm", x, residual)
-    check_parameter("fused_add_rms_norm", "weight", weight, tuple(x.shape[-1:]), dtype)
     y, total = OP(x, residual, weight, check_eps("fused_add_rms_norm", eps))
     return y, total
 
 
 def forward(run: Any, x: Any, residual: Any, weight: Any, eps: float) -> tuple[Any, ...]:
-    dtype = run.dtype(x)
+    dtype = check_sum("fused_add_rms_norm", x, residual)
     shape = tuple(x.shape)
+    check_parameter("fused_add_rms_norm", "weight", weight, shape[-1:], dtype)
     width, rows = shape[-1], math.prod(shape[:-1])
     x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)

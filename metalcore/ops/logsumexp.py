@@ -31,7 +31,7 @@ def logsumexp(input: Any, dim: int | Sequence[int], keepdim: bool = False) -> An
     check_float("logsumexp", "input", input)
     rank = len(input.shape)
     given = (dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(rank))
-    dims = sorted(check_dim("logsumexp", d, rank) for d in given)
+    dims = sorted([check_dim("logsumexp", d, rank) for d in given])
     if len(set(dims)) < len(dims):
         refuse("logsumexp", "dim", "without a dimension twice", given)
     if rank == 0:

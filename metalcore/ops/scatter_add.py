@@ -37,7 +37,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     dim = check_dim("scatter_add", at, dim)
     if not len(at) == len(given) == len(covered):
         refuse("scatter_add", "index and src", f"of {len(at)} dimensions, as the input", f"{covered} and {given}")
-    if 0 not in covered:
+    if not at == given == covered and 0 not in covered:
         if any(a > b for a, b in zip(covered, given, strict=True)):
             refuse("scatter_add", "index", f"no larger than src {given}", f"of shape {covered}")
         if any(size > at[d] for d, size in enumerate(covered) if d != dim):

@@ -34,8 +34,8 @@ def prepare(
     from_end = check_dim(op, dim, rank)
     if causal and rank < 2:
         refuse(op, "input", "of two dimensions or more where causal is set", f"of shape {tuple(input.shape)}")
-    if mask is not None:
-        mask = _check_mask(op, mask, tuple(input.shape), from_end, source)
+    if mask is not None and rank > GROUPS + 1:
+        mask = _fitting(op, mask, tuple(input.shape), from_end, source)
     return input, mask, from_end, bool(causal), source, source if dtype is None else _wanted(op, dtype, source)
 
 
@@ -54,17 +54,20 @@ def _wanted(op: str, dtype: Any, source: str) -> str:
     return name
 
 
-def _check_mask(op: str, mask: Any, shape: tuple[int, ...], dim: int, source: str) -> Any:
+def check_mask(op: str, mask: Any, shape: tuple[int, ...], source: str) -> None:
     kind = check_float(op, "mask", mask)
     if (kind == "float64") != (source == "float64"):
         refuse(op, "mask", f"of a dtype that goes with the input's, {source}", f"of dtype {kind}")
     own = tuple(mask.shape)
     if len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own[::-1], shape[::-1], strict=False)):
         refuse(op, "mask", f"of a shape that broadcasts to the input's, {shape}", f"of shape {own}")
-    return mask if len(collapse(shape, own, dim).groups) <= GROUPS else _written_out(mask, shape)
 
 
-def _written_out(mask: Any, shape: tuple[int, ...]) -> Any:
+def _fitting(op: str, mask: Any, shape: tuple[int, ...], dim: int, source: str) -> Any:
+    """The mask, written out where it is broadcast over more groups of dimensions than a kernel knows."""
+    check_mask(op, mask, shape, source)
+    if len(collapse(shape, tuple(mask.shape), dim).groups) <= GROUPS:
+        return mask
     if hasattr(mask, "expand"):
         return mask.expand(shape)
     return (np if isinstance(mask, np.ndarray) else sys.modules["mlx.core"]).broadcast_to(mask, shape)
@@ -142,6 +145,7 @@ class Kernels:
         x = run.contiguous(x)
         spread, kind = NO_MASK, source
         if mask is not None:
+            check_mask(self.noun, mask, tuple(x.shape), source)
             mask, kind = run.contiguous(mask), run.dtype(mask)
             spread = collapse(shape, tuple(mask.shape), dim)
         out = Out(tuple(x.shape), dtype)
