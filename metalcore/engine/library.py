@@ -293,15 +293,9 @@ class Function:
 
         For kernels that are tested with the package: `fast`, unless a block of `mode` or the process says otherwise.
         """
-        key = (block_around(), modes.process_mode, threadgroups, group_size)
-        plan = self._packed_plans.get(key)
+        plan = self.packed_plan(threadgroups, group_size)
         if plan is None:
-            with modes.mode(FAST) if modes.is_default() else nullcontext():
-                plan = self._plan(None, threadgroups, group_size, None)
-            if plan is None:
-                return
-            if not plan.is_watched:
-                self._packed_plans[key] = plan
+            return
         if not plan.is_watched:
             status = self._call(plan.address, data, Threads.count or get_num_threads(), None, 0)
             if status:
@@ -310,6 +304,21 @@ class Function:
         from metalcore.engine.runtime.binding import Packed
 
         self._run(plan, Packed(data, None, 0, keep))
+
+    def packed_plan(self, threadgroups: tuple[int, ...], group_size: tuple[int, ...]) -> Plan | None:
+        """What `launch_packed` runs; None where there is nothing to run."""
+        key = (block_around(), modes.process_mode, threadgroups, group_size)
+        plan = self._packed_plans.get(key)
+        if plan is None:
+            with modes.mode(FAST) if modes.is_default() else nullcontext():
+                plan = self._plan(None, threadgroups, group_size, None)
+            if plan is not None and not plan.is_watched:
+                self._packed_plans[key] = plan
+        return plan
+
+    def raise_status(self, status: int, plan: Plan) -> None:
+        """The error of a launch that did not end well."""
+        self._raise(status, plan)
 
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None

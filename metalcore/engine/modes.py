@@ -29,6 +29,11 @@ def is_default() -> bool:
     return _current.get() is None and process_mode == CHECKED
 
 
+def is_plain_mode() -> bool:
+    """Whether nothing at all has been asked for: neither a mode nor a target."""
+    return block.get() is None and process_mode == CHECKED
+
+
 def current_report() -> Report:
     """Where a launch in sanitize mode writes what it finds."""
     report: Report = _report.get()

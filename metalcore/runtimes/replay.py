@@ -1,7 +1,8 @@
 """A plan remembered: for the same shapes, dtypes and numbers an op launches the same kernels, so its Python runs once.
 
-What a plan does with arrays is only to hand them on; that is noted at the first call and repeated afterwards. A plan
-that copies an input or looks at memory is not remembered and runs each time.
+What a plan does with arrays is only to hand them on; that is noted at the first call and repeated afterwards, in C
+(native/replay.c) where no mode is asked for. A plan that copies an input or looks at memory is not remembered and runs
+each time.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import Any, NamedTuple
 
 from metalcore.dropins.arrays import torch_module
 from metalcore.engine.library import Function
+from metalcore.engine.modes import is_plain_mode
+from metalcore.engine.runtime.recordings import Launch, Look, Recordings, Tensor
+from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.kernel import Items, Kernel, Out, Size
 from metalcore.runtimes.watch import recorders, watched
 
-_KEPT = 2048
+_KEPT, _IN_C = 2048, 256
 
 
 class Allocation(NamedTuple):
@@ -58,6 +62,7 @@ class Recording(NamedTuple):
 
     steps: tuple[Step | Check, ...]
     results: tuple[Any, ...]  # of Allocation or int
+    number: int | None = None  # of the same in C
 
 
 class _Recorder:
@@ -157,10 +162,19 @@ class Remembered:
         self._plan, self._run, self._name = plan, run, name
         self._empty, self._like = torch_module().empty_strided, torch_module().empty_like
         self._known: dict[Any, Recording | None] = {}
+        self._in_c = Recordings(self._empty, self._like)
+        self._repeat = self._in_c.repeat
+        self._numbered: list[tuple[Recording, list[Any]]] = []  # those in C, and the plans of their launches
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         if recorders:
             return tuple(watched(self._name, self._plan, self._run, arguments))
+        if is_plain_mode():
+            found = self._repeat(Threads.count or get_num_threads(), *arguments)
+            if type(found) is tuple:
+                return found
+            if found is not None:
+                self._fail(*found)
         key = tuple(
             [
                 (a.shape, a.dtype, a.is_contiguous()) if hasattr(a, "data_ptr") else tuple(a) if type(a) is list else a
@@ -173,6 +187,8 @@ class Remembered:
             return self._record(key, arguments)
         if recording is None:
             return tuple(self._plan(self._run, *arguments))
+        if recording.number is not None:
+            self._in_c.promote(recording.number)
         return repeat(recording, arguments, self._empty, self._like, self._run.check_errors)
 
     def _record(self, key: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -181,8 +197,40 @@ class Remembered:
         results = tuple(recorder.result(o) for o in outputs)
         if len(self._known) >= _KEPT:
             self._known.clear()
-        self._known[key] = None if recorder.steps is None else Recording(tuple(recorder.steps), results)
+        recording = None if recorder.steps is None else Recording(tuple(recorder.steps), results)
+        self._known[key] = recording if recording is None else self._into_c(recording, recorder, arguments)
         return outputs
+
+    def _into_c(self, recording: Recording, recorder: _Recorder, arguments: tuple[Any, ...]) -> Recording:
+        """The same with its number in C, where it can be had there: usual mode, results that launches made."""
+        if not is_plain_mode() or not all(type(r) is int for r in recording.results) or len(self._numbered) >= _IN_C:
+            return recording
+        steps: list[Launch | Look] = []
+        plans: list[Any] = []
+        for step in recording.steps:
+            if isinstance(step, Check):
+                steps.append(Look(step.errors, len(recorder.arrays[step.errors])))
+                plans.append(None)
+                continue
+            plan = step.function.packed_plan(step.groups, step.group_size)
+            if plan is None or plan.is_watched:
+                return recording
+            steps.append(Launch(plan.address, step.made, step.addresses, step.pack(*step.pairs) + step.numbers))
+            plans.append(plan)
+        known = [Tensor(a.shape, a.dtype, a.is_contiguous()) if hasattr(a, "data_ptr") else a for a in arguments]
+        number = self._in_c.add(known, steps, list(recording.results))
+        if number is None:
+            return recording
+        self._numbered.append((recording, plans))
+        return recording._replace(number=number)
+
+    def _fail(self, number: int, at: int, status: int, errors: Any) -> None:
+        recording, plans = self._numbered[number]
+        step = recording.steps[at]
+        if isinstance(step, Check):
+            self._run.check_errors(errors, step.explain)
+        else:
+            step.function.raise_status(status, plans[at])
 
 
 def repeat(

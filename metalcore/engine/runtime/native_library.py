@@ -60,11 +60,17 @@ def _python_functions() -> Any:
     functions = (
         *(api.PyObject_GetBuffer, api.PyBuffer_Release, api.PyTuple_GetItem, api.PyTuple_Size, api.PyObject_Type),
         *(api.Py_DecRef, api.PyFloat_AsDouble, api.PyLong_AsLongLong, api.PyErr_Occurred, api.PyErr_Clear),
-        *(api.PyEval_SaveThread, api.PyEval_RestoreThread),
+        *(api.PyEval_SaveThread, api.PyEval_RestoreThread, api.Py_IncRef, api.PyObject_GetAttr),
+        *(api.PyObject_RichCompareBool, api.PyObject_Vectorcall, api.PyObject_VectorcallMethod),
+        *(api.PyLong_AsUnsignedLongLong, api.PyLong_FromLongLong, api.PyTuple_New, api.PyTuple_SetItem),
+        *(api.PyList_New, api.PyList_SetItem),
     )
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
-    types = [id(kind) for kind in (np.ndarray, float, int)]
-    return (ctypes.c_void_p * (len(addresses) + len(types)))(*addresses, *types)
+    objects = [id(value) for value in (np.ndarray, float, int, None, *_NAMES)]
+    return (ctypes.c_void_p * (len(addresses) + len(objects)))(*addresses, *objects)
+
+
+_NAMES = ("data_ptr", "dtype", "shape", "is_contiguous", ("dtype",))
 
 
 @cache

@@ -7,6 +7,7 @@
 #include "openmp.c"
 #include "pool.c"
 #include "python.c"
+#include "replay.c"
 #include "report.c"
 #include "rounds.c"
 #include "sanitize.c"
