@@ -120,6 +120,7 @@ def test_rader_fft(n: int) -> None:
     close(out, want, "complex64", 8, floor=4e-6 * float(np.abs(want).max()))
 
 
+@pytest.mark.sweep
 @pytest.mark.feature("corpus", "MLX: fft")
 @pytest.mark.parametrize("n", swept((94, 47), (94,)))
 def test_bluestein_fft(n: int) -> None:
@@ -187,6 +188,7 @@ def test_hadamard(n: int, name: str) -> None:
         close(out, want, name, 2, floor=1e-6 if name == "float32" else 0.02 * (4 if name == "bfloat16" else 1))
 
 
+@pytest.mark.sweep
 @pytest.mark.feature("corpus", "MLX: hadamard")
 @pytest.mark.parametrize("name", swept(FLOATS, ("float32",)))
 def test_hadamard_of_twelve_times_a_power_of_two(name: str) -> None:
