@@ -233,7 +233,7 @@ class Function:
             if not status:
                 return
             if status != layout.NOT_SIMPLE:
-                self._raise(status, plan)
+                self.raise_status(status, plan)
         packed = self._binder.pack(args, named, plan.written)
         self._run(plan, packed)
 
@@ -299,7 +299,7 @@ class Function:
         if not plan.is_watched:
             status = self._call(plan.address, data, Threads.count or get_num_threads(), None, 0)
             if status:
-                self._raise(status, plan)
+                self.raise_status(status, plan)
             return
         from metalcore.engine.runtime.binding import Packed
 
@@ -315,10 +315,6 @@ class Function:
             if plan is not None and not plan.is_watched:
                 self._packed_plans[key] = plan
         return plan
-
-    def raise_status(self, status: int, plan: Plan) -> None:
-        """The error of a launch that did not end well."""
-        self._raise(status, plan)
 
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
@@ -394,7 +390,7 @@ class Function:
             packed.n_regions,
         )
         if status:
-            self._raise(status, plan)
+            self.raise_status(status, plan)
 
     def _sanitize(self, plan: Plan, packed: Packed) -> None:
         """Run on one thread, in order, and report instead of raising."""
@@ -402,11 +398,12 @@ class Function:
 
         status, found = run_sanitized(self.name, plan, packed, self.arguments, current_report())
         if status & ~layout.FAULT:
-            self._raise(status, plan)
+            self.raise_status(status, plan)
         source = self._unit.remember() if found else ""  # the report quotes its lines
         current_report().add([replace(finding, source=source) for finding in found])
 
-    def _raise(self, status: int, plan: Plan) -> None:
+    def raise_status(self, status: int, plan: Plan) -> None:
+        """The error of a launch that did not end well."""
         if status & layout.STOPPED:
             raise KeyboardInterrupt  # Python's own handler has mostly raised it already
         if status & layout.NO_MEMORY:

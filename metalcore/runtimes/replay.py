@@ -217,7 +217,14 @@ class Remembered:
                 return recording
             steps.append(Launch(plan.address, step.made, step.addresses, step.pack(*step.pairs) + step.numbers))
             plans.append(plan)
-        known = [Tensor(a.shape, a.dtype, a.is_contiguous()) if hasattr(a, "data_ptr") else a for a in arguments]
+        known = [
+            Tensor(a.shape, a.dtype, a.is_contiguous())
+            if hasattr(a, "data_ptr")
+            else list(a)  # the caller may change his own
+            if type(a) is list
+            else a
+            for a in arguments
+        ]
         number = self._in_c.add(known, steps, list(recording.results))
         if number is None:
             return recording

@@ -64,6 +64,14 @@ def test_what_makes_a_call_another_one(remembered: Remembered) -> None:
         assert remembered._repeat(1, x, other) is None
 
 
+def test_a_list_that_its_owner_changes(remembered: Remembered) -> None:
+    x, wanted = torch.randn(5), [True]
+    remembered(x, wanted)
+    wanted[0] = False
+    remembered(x, wanted)
+    assert len(calls) == 2
+
+
 def test_references_are_given_back(remembered: Remembered) -> None:
     x = torch.randn(16)
     remembered(x)

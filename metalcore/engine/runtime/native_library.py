@@ -52,6 +52,9 @@ def library_path() -> str:
     return disk_cache().write_binary("runtime", key, _build(), {})
 
 
+_NAMES = ("data_ptr", "dtype", "shape", "is_contiguous")
+
+
 def _python_functions() -> Any:
     """struct mc_python of native/python.c."""
     import numpy as np
@@ -61,16 +64,13 @@ def _python_functions() -> Any:
         *(api.PyObject_GetBuffer, api.PyBuffer_Release, api.PyTuple_GetItem, api.PyTuple_Size, api.PyObject_Type),
         *(api.Py_DecRef, api.PyFloat_AsDouble, api.PyLong_AsLongLong, api.PyErr_Occurred, api.PyErr_Clear),
         *(api.PyEval_SaveThread, api.PyEval_RestoreThread, api.Py_IncRef, api.PyObject_GetAttr),
-        *(api.PyObject_RichCompareBool, api.PyObject_Vectorcall, api.PyObject_VectorcallMethod),
+        *(api.PyObject_RichCompareBool, api.PyObject_VectorcallDict, api.PyObject_VectorcallMethod),
         *(api.PyLong_AsUnsignedLongLong, api.PyLong_FromLongLong, api.PyTuple_New, api.PyTuple_SetItem),
         *(api.PyList_New, api.PyList_SetItem),
     )
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
     objects = [id(value) for value in (np.ndarray, float, int, None, *_NAMES)]
     return (ctypes.c_void_p * (len(addresses) + len(objects)))(*addresses, *objects)
-
-
-_NAMES = ("data_ptr", "dtype", "shape", "is_contiguous", ("dtype",))
 
 
 @cache

@@ -17,7 +17,7 @@ class _Match(ctypes.Structure):
 
 
 class _Maker(ctypes.Structure):
-    _fields_ = [("like", c_int64), ("shape", c_void_p), ("stride", c_void_p), ("dtype", c_void_p)]
+    _fields_ = [("like", c_int64), ("shape", c_void_p), ("stride", c_void_p), ("named", c_void_p)]
 
 
 class _Address(ctypes.Structure):
@@ -116,7 +116,7 @@ class Recordings:
         if isinstance(step, Look):
             return _Step(errors=step.array, n_errors=step.rows)
         self._kept.append(step)
-        makers = [_Maker(m[0]) if len(m) == 1 else _Maker(-1, *(id(part) for part in m)) for m in step.made]
+        makers = [self._maker(*made) for made in step.made]
         return _Step(
             step.plan,
             self._array(_Maker, makers),
@@ -124,6 +124,13 @@ class Recordings:
             self._array(c_uint64, list(memoryview(step.packed).cast("Q"))),
             *(len(makers), len(step.addresses), len(step.packed) // 8),
         )
+
+    def _maker(self, first: Any, stride: Any = None, dtype: Any = None) -> _Maker:
+        if stride is None:
+            return _Maker(first)
+        named = {"dtype": dtype}
+        self._kept.append(named)
+        return _Maker(-1, id(first), id(stride), id(named))
 
     def _array(self, kind: Any, items: list[Any]) -> int:
         made = (kind * len(items))(*items)

@@ -35,7 +35,7 @@ typedef struct mc_python {
   void (*inc_ref)(mc_object*);
   mc_object* (*attribute)(mc_object*, mc_object* name);
   int (*compare)(mc_object*, mc_object*, int);
-  mc_object* (*call)(mc_object*, mc_object* const*, size_t, mc_object* names);
+  mc_object* (*call)(mc_object*, mc_object* const*, size_t, mc_object* named);
   mc_object* (*call_method)(mc_object* name, mc_object* const*, size_t, mc_object* names);
   uint64_t (*as_address)(mc_object*);
   mc_object* (*from_integer)(long long);
@@ -45,7 +45,7 @@ typedef struct mc_python {
   int (*set_list_item)(mc_object*, int64_t, mc_object*);
   mc_object *array_type, *float_type, *int_type, *none;
   struct {
-    mc_object *data_ptr, *dtype, *shape, *is_contiguous, *only_dtype; /* the last: a tuple of the one name */
+    mc_object *data_ptr, *dtype, *shape, *is_contiguous;
   } names;
 } mc_python;
 

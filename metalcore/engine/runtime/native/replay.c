@@ -8,14 +8,14 @@
 #define MC_KNOWN 4
 #define MC_EQUAL 2 /* Py_EQ */
 
-/* layout.py has the same structs. */
+/* recordings.py has the same structs. */
 typedef struct mc_match { /* what an argument must be: a tensor, or a value of the same type */
   mc_object *shape, *dtype, *contiguous, *value;
 } mc_match;
 
 typedef struct mc_maker { /* an output: like an array, or (like < 0) by the arguments of torch.empty_strided */
   int64_t like;
-  mc_object *shape, *stride, *dtype;
+  mc_object *shape_and_stride[2], *named;
 } mc_maker;
 
 typedef struct mc_address { /* a word of the packed arguments, and the array whose address it gets */
@@ -79,8 +79,7 @@ static const mc_recording* find(mc_recordings* all, mc_object* const* arguments,
 
 static mc_object* make(const mc_recordings* all, const mc_maker* maker, mc_object* const* arrays) {
   if (maker->like >= 0) return python.call(all->empty_like, &arrays[maker->like], 1, 0);
-  mc_object* arguments[3] = {maker->shape, maker->stride, maker->dtype};
-  return python.call(all->empty_strided, arguments, 2, python.names.only_dtype);
+  return python.call(all->empty_strided, maker->shape_and_stride, 2, maker->named);
 }
 
 /* 0 with Python's error set, where there is no address. */
