@@ -12,9 +12,11 @@ static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int op
   uint64_t begin = mc_now(), first, last;
   uint32_t part = 0;
   int is_open = 0;
+  mc_part parts[MC_PARTS];
+  job->parts = parts;
   mc_job_divide(job, threads);
   while (!*job->launch->stop) {
-    if (!is_open && (open_now || mc_now() - begin > MC_WAKE_AFTER)) {
+    if (!is_open && (open_now || mc_now() - begin > MC_WAKE_AFTER) && mc_job_has_work(job)) {
       if (mc_openmp_run(job, context, threads)) return 1;
       if (mc_pool_try_lock()) {
         mc_pool_open(job, threads - 1);

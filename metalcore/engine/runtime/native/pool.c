@@ -51,6 +51,12 @@ void mc_job_divide(mc_job* job, uint32_t threads) {
   }
 }
 
+int mc_job_has_work(const mc_job* job) {
+  for (uint32_t i = 0; i < job->n_parts; i++)
+    if (MC_LOAD_ACQ(&job->parts[i].next) < job->parts[i].end) return 1;
+  return 0;
+}
+
 /* The next threadgroups of this part, or of another where it is done; `part` moves on. 0: nothing is left. */
 int mc_job_take(mc_job* job, uint32_t* part, uint64_t* first, uint64_t* last) {
   for (uint32_t tried = 0; tried < job->n_parts; tried++) {

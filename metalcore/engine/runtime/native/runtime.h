@@ -101,13 +101,13 @@ typedef struct mc_job {
   uint64_t chunk;    /* threadgroups taken at a time */
   uint32_t full_x;   /* threadgroups of a row that the grid does not clip */
   uint32_t failed;   /* a worker found no memory */
-  uint32_t n_parts;
-  mc_part parts[MC_PARTS];
+  uint32_t n_parts;  /* of MC_PARTS at most */
+  mc_part* parts;
 } mc_job;
 
 void mc_job_divide(mc_job*, uint32_t threads);
+int mc_job_has_work(const mc_job*);
 int mc_job_take(mc_job*, uint32_t* part, uint64_t* first, uint64_t* last);
-
 void mc_job_run(mc_job*, mc_context*, uint64_t first, uint64_t last);
 void mc_job_help(mc_job*, mc_context*, uint32_t part);
 int mc_pool_try_lock(void);
