@@ -64,11 +64,11 @@ template <typename T, typename W, uint V>
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};
-  const LayerParts has = {true, has_weight_share, has_bias_share, true};
+  const LayerParts has = {true, has_weight_share, has_bias_share, true, is_exact};
   const long first = block * rows_each;
   const long last = min(first + rows_each, rows);
   const long from = block * width;
   layer_gradients<V>(
-      g, h, carry, weight, moments, dx, weight_shares + from, bias_shares + from, has, is_exact, first, last, width,
+      g, h, carry, weight, moments, dx, weight_shares + from, bias_shares + from, has, first, last, width,
       kept, partial, at, here);
 }

@@ -60,11 +60,11 @@ template <typename T, typename W, uint V>
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};
-  const LayerParts has = {has_weight, has_weight_share, has_bias_share, false};
+  const LayerParts has = {has_weight, has_weight_share, has_bias_share, false, is_exact};
   const long first = block * rows_each;
   const long last = min(first + rows_each, rows);
   const long from = block * width;
   layer_gradients<V>(
-      g, x, g, weight, moments, dx, weight_shares + from, bias_shares + from, has, is_exact, first, last, width,
+      g, x, g, weight, moments, dx, weight_shares + from, bias_shares + from, has, first, last, width,
       kept, partial, at, here);
 }

@@ -10,6 +10,7 @@ struct LayerParts {
   bool has_weight_share;
   bool has_bias_share;
   bool has_carry;
+  bool is_exact;
 };
 
 // Sums over a row of v and v (x - m).
@@ -57,7 +58,6 @@ inline void layer_gradient(
     device float* weight_share,
     device float* bias_share,
     LayerParts has,
-    bool is_exact,
     long width,
     threadgroup LayerDots* kept,
     threadgroup float* partial,
@@ -98,8 +98,8 @@ inline void layer_gradient(
     r[k] = inverse_root(s);
   }
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    Share<V> weight_sum = {F(0.0f), F(0.0f), is_exact};
-    Share<V> bias_sum = {F(0.0f), F(0.0f), is_exact};
+    Share<V> weight_sum = {F(0.0f), F(0.0f), has.is_exact};
+    Share<V> bias_sum = {F(0.0f), F(0.0f), has.is_exact};
     const F w = has.has_weight ? load<V>(weight, i) : F(1.0f);
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
@@ -112,7 +112,7 @@ inline void layer_gradient(
         bias_sum.add(gi);
       }
       F v;
-      if (is_exact) {
+      if (has.is_exact) {
         v = fma(-xi, F(slope[k]), (has.has_weight ? gi * w : gi) - shift[k]) * r[k];
       } else {
         v = fma(-xi, F(slope[k] * r[k]), F(-shift[k] * r[k]));
@@ -144,7 +144,6 @@ inline void layer_gradients(
     device float* weight_share,
     device float* bias_share,
     LayerParts has,
-    bool is_exact,
     long first,
     long last,
     long width,
@@ -162,12 +161,12 @@ inline void layer_gradients(
     const long from = first * width;
     layer_gradient<AtOnce<V>::rows, V>(
         g + from, x + from, carry + from, weight, moments + 3 * first, dx + from, weight_share, bias_share, has,
-        is_exact, width, kept, partial, at, row);
+        width, kept, partial, at, row);
   }
   for (; AtOnce<V>::rows > 1 && first < last; first++) {
     const long from = first * width;
     layer_gradient<1, V>(
         g + from, x + from, carry + from, weight, moments + 3 * first, dx + from, weight_share, bias_share, has,
-        is_exact, width, kept, partial, at, row);
+        width, kept, partial, at, row);
   }
 }
