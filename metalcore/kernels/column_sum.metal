@@ -1,20 +1,14 @@
 // out[j] = sum over rows i of shares[i, j]: the second half of a gradient that is summed over rows.
 // Always in the same order, so that a gradient is the same in every run.
-#include <metal_stdlib>
-using namespace metal;
+#include "exact_sum.h"
 
-// What each addition is rounded by is kept (two-sum), for shares that cancel each other.
+// Shares may cancel each other.
 inline float summed(device const float* shares, long rows, long width, uint column) {
-  float sum = 0.0f;
-  float rest = 0.0f;
+  ExactSum sum = {0.0f, 0.0f};
   for (long row = 0; row < rows; row++) {
-    const float share = shares[row * width + column];
-    const float next = sum + share;
-    const float added = next - sum;
-    rest += (sum - (next - added)) + (share - added);
-    sum = next;
+    sum = added(sum, shares[row * width + column]);
   }
-  return rest == rest ? sum + rest : sum;  // an infinite sum leaves no rest
+  return rounded(sum);
 }
 
 template <typename T>

@@ -10,8 +10,6 @@ HEAVY = (
     "test_mlx_fft.py::test_fft[case3]",
     "test_mlx_elementwise.py::test_unary_of_integers_booleans_and_complex_numbers[1013]",
     "test_mlx_reduce.py::test_rows[small-bfloat16]",
-    "test_mlx_fft.py::test_bluestein_fft",
-    "test_mlx_fft.py::test_hadamard_of_twelve_times_a_power_of_two",
 )
 
 
