@@ -37,7 +37,7 @@ template <typename T, typename W, uint V>
   const long count = min(rows - first, long(AtOnce<V>::rows));
   layer_rows<AtOnce<V>::rows>(
       from.moved(first * width), weight, bias, y + first * width, moments + 3 * first, eps, true, has_bias, count,
-      width, kept, partial, at, here);
+      is_large<T>(rows, width), width, kept, partial, at, here);
 }
 
 // One threadgroup takes `rows_each` rows and adds up its shares of dw and db in its row of the shares.

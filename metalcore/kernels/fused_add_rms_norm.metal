@@ -31,8 +31,8 @@ template <typename T, typename W, uint V>
   const long first = block * long(AtOnce<V>::rows);
   const long count = min(rows - first, long(AtOnce<V>::rows));
   rms_rows<AtOnce<V>::rows>(
-      from.moved(first * width), weight, y + first * width, power + first, eps, true, count, width, kept, partial,
-      at, here);
+      from.moved(first * width), weight, y + first * width, power + first, eps, true, count, is_large<T>(rows, width),
+      width, kept, partial, at, here);
 }
 
 // One threadgroup takes `rows_each` rows and adds up its share of dw in its row of `shares`.

@@ -44,11 +44,17 @@ struct Source {
 };
 
 // How many rows a threadgroup takes at once: they read a weight, and read and write the share of its gradient, once.
-// With vectors the registers are taken already.
+// With longer vectors the registers are taken already.
 template <uint V>
 struct AtOnce {
-  enum : uint { rows = V == 1 ? 4 : 1 };
+  enum : uint { rows = V <= 2 ? 4 : 1 };
 };
+
+// So many elements that the caches of a CPU do not hold them. In half precision arithmetic takes longer than memory.
+template <typename T>
+inline bool is_large(long rows, long width) {
+  return sizeof(T) == 4 && rows * width >= (1 << 22);
+}
 
 // Adds up the parts of a weight's gradient of rows taken at once; where it is to be exact together with what is rounded
 // off, so that the error is that of one rounding.

@@ -48,6 +48,7 @@ inline void rms_apply(
 }
 
 // `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
+// Where all rows together are large they are written one after the other, as memory likes it best.
 template <uint R, uint V, typename T, typename W>
 inline void rms_rows(
     Source<T, V> from,
@@ -57,6 +58,7 @@ inline void rms_rows(
     float eps,
     bool has_weight,
     long count,
+    bool is_large,
     long width,
     threadgroup float* kept,
     threadgroup float* partial,
@@ -74,7 +76,7 @@ inline void rms_rows(
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  if (count == R) {
+  if (count == R && !is_large) {
     float all[R];
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {

@@ -79,8 +79,7 @@ class Body(Interleave):
         """__builtin_prefetch of one address for all lanes is passed on; lanes that differ get none."""
         if self.shapes.get(instr.args[0]).uniform:
             self.flush()
-            self.need("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            self.emit(f"call void @llvm.prefetch.p0(ptr {self.scalar(instr.args[0])}, i32 0, i32 3, i32 1)")
+            self.prefetch(self.scalar(instr.args[0]), 0)
 
     # -- scalars -----------------------------------------------------------------------------------
     def _scalar(self, instr: Instr) -> None:
@@ -318,9 +317,11 @@ class Body(Interleave):
     ) -> None:
         grouped = {instr for group in groups.values() for _, instr in group.members}
         step = self._chunks_at_once(segment)
-        paired = False  # has this chunk been stored with the one in front of it?
         for start in range(0, self.count, step):
             for instr in segment:
+                if instr.op == "store" and instr not in grouped:
+                    self.store_chunks(instr, accesses[instr], range(start, start + step))
+                    continue
                 for c in range(start, start + step):
                     if instr in grouped:
                         group = groups.get(instr)
@@ -331,13 +332,6 @@ class Body(Interleave):
                                 self.load_group(group, c)
                     elif instr.op == "load":
                         self.define_chunk(instr, c, self.load_pattern(instr, accesses[instr], c, masked))
-                    elif instr.op == "store":
-                        odd = (c - start) % 2
-                        if odd and paired:
-                            continue
-                        paired = not odd and c + 1 < start + step and self.store_pair(instr, accesses[instr], c)
-                        if not paired:
-                            self.store_pattern(instr, accesses[instr], c)
                     else:
                         self._vector(instr, c)
 

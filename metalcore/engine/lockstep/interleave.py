@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from .ir import Instr, Type, Value
 from .matrix import Matrix
 from .memory import Address
-from .shapes import LANE, gep_terms
+from .shapes import LANE, anchor_of
 from .values import scalar_type
 
 
@@ -34,19 +34,6 @@ class Group:
         return self.stride // self.size
 
 
-def _anchor(pointer: Value) -> tuple[Value, int]:
-    """A pointer without its constant offset."""
-    offset = 0
-    while isinstance(pointer, Instr) and pointer.op == "getelementptr":
-        terms = gep_terms(pointer)
-        if len(terms) > 1:
-            break
-        assert isinstance(terms[0][1], int)
-        offset += terms[0][1]
-        pointer = pointer.args[0]
-    return pointer, offset
-
-
 class Interleave(Matrix):
     def find_groups(self, segment: list[Instr], accesses: dict[Instr, Address]) -> dict[Instr, Group]:
         """Groups by their leading member: the first load, or the last store."""
@@ -67,7 +54,7 @@ class Interleave(Matrix):
                 if store:
                     open_stores.clear()
                 continue
-            anchor, delta = _anchor(where.pointer)
+            anchor, delta = anchor_of(where.pointer)
             ty = instr.extra["stored"] if store else instr.type
             assert isinstance(ty, Type)
             key = (anchor, stride, where.size, scalar_type(ty) == "ptr")
@@ -129,7 +116,12 @@ class Interleave(Matrix):
         """All members of chunk c."""
         ty = f"i{group.size * 8}"
         base = self.group_base(group, c)
-        fields = self._quad_fields(group, base) if self._is_quad(group) else self._wide_fields(group, base, ty)
+        if self._is_quad(group):
+            fields = self._quad_fields(group, base)
+        elif self._is_pair(group):
+            fields = self._pair_fields(base)
+        else:
+            fields = self._wide_fields(group, base, ty)
         for delta, instr in group.members:
             name = fields[(delta - group.low) // group.size]
             want = scalar_type(instr.type)
@@ -141,6 +133,32 @@ class Interleave(Matrix):
 
     def _is_quad(self, group: Group) -> bool:
         return self.width == 8 and group.size == 4 and group.stride == 16 and group.span == 16
+
+    @staticmethod
+    def _is_pair(group: Group) -> bool:
+        return group.size == 2 and group.stride == 4 and group.span == 4
+
+    def _pair_fields(self, base: str) -> dict[int, str]:
+        """Two halves of a 32-bit number are had by shifting: a bfloat is the upper half of a float."""
+        vec = self.vec("i32")
+        both = self.temp(f"load {vec}, ptr {base}, align 2")
+        upper = self.temp(f"lshr {vec} {both}, splat (i32 16)")
+        return {i: self.temp(f"trunc {vec} {name} to {self.vec('i16')}") for i, name in enumerate((both, upper))}
+
+    def _pair(self, fields: list[str]) -> str:
+        vec = self.vec("i32")
+        floats = [self.rounded[name] for name in fields if name in self.rounded]
+        if len(floats) == 2:
+            low = self.temp(f"lshr {vec} {floats[0][0]}, splat (i32 16)")
+            high = self.temp(f"and {vec} {floats[1][0]}, splat (i32 -65536)")
+            both = self.temp(f"or disjoint {vec} {low}, {high}")
+            no_low = self.temp(f"and {vec} {floats[0][1]}, splat (i32 65535)")
+            no_high = self.temp(f"and {vec} {floats[1][1]}, splat (i32 -65536)")
+            nan = self.temp(f"or disjoint {vec} {no_low}, {no_high}")
+            return self.temp(f"or {vec} {both}, {nan}")
+        low, high = (self.temp(f"zext {self.vec('i16')} {name} to {vec}") for name in fields)
+        shifted = self.temp(f"shl {vec} {high}, splat (i32 16)")
+        return self.temp(f"or disjoint {vec} {shifted}, {low}")
 
     def _wide_fields(self, group: Group, base: str, ty: str) -> dict[int, str]:
         total = ((self.width - 1) * group.stride + group.span) // group.size
@@ -194,18 +212,24 @@ class Interleave(Matrix):
             names[(delta - group.low) // group.size] = name
         fields = [names[i] for i in range(group.width)]
         base = self.group_base(group, c)
+        last = group.members[-1][1]
         if self._is_quad(group):
+            parts = []
             for i, row in enumerate(self._transpose(fields)):
                 for half in (0, 1):
                     picks = ", ".join(f"i32 {4 * half + j}" for j in range(4))
                     part = self.temp(f"shufflevector <8 x i32> {row}, <8 x i32> poison, <4 x i32> <{picks}>")
-                    self.emit(f"store <4 x i32> {part}, ptr {self.pointer_at(base, 16 * (i + 4 * half))}, align 4")
+                    parts.append((f"<4 x i32> {part}", self.pointer_at(base, 16 * (i + 4 * half))))
+            self.store_row(last, parts, 4, 16)
+            return
+        if self._is_pair(group):
+            self.store_row(last, [(f"{self.vec('i32')} {self._pair(fields)}", base)], 2, 4 * self.width)
             return
         whole, width = self._concat_any(fields, ty)
         picks = ", ".join(f"i32 {f * self.width + lane}" for lane in range(self.width) for f in range(group.width))
         total = self.width * group.width
         row = self.temp(f"shufflevector <{width} x {ty}> {whole}, <{width} x {ty}> poison, <{total} x i32> <{picks}>")
-        self.emit(f"store <{total} x {ty}> {row}, ptr {base}, align {group.size}")
+        self.store_row(last, [(f"<{total} x {ty}> {row}", base)], group.size, total * group.size)
 
     def _concat_any(self, parts: list[str], ty: str) -> tuple[str, int]:
         while len(parts) & (len(parts) - 1):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .chunked import Chunked
 from .ir import Global, Instr, Type, Value
 from .roots import Root
 from .shapes import LANE, LANES, ZERO, _private_stride, gep_terms
+from .streaming import Streaming
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Address:
         return all(r.kind == "private" for r in self.roots)
 
 
-class Memory(Chunked):
+class Memory(Streaming):
     plan: Plan
     private_total = 0  # bytes of private arrays that lie behind a coroutine's frame
 
@@ -426,14 +426,12 @@ class Memory(Chunked):
     def pointer_at(self, base: str, offset: int) -> str:
         return self.temp(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
 
-    def prefetch(self, where: Address, c: int, is_store: int) -> None:
-        """A page ahead: processors' own prefetchers stop at its end."""
+    def ahead(self, where: Address, c: int) -> str:
+        """A page ahead, where that is worth a prefetch: processors' own prefetchers stop at its end."""
         assert where.offsets is not None
         if not self.plan.prefetch or c * self.width * where.size % _CACHE_LINE:
-            return
-        self.need("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        ahead = self.pointer_at(where.base_of(c), where.offsets[c * self.width] + _PAGE)
-        self.emit(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 {is_store}, i32 3, i32 1)")
+            return ""
+        return self.pointer_at(where.base_of(c), where.offsets[c * self.width] + _PAGE)
 
     def load_pattern(self, instr: Instr, where: Address, c: int, masked: bool) -> str:
         assert where.offsets is not None
@@ -452,7 +450,7 @@ class Memory(Chunked):
                 )
             return self.gather(self.address_chunk(where, c), ty, align, self.mask[c])
         if kind == "row":
-            self.prefetch(where, c, 0)
+            self.prefetch(self.ahead(where, c), 0)
             return self.temp(f"load {vec}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
         if kind == "same":
             one = self.temp(f"load {ty}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
@@ -464,6 +462,32 @@ class Memory(Chunked):
             result = self.temp(f"insertelement {vec} {result}, {ty} {one}, i64 {i}")
         return result
 
+    def store_chunks(self, instr: Instr, where: Address, chunks: range) -> None:
+        """Neighbouring chunks; in one go where each is a row."""
+        rows = [self.chunk_kind(where, c) == "row" for c in chunks]
+        if self.mask is not None or not all(rows):
+            for c in chunks:
+                self.store_pattern(instr, where, c)
+            return
+        parts: list[tuple[str, str]] = []
+        sizes = []
+        left = list(chunks)
+        while left:
+            pair = self.store_pair(instr, where, left[0]) if len(left) > 1 else None
+            parts.append(pair or self.store_single(instr, where, left[0]))
+            sizes.append(self.width * where.size * (2 if pair else 1))
+            left = left[2 if pair else 1 :]
+        align = min(where.size, int(str(instr.extra.get("align", 1))))
+        self.store_row(instr, parts, align, min(sizes), [self.ahead(where, c) for c in chunks])
+
+    def store_single(self, instr: Instr, where: Address, c: int) -> tuple[str, str]:
+        assert where.offsets is not None
+        stored = instr.extra["stored"]
+        assert isinstance(stored, Type)
+        value = self.chunk(instr.args[0], c)
+        pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.width])
+        return f"{self.vec(scalar_type(stored))} {value}", pointer
+
     def store_pattern(self, instr: Instr, where: Address, c: int) -> None:
         assert where.offsets is not None
         stored = instr.extra["stored"]
@@ -472,10 +496,7 @@ class Memory(Chunked):
         vec, value = self.vec(ty), self.chunk(instr.args[0], c)
         first = where.offsets[c * self.width]
         kind = self.chunk_kind(where, c)
-        if kind == "row" and self.mask is None:
-            self.prefetch(where, c, 1)
-            self.emit(f"store {vec} {value}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
-        elif kind == "row" and where.size in (4, 8) and ty != "ptr" and self.mask is not None:
+        if kind == "row" and where.size in (4, 8) and ty != "ptr" and self.mask is not None:
             name = f"llvm.masked.store.v{self.width}{self._suffix(ty, None)}.p0"
             self.need(f"declare void @{name}({vec}, ptr, {self.vec('i1')})")
             pointer = self.pointer_at(where.base_of(c), first)
@@ -488,23 +509,18 @@ class Memory(Chunked):
         else:
             self.scatter_lanes(self.address_chunk(where, c), value, ty, align, self.mask[c])
 
-    def store_pair(self, instr: Instr, where: Address, c: int) -> bool:
-        """Chunks c and c + 1 in one store, where they are two halves of a row of numbers cut to 16 bits."""
+    def store_pair(self, instr: Instr, where: Address, c: int) -> tuple[str, str] | None:
+        """Chunks c and c + 1 as one part, where they are two halves of a row of numbers cut to 16 bits."""
         tops = [self.tops.get(self.chunk(instr.args[0], i), "") for i in (c, c + 1)]
         assert where.offsets is not None
         first, second = where.offsets[c * self.width], where.offsets[(c + 1) * self.width]
-        rows = all(self.chunk_kind(where, i) == "row" for i in (c, c + 1))
-        if self.mask is not None or where.bases or not rows or second - first != 2 * self.width or not all(tops):
-            return False
-        for i in (c, c + 1):
-            self.prefetch(where, i, 1)
-        align = min(where.size, int(str(instr.extra.get("align", 1))))
+        if where.bases or second - first != 2 * self.width or not all(tops):
+            return None
         count, both = 2 * self.width, ", ".join(f"i32 {i}" for i in range(2 * self.width))
         vec = self.vec("i32")
         whole = self.temp(f"shufflevector {vec} {tops[0]}, {vec} {tops[1]}, <{count} x i32> <{both}>")
         value = self.temp(f"trunc <{count} x i32> {whole} to <{count} x i16>")
-        self.emit(f"store <{count} x i16> {value}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
-        return True
+        return f"<{count} x i16> {value}", self.pointer_at(where.base_of(c), first)
 
     # -- lane by lane ------------------------------------------------------------------------------
     def gather(self, addresses: str, ty: str, align: int, mask: str | None) -> str:

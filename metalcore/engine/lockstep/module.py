@@ -20,6 +20,7 @@ from .ranges import Ranges
 from .roots import Roots, expand_block_copies, split_pairs
 from .shapes import Shapes
 from .simdgroup import Plan, Simdgroup
+from .streaming import streamed_stores
 from .support import SUPPORT, mma_function
 
 
@@ -87,6 +88,7 @@ def vectorise(
         find_homes(graph, shapes, users) if width == 8 else {},
         coroutine=has_barrier and not single,
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
+        streamed=frozenset() if checked or sanitized else streamed_stores(graph.order, roots),
     )
     functions = []
     divisions: set[tuple[str, str, str]] = set()
@@ -109,6 +111,7 @@ def vectorise(
         "!0 = !{}",
         '!1 = !{!"branch_weights", i32 100000, i32 1}',
         '!2 = !{!"branch_weights", i32 1, i32 100000}',
+        "!3 = !{i32 1}",
     ]
     return LockstepModule(
         "\n".join(text), tuple(plan.sites), total, tuple(variables), tuple(sorted(written)), bool(graph.loops)

@@ -124,6 +124,7 @@ class Ops(Values):
         result = self.temp(f"trunc {i32} {top} to {self.ty('i16', c)}")
         if c is not None:
             self.tops[result] = top
+            self.rounded[result] = rounded, filled
         return result
 
     def single(self, name: str, c: int | None) -> str:

@@ -438,6 +438,19 @@ def gep_terms(instr: Instr) -> list[tuple[int, Value | int]]:
     return terms
 
 
+def anchor_of(pointer: Value) -> tuple[Value, int]:
+    """A pointer without its constant offset."""
+    offset = 0
+    while isinstance(pointer, Instr) and pointer.op == "getelementptr":
+        terms = gep_terms(pointer)
+        if len(terms) > 1:
+            break
+        assert isinstance(terms[0][1], int)
+        offset += terms[0][1]
+        pointer = pointer.args[0]
+    return pointer, offset
+
+
 def _private_stride(size: int) -> int:
     return (max(size, 1) + 15) // 16 * 16
 

@@ -43,6 +43,7 @@ class Plan:
     homes: dict[Value, Home]
     coroutine: bool = False
     prefetch: bool = False  # ask early for what the next simdgroups read and write
+    streamed: frozenset[Instr] = frozenset()  # stores whose rows may go past the cache
     uses_slow: bool = False
     uses_mma: bool = False
     sites: list[Site] = field(default_factory=list)

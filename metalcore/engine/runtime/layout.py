@@ -74,6 +74,7 @@ class Launch(ctypes.Structure):
         ("report", c_void_p),
         ("findings", c_void_p),
         ("sanitizer", c_void_p),
+        ("is_cached", c_uint64),
     ]
 
 

@@ -73,6 +73,13 @@ def _python_functions() -> Any:
     return (ctypes.c_void_p * (len(addresses) + len(objects)))(*addresses, *objects)
 
 
+def _last_cache() -> int:
+    """Bytes of the last cache before memory."""
+    with suppress(OSError, ValueError):  # not every C library knows
+        return max(os.sysconf("SC_LEVEL3_CACHE_SIZE"), os.sysconf("SC_LEVEL2_CACHE_SIZE"), 1 << 20)
+    return 32 << 20
+
+
 @cache
 def _load() -> ctypes.CDLL:
     library = load_shared(library_path())
@@ -81,6 +88,7 @@ def _load() -> ctypes.CDLL:
     library.mc_call.restype = ctypes.c_int
     library.mc_sanitize.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_uint64, pointer]
     library.mc_sanitize.restype = ctypes.c_int
+    ctypes.c_uint64.in_dll(library, "mc_stream_from").value = _last_cache() // 2
     library.mc_set_python(_python_functions())
     library.mc_last_error.argtypes = [ctypes.POINTER(layout.Error)]
     library.mc_last_error.restype = None

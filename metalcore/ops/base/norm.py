@@ -57,7 +57,7 @@ def check_sum(op: str, x: Any, residual: Any) -> str:
 
 def at_once(vector: int) -> int:
     """Rows that a threadgroup takes at once: AtOnce of kernels/norm.h."""
-    return 4 if vector == 1 else 1
+    return 4 if vector <= 2 else 1
 
 
 def is_exact(dtype: str, rows: int, width: int) -> bool:

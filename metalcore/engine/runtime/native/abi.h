@@ -78,6 +78,7 @@ struct mc_launch {
   void (*report)(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread); /* sanitize mode */
   mc_finding* findings; /* one for each place; sanitize mode */
   mc_sanitizer* sanitizer; /* sanitize mode, else null */
+  uint64_t is_cached; /* 0: so much is written that rows of stores go past the cache */
 };
 
 /* One per CPU thread that runs a launch. frame_cur is 128-byte aligned when mc_run is entered and may be moved freely:
@@ -136,7 +137,8 @@ MC_AT(mc_launch, error, 824);
 MC_AT(mc_launch, report, 888);
 MC_AT(mc_launch, findings, 896);
 MC_AT(mc_launch, sanitizer, 904);
-_Static_assert(sizeof(mc_launch) == 912, "mc_launch");
+MC_AT(mc_launch, is_cached, 912);
+_Static_assert(sizeof(mc_launch) == 920, "mc_launch");
 MC_AT(mc_worker, group_memory, 8);
 MC_AT(mc_worker, frame_cur, 16);
 MC_AT(mc_worker, frame_end, 24);

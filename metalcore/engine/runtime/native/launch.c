@@ -106,11 +106,21 @@ static uint64_t add_regions(mc_region* regions, uint64_t n, const mc_launch* lau
   return n;
 }
 
+/* Bytes of written buffers from which their rows are not kept in the cache: native_library.py knows its size. */
+MC_EXPORT uint64_t mc_stream_from = 16 << 20;
+
+static int is_cached(const mc_plan* plan, const mc_launch* launch) {
+  uint64_t bytes = 0;
+  for (uint32_t bits = plan->written; bits; bits &= bits - 1) bytes += launch->sizes[__builtin_ctz(bits)];
+  return bytes < mc_stream_from;
+}
+
 /* Runs a launch whose buffers are bound. regions: as for mc_call. */
 int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t threads, mc_region* regions, uint64_t n_regions) {
   mc_region own[MC_BUFFERS];
   launch->regions = regions ? regions : own;
   launch->n_regions = add_regions(regions ? regions : own, n_regions, launch, plan->n_slots);
+  launch->is_cached = is_cached(plan, launch);
   int result = run(plan, launch, threads);
   if (result & MC_FAULT) last_error = launch->error;
   return result;

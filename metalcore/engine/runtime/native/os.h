@@ -70,6 +70,13 @@ static inline void mc_pause(void) {
 #endif
 }
 
+/* Stores that went past the cache are seen by whoever sees what this thread writes next. */
+static inline void mc_settle_stores(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 /* Kernels run with the floating-point environment that IEEE 754 starts with, whatever the program has set: rounding to
  * nearest, denormals kept, no traps. */
 static inline uint64_t mc_set_float_environment(uint64_t bits) {

@@ -38,6 +38,7 @@ void mc_job_run(mc_job* job, mc_context* context, uint64_t first, uint64_t last)
     }
     first += run;
   }
+  if (!launch->is_cached) mc_settle_stores();
 }
 
 /* Each thread has a part of its own, so that it finds in its cache what it worked on in the launch before. */

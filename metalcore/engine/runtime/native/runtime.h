@@ -22,7 +22,7 @@ _Static_assert(sizeof(mc_rule) == 32, "mc_rule");
 
 /* What launches of one kernel with one grid have in common. layout.py mirrors it. */
 typedef struct mc_plan {
-  mc_launch launch; /* all but buffers, sizes, stop, regions and error */
+  mc_launch launch; /* all but buffers, sizes, stop, regions, error and is_cached */
   mc_run_fn main_fn;
   mc_run_fn edge_fn;
   uint64_t* cost; /* nanoseconds per 1,024 threads, as measured last; 0: not known */
@@ -31,14 +31,14 @@ typedef struct mc_plan {
   uint32_t written;  /* bit i: the kernel writes [[buffer(i)]] */
   uint32_t is_brief; /* it ends by itself before anyone would press Ctrl-C twice */
 } mc_plan;
-MC_AT(mc_plan, main_fn, 912);
-MC_AT(mc_plan, edge_fn, 920);
-MC_AT(mc_plan, cost, 928);
-MC_AT(mc_plan, rules, 936);
-MC_AT(mc_plan, n_slots, 944);
-MC_AT(mc_plan, written, 948);
-MC_AT(mc_plan, is_brief, 952);
-_Static_assert(sizeof(mc_plan) == 960, "mc_plan");
+MC_AT(mc_plan, main_fn, 920);
+MC_AT(mc_plan, edge_fn, 928);
+MC_AT(mc_plan, cost, 936);
+MC_AT(mc_plan, rules, 944);
+MC_AT(mc_plan, n_slots, 952);
+MC_AT(mc_plan, written, 956);
+MC_AT(mc_plan, is_brief, 960);
+_Static_assert(sizeof(mc_plan) == 968, "mc_plan");
 
 enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8 };
 

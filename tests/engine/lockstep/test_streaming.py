@@ -1,0 +1,88 @@
+"""Stores past the cache: which stores, and the same results wherever the memory begins."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import metalcore
+from metalcore.engine.codegen import llvm
+from metalcore.engine.frontend import lower, make_unit
+from metalcore.engine.lockstep import vectorise
+from metalcore.engine.runtime.native_library import runtime_library
+
+HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+
+
+def streams(body: str, *, checked: bool = False) -> bool:
+    source = f"""{HEAD}
+    kernel void k(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                  device atomic_uint* n [[buffer(2)]], constant uint& width [[buffer(3)]],
+                  uint i [[thread_position_in_grid]]) {{ {body} }}"""
+    unit = make_unit(source, path=None, include_dirs=[], defines={}, math_mode="safe")
+    scalar = llvm.optimise_scalar(lower(unit, "k", None).ir)
+    options = {"layout": "line", "single": False, "checked": checked, "width": llvm.vector_width()}
+    return "!nontemporal" in vectorise(scalar, **options).ir  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y[i] = x[i];", True),
+        ("((device float4*)y)[i] = ((device const float4*)x)[i] + 1;", True),
+        ("y[i] += x[i];", False),  # what is read should be near
+        ("y[i] = x[i]; y[i + width] = -x[i];", False),  # rows in turns
+        ("y[i] = x[i]; atomic_fetch_add_explicit(n, 1, memory_order_relaxed);", False),  # someone may wait for y
+        ("y[i * width] = x[i];", False),  # no row
+    ],
+)
+def test_which_stores(body: str, expected: bool) -> None:
+    assert streams(body) is expected
+
+
+def test_not_where_accesses_are_checked() -> None:
+    assert not streams("y[i] = x[i];", checked=True)
+
+
+@pytest.fixture(params=[0, 1 << 62], ids=["always", "never"])
+def threshold(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Launches of any size write past the cache, or none does."""
+    limit = ctypes.c_uint64.in_dll(runtime_library(), "mc_stream_from")
+    before, limit.value = limit.value, request.param
+    yield
+    limit.value = before
+
+
+KERNELS = """
+template <typename T>
+[[kernel]] void twice(device const T* x [[buffer(0)]], device T* y [[buffer(1)]],
+                      uint i [[thread_position_in_grid]]) { y[i] = x[i] * T(2); }
+template [[host_name("float")]] [[kernel]] void twice<float>(device const float*, device float*, uint);
+template [[host_name("half")]] [[kernel]] void twice<half>(device const half*, device half*, uint);
+template [[host_name("packed_float4")]] [[kernel]] void twice<packed_float4>(
+    device const packed_float4*, device packed_float4*, uint);
+template [[host_name("packed_half2")]] [[kernel]] void twice<packed_half2>(
+    device const packed_half2*, device packed_half2*, uint);
+"""
+
+
+@pytest.mark.usefixtures("threshold")
+@pytest.mark.parametrize("offset", [0, 1, 4, 8])
+@pytest.mark.parametrize(
+    ("name", "dtype", "each"),
+    [("float", "f4", 1), ("half", "f2", 1), ("packed_float4", "f4", 4), ("packed_half2", "f2", 2)],
+)
+def test_results_do_not_depend_on_where_memory_begins(name: str, dtype: str, each: int, offset: int) -> None:
+    twice = metalcore.Library(HEAD + KERNELS).function(name)
+    for count in (1, 31, 33, 65, 1009, 4096):
+        x = (np.arange(count * each) % 500).astype(dtype)
+        room = np.full(count * each + 128, -1, dtype)
+        skipped = -room.ctypes.data % 64 // room.itemsize + offset  # from the next line of the cache
+        y = room[skipped : skipped + count * each]
+        with metalcore.mode("fast"):
+            twice(x, y, threads=count, group_size=64)
+        np.testing.assert_array_equal(y, x * 2)
+        assert (room[:skipped] == -1).all() and (room[skipped + count * each :] == -1).all()
