@@ -129,7 +129,7 @@ inline void layer_apply(
 }
 
 // `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
-// Where all rows together are large they are written one after the other, as memory likes it best.
+// in_turn: they are written one after the other, which is best where they go past the cache.
 template <uint R, uint V, typename T, typename W>
 inline void layer_rows(
     Source<T, V> from,
@@ -141,7 +141,7 @@ inline void layer_rows(
     bool has_weight,
     bool has_bias,
     long count,
-    bool is_large,
+    bool in_turn,
     long width,
     threadgroup Sums* kept,
     threadgroup float* partial,
@@ -159,7 +159,7 @@ inline void layer_rows(
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  if (count == R && !is_large) {
+  if (count == R && !in_turn) {
     Sums all[R];
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {

@@ -48,7 +48,7 @@ inline void rms_apply(
 }
 
 // `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
-// Where all rows together are large they are written one after the other, as memory likes it best.
+// in_turn: they are written one after the other, which is best where they go past the cache.
 template <uint R, uint V, typename T, typename W>
 inline void rms_rows(
     Source<T, V> from,
@@ -58,7 +58,7 @@ inline void rms_rows(
     float eps,
     bool has_weight,
     long count,
-    bool is_large,
+    bool in_turn,
     long width,
     threadgroup float* kept,
     threadgroup float* partial,
@@ -76,7 +76,7 @@ inline void rms_rows(
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  if (count == R && !is_large) {
+  if (count == R && !in_turn) {
     float all[R];
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {

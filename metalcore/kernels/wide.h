@@ -42,4 +42,5 @@ inline float total(float x) { return x; }
 inline float total(float2 x) { return x.x + x.y; }
 inline float total(float4 x) { return (x.x + x.y) + (x.z + x.w); }
 inline float largest(float x) { return x; }
+inline float largest(float2 x) { return max(x.x, x.y); }
 inline float largest(float4 x) { return max(max(x.x, x.y), max(x.z, x.w)); }

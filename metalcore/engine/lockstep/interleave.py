@@ -8,6 +8,7 @@ from .ir import Instr, Type, Value
 from .matrix import Matrix
 from .memory import Address
 from .shapes import LANE, anchor_of
+from .streaming import Row
 from .values import scalar_type
 
 
@@ -147,6 +148,7 @@ class Interleave(Matrix):
 
     def _pair(self, fields: list[str]) -> str:
         vec = self.vec("i32")
+        # Two bfloats that were just rounded: put together first, then NaNs are filled in, which LLVM does with less.
         floats = [self.rounded[name] for name in fields if name in self.rounded]
         if len(floats) == 2:
             low = self.temp(f"lshr {vec} {floats[0][0]}, splat (i32 16)")
@@ -212,24 +214,25 @@ class Interleave(Matrix):
             names[(delta - group.low) // group.size] = name
         fields = [names[i] for i in range(group.width)]
         base = self.group_base(group, c)
-        last = group.members[-1][1]
+        last, row = group.members[-1][1], Row(group.size)
         if self._is_quad(group):
-            parts = []
-            for i, row in enumerate(self._transpose(fields)):
+            for i, quad in enumerate(self._transpose(fields)):
                 for half in (0, 1):
                     picks = ", ".join(f"i32 {4 * half + j}" for j in range(4))
-                    part = self.temp(f"shufflevector <8 x i32> {row}, <8 x i32> poison, <4 x i32> <{picks}>")
-                    parts.append((f"<4 x i32> {part}", self.pointer_at(base, 16 * (i + 4 * half))))
-            self.store_row(last, parts, 4, 16)
+                    part = self.temp(f"shufflevector <8 x i32> {quad}, <8 x i32> poison, <4 x i32> <{picks}>")
+                    row.add(f"<4 x i32> {part}", self.pointer_at(base, 16 * (i + 4 * half)), 0, 16)
+            self.store_row(last, row)
             return
         if self._is_pair(group):
-            self.store_row(last, [(f"{self.vec('i32')} {self._pair(fields)}", base)], 2, 4 * self.width)
+            row.add(f"{self.vec('i32')} {self._pair(fields)}", base, 0, 4 * self.width)
+            self.store_row(last, row)
             return
         whole, width = self._concat_any(fields, ty)
         picks = ", ".join(f"i32 {f * self.width + lane}" for lane in range(self.width) for f in range(group.width))
         total = self.width * group.width
-        row = self.temp(f"shufflevector <{width} x {ty}> {whole}, <{width} x {ty}> poison, <{total} x i32> <{picks}>")
-        self.store_row(last, [(f"<{total} x {ty}> {row}", base)], group.size, total * group.size)
+        mixed = self.temp(f"shufflevector <{width} x {ty}> {whole}, <{width} x {ty}> poison, <{total} x i32> <{picks}>")
+        row.add(f"<{total} x {ty}> {mixed}", base, 0, total * group.size)
+        self.store_row(last, row)
 
     def _concat_any(self, parts: list[str], ty: str) -> tuple[str, int]:
         while len(parts) & (len(parts) - 1):

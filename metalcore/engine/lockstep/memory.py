@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .ir import Global, Instr, Type, Value
 from .roots import Root
 from .shapes import LANE, LANES, ZERO, _private_stride, gep_terms
-from .streaming import Streaming
+from .streaming import CACHE_LINE, Row, Streaming
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ LAUNCH_GRID, LAUNCH_GROUPS, LAUNCH_GROUP, LAUNCH_GROW = 496, 508, 520, 800
 LAUNCH_REPORT = 888
 WORKER_MEMORY, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_GROUP_POS = 8, 16, 24, 32
 LOAD, STORE, ATOMIC = 0, 1, 2
-_CACHE_LINE, _PAGE = 64, 4096
+_PAGE = 4096
 
 
 @dataclass
@@ -429,7 +429,7 @@ class Memory(Streaming):
     def ahead(self, where: Address, c: int) -> str:
         """A page ahead, where that is worth a prefetch: processors' own prefetchers stop at its end."""
         assert where.offsets is not None
-        if not self.plan.prefetch or c * self.width * where.size % _CACHE_LINE:
+        if not self.plan.prefetch or c * self.width * where.size % CACHE_LINE:
             return ""
         return self.pointer_at(where.base_of(c), where.offsets[c * self.width] + _PAGE)
 
@@ -463,22 +463,27 @@ class Memory(Streaming):
         return result
 
     def store_chunks(self, instr: Instr, where: Address, chunks: range) -> None:
-        """Neighbouring chunks; in one go where each is a row."""
-        rows = [self.chunk_kind(where, c) == "row" for c in chunks]
-        if self.mask is not None or not all(rows):
-            for c in chunks:
-                self.store_pattern(instr, where, c)
-            return
-        parts: list[tuple[str, str]] = []
-        sizes = []
+        """Chunks of a store, in the order of lanes; those that lie side by side as one row."""
+        assert where.offsets is not None
+        row = Row(min(where.size, int(str(instr.extra.get("align", 1)))))
         left = list(chunks)
         while left:
-            pair = self.store_pair(instr, where, left[0]) if len(left) > 1 else None
-            parts.append(pair or self.store_single(instr, where, left[0]))
-            sizes.append(self.width * where.size * (2 if pair else 1))
-            left = left[2 if pair else 1 :]
-        align = min(where.size, int(str(instr.extra.get("align", 1))))
-        self.store_row(instr, parts, align, min(sizes), [self.ahead(where, c) for c in chunks])
+            c = left[0]
+            first = where.offsets[c * self.width]
+            is_row = self.mask is None and self.chunk_kind(where, c) == "row"
+            if not is_row or where.bases or first != row.end:
+                self.store_row(instr, row)
+                row = Row(row.align)
+            if not is_row:
+                self.store_pattern(instr, where, c)
+                left = left[1:]
+                continue
+            pair = self.store_pair(instr, where, c) if len(left) > 1 else None
+            taken = left[: 2 if pair else 1]
+            row.add(*(pair or self.store_single(instr, where, c)), first, len(taken) * self.width * where.size)
+            row.ahead += [self.ahead(where, i) for i in taken]
+            left = left[len(taken) :]
+        self.store_row(instr, row)
 
     def store_single(self, instr: Instr, where: Address, c: int) -> tuple[str, str]:
         assert where.offsets is not None

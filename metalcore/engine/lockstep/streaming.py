@@ -8,6 +8,7 @@ address says whether it is possible, since such stores must be aligned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .chunked import Chunked
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .simdgroup import Plan
 
 LAUNCH_IS_CACHED = 912  # offset in mc_launch of runtime/native/abi.h
-_LINE = 64
+CACHE_LINE = 64
 
 
 def streamed_stores(blocks: Sequence[Block], roots: Roots) -> frozenset[Instr]:
@@ -30,13 +31,17 @@ def streamed_stores(blocks: Sequence[Block], roots: Roots) -> frozenset[Instr]:
     read: set[int] = set()
     for block in blocks:
         for instr in block.instrs:
-            if instr.op in ("atomicrmw", "cmpxchg", "fence"):
+            if instr.op in ("atomicrmw", "cmpxchg") or instr.extra.get("atomic") or instr.callee == "__mc_fence":
                 return frozenset()
             if instr.op in ("load", "call"):
                 read |= _slots(instr.args, roots)
     found: set[Instr] = set()
     for block in blocks:
-        stores = [i for i in block.instrs if i.op == "store" and _slots(i.args[1:], roots) - read]
+        stores = []
+        for instr in block.instrs:
+            slots = _slots(instr.args[1:], roots) if instr.op == "store" else set()
+            if slots and not slots & read:
+                stores.append(instr)
         if len({anchor_of(store.args[1])[0] for store in stores}) == 1:  # fields of one record are one row
             found.update(stores)
     return frozenset(found)
@@ -46,28 +51,41 @@ def _slots(values: Iterable[object], roots: Roots) -> set[int]:
     return {r.slot for value in values if isinstance(value, Instr) for r in roots.get(value) if r.kind == "buffer"}
 
 
+@dataclass
+class Row:
+    """Stores side by side."""
+
+    align: int  # of each, as far as the program says
+    parts: list[tuple[str, str]] = field(default_factory=list)  # typed value, pointer
+    size: int = CACHE_LINE  # a power of two that the bytes of every part are a multiple of
+    end: int = -1  # where the next part would go
+    ahead: list[str] = field(default_factory=list)  # pointers to what will be written soon, or ""
+
+    def add(self, value: str, pointer: str, offset: int, size: int) -> None:
+        self.parts.append((value, pointer))
+        self.size, self.end = min(self.size, size & -size), offset + size
+
+
 class Streaming(Chunked):
     plan: Plan
 
-    def store_row(
-        self, instr: Instr, parts: list[tuple[str, str]], align: int, size: int, ahead: Sequence[str] = ()
-    ) -> None:
-        """Stores (typed value, pointer) of *size* bytes each, side by side; *ahead*: where more will be written."""
-        aligned = min(size, _LINE)
-        if instr not in self.plan.streamed or aligned < 16:
-            self._store_parts(parts, f"align {align}", ahead)
+    def store_row(self, instr: Instr, row: Row) -> None:
+        if not row.parts:
+            return
+        if instr not in self.plan.streamed or row.size < 16:
+            self._store_parts(row, f"align {row.align}", row.ahead)
             return
         past, through, done = (self.new_label(x) for x in ("past", "through", "done"))
-        number = self.temp(f"ptrtoint ptr {parts[0][1]} to i64")
-        off = self.temp(f"and i64 {number}, {aligned - 1}")
+        number = self.temp(f"ptrtoint ptr {row.parts[0][1]} to i64")
+        off = self.temp(f"and i64 {number}, {row.size - 1}")
         either = self.temp(f"or i64 {off}, {self._is_cached()}")
         test = self.temp(f"icmp eq i64 {either}, 0")
         self.emit(f"br i1 {test}, label %{past}, label %{through}")
         self.place(past)
-        self._store_parts(parts, f"align {aligned}, !nontemporal !3", ())
+        self._store_parts(row, f"align {row.size}, !nontemporal !3", ())
         self.jump(done)
         self.place(through)
-        self._store_parts(parts, f"align {align}", ahead)
+        self._store_parts(row, f"align {row.align}", row.ahead)
         self.jump(done)
         self.place(done)
 
@@ -83,8 +101,8 @@ class Streaming(Chunked):
             self.need("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
             self.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {is_store}, i32 3, i32 1)")
 
-    def _store_parts(self, parts: list[tuple[str, str]], how: str, ahead: Sequence[str]) -> None:
+    def _store_parts(self, row: Row, how: str, ahead: Sequence[str]) -> None:
         for pointer in ahead:
             self.prefetch(pointer, 1)
-        for value, pointer in parts:
+        for value, pointer in row.parts:
             self.emit(f"store {value}, ptr {pointer}, {how}")

@@ -6,6 +6,7 @@ import ctypes
 import os
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from metalcore.engine.codegen.cache import disk_cache
@@ -74,10 +75,12 @@ def _python_functions() -> Any:
 
 
 def _last_cache() -> int:
-    """Bytes of the last cache before memory."""
-    with suppress(OSError, ValueError):  # not every C library knows
-        return max(os.sysconf("SC_LEVEL3_CACHE_SIZE"), os.sysconf("SC_LEVEL2_CACHE_SIZE"), 1 << 20)
-    return 32 << 20
+    """Bytes of the last cache before memory, as Linux says; the size of a common one where it does not."""
+    found = 0
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with suppress(OSError, ValueError):
+            found = max(found, int(path.read_text().strip().removesuffix("K")) << 10)
+    return found or 32 << 20
 
 
 @cache

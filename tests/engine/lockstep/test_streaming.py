@@ -36,6 +36,9 @@ def streams(body: str, *, checked: bool = False) -> bool:
         ("y[i] += x[i];", False),  # what is read should be near
         ("y[i] = x[i]; y[i + width] = -x[i];", False),  # rows in turns
         ("y[i] = x[i]; atomic_fetch_add_explicit(n, 1, memory_order_relaxed);", False),  # someone may wait for y
+        ("y[i] = x[i]; atomic_store_explicit(n, 1, memory_order_relaxed);", False),
+        ("y[i] = x[i]; atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst);", False),
+        ("device float* p = width ? y : (device float*)n; p[i] = x[i] + y[0];", False),  # it may be y, which is read
         ("y[i * width] = x[i];", False),  # no row
     ],
 )
@@ -66,6 +69,14 @@ template [[host_name("packed_float4")]] [[kernel]] void twice<packed_float4>(
     device const packed_float4*, device packed_float4*, uint);
 template [[host_name("packed_half2")]] [[kernel]] void twice<packed_half2>(
     device const packed_half2*, device packed_half2*, uint);
+template [[host_name("packed_half3")]] [[kernel]] void twice<packed_half3>(
+    device const packed_half3*, device packed_half3*, uint);
+template [[host_name("packed_float3")]] [[kernel]] void twice<packed_float3>(
+    device const packed_float3*, device packed_float3*, uint);
+[[kernel]] void tile(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                     constant uint& pitch [[buffer(2)]], uint2 at [[thread_position_in_grid]]) {
+  y[at.y * pitch + at.x] = x[at.y * pitch + at.x] * 2;
+}
 """
 
 
@@ -73,7 +84,10 @@ template [[host_name("packed_half2")]] [[kernel]] void twice<packed_half2>(
 @pytest.mark.parametrize("offset", [0, 1, 4, 8])
 @pytest.mark.parametrize(
     ("name", "dtype", "each"),
-    [("float", "f4", 1), ("half", "f2", 1), ("packed_float4", "f4", 4), ("packed_half2", "f2", 2)],
+    [
+        *[("float", "f4", 1), ("packed_float3", "f4", 3), ("packed_float4", "f4", 4)],
+        *[("half", "f2", 1), ("packed_half2", "f2", 2), ("packed_half3", "f2", 3)],
+    ],
 )
 def test_results_do_not_depend_on_where_memory_begins(name: str, dtype: str, each: int, offset: int) -> None:
     twice = metalcore.Library(HEAD + KERNELS).function(name)
@@ -86,3 +100,19 @@ def test_results_do_not_depend_on_where_memory_begins(name: str, dtype: str, eac
             twice(x, y, threads=count, group_size=64)
         np.testing.assert_array_equal(y, x * 2)
         assert (room[:skipped] == -1).all() and (room[skipped + count * each :] == -1).all()
+
+
+@pytest.mark.usefixtures("threshold")
+@pytest.mark.parametrize("group", [(8, 8), (16, 16), (32, 2), (64, 4)])
+@pytest.mark.parametrize("pitch", [64, 72, 65])
+def test_rows_of_a_tile_that_lie_apart(group: tuple[int, int], pitch: int) -> None:
+    """Each row of a tile begins somewhere else, whatever the first one's address is."""
+    tile = metalcore.Library(HEAD + KERNELS).function("tile")
+    x = np.arange(32 * pitch, dtype=np.float32)
+    room = np.full(x.size + 16, -1, np.float32)
+    skipped = -room.ctypes.data % 64 // room.itemsize
+    y = room[skipped : skipped + x.size]
+    with metalcore.mode("fast"):
+        tile(x, y, np.uint32(pitch), threads=(64, 32), group_size=group)
+    expected = np.where(np.arange(x.size) % pitch < 64, x * 2, -1)
+    np.testing.assert_array_equal(y, expected)
