@@ -26,8 +26,22 @@ inline float pivot_of(Source<T, V> from, Lane at, Row row) {
 struct Sums {
   float pivot;
   float sum;
-  float square;
+  Fine<float> square;
 };
+
+// Of a row that is_short: with twice the digits.
+template <typename T, uint V>
+inline Sums short_sums(Source<T, V> from, Lane at, Row row) {
+  const bool has = at.lane < uint(row.width);
+  const float x = has ? from.single().peek(at.lane) : 0.0f;
+  const float pivot = simd_sum(x) / row.width;
+  const Fine<float> v = difference(x, pivot);
+  ExactSum square = added_product({0.0f, 0.0f}, v.value, v.value);
+  square.error += 2.0f * v.value * v.rest;
+  const ExactSum none = {0.0f, 0.0f};
+  const ExactSum sum = {v.value, v.rest};
+  return {pivot, rounded(simd_added(has ? sum : none)), fine(simd_added(has ? square : none))};
+}
 
 // One pass is exact where the pivot is near the mean beside the spread; else there is a second one around the mean.
 template <typename T, uint V>
@@ -41,8 +55,11 @@ inline Sums sums_of(Source<T, V> from, threadgroup float* partial, Lane at, Row 
     sums += v;
     squares = fma(v, v, squares);
   }
-  const Sums found = {pivot, group_sum(total(sums), partial, at), group_sum(total(squares), partial, at)};
-  if (!(found.sum * found.sum > 0.04f * row.width * found.square)) {
+  if (is_short<T>(at, row)) {
+    return short_sums(from, at, row);
+  }
+  const Sums found = {pivot, group_sum(total(sums), partial, at), {group_sum(total(squares), partial, at), 0.0f}};
+  if (!(found.sum * found.sum > 0.04f * row.width * found.square.value)) {
     return found;
   }
   const float mean = pivot + found.sum / row.width;
@@ -53,7 +70,7 @@ inline Sums sums_of(Source<T, V> from, threadgroup float* partial, Lane at, Row 
     sums += v;
     squares = fma(v, v, squares);
   }
-  return {mean, group_sum(total(sums), partial, at), group_sum(total(squares), partial, at)};
+  return {mean, group_sum(total(sums), partial, at), {group_sum(total(squares), partial, at), 0.0f}};
 }
 
 // The mean is kept as rounded + rest: where a row's values nearly agree, a rounded mean alone would spoil x - m.

@@ -87,6 +87,7 @@ inline void layer_gradient(
   float rest[R];
   float shift[R];
   float slope[R];
+  Fine<float> roots[R];
   float r[R];
   _Pragma("clang loop unroll(full)")
   for (uint k = 0; k < R; k++) {
@@ -95,7 +96,8 @@ inline void layer_gradient(
     const float s = moments[3 * k + 2];
     shift[k] = dots[k].sum / row.width;
     slope[k] = dots[k].dot / row.width / s;
-    r[k] = inverse_root(s);
+    roots[k] = fine_inverse_root(s);
+    r[k] = roots[k].value;
   }
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
     Share<V> weight_sum = {F(0.0f), F(0.0f), has.is_exact};
@@ -104,9 +106,12 @@ inline void layer_gradient(
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
       const F gi = load<V>(g + k * width, i);
-      const F xi = load<V>(x + k * width, i) - mean[k] - rest[k];
+      const F raw = load<V>(x + k * width, i);
+      const Fine<F> from_mean = difference(raw, F(mean[k]));
+      const F xi = from_mean.value - rest[k];
       if (has.has_weight_share) {
-        weight_sum.add(gi, F(r[k]), xi);
+        const F lost = from_mean.rest + ((from_mean.value - xi) - rest[k]);
+        weight_sum.add(gi, {F(r[k]), F(roots[k].rest)}, {xi, lost});
       }
       if (has.has_bias_share) {
         bias_sum.add(gi);

@@ -1,6 +1,6 @@
 // What the normalisations share.
 #pragma once
-#include "group.h"
+#include "exact_sum.h"
 #include "wide.h"
 
 // One row, taken by all threads of a threadgroup in steps of V elements.
@@ -40,8 +40,17 @@ struct Source {
   }
   F again(uint i) const { return load<V>(adds ? (device const T*)sum : x, i); }
 
+  Source<T, 1> single() const { return {x, residual, sum, adds}; }
+
   Source moved(long by) const { return {x + by, adds ? residual + by : residual, adds ? sum + by : sum, adds}; }
 };
+
+// Rows of so few float32 that each thread of one simdgroup has an element: there torch's error may happen to be near
+// nothing, and what sums round off is kept.
+template <typename T>
+inline bool is_short(Lane at, Row row) {
+  return sizeof(T) == 4 && row.width <= 32 && at.groups == 1;
+}
 
 // How many rows a threadgroup takes at once: they read a weight, and read and write the share of its gradient, once.
 // With longer vectors the registers are taken already.
@@ -54,6 +63,26 @@ struct AtOnce {
 template <typename T>
 inline bool is_large(long rows, long width) {
   return sizeof(T) == 4 && rows * width >= (1 << 22);
+}
+
+// A number with about twice the digits: value + rest.
+template <typename F>
+struct Fine {
+  F value;
+  F rest;
+};
+
+inline Fine<float> fine(ExactSum sum) {
+  const float value = rounded(sum);
+  const float rest = (sum.value - value) + sum.error;
+  return {value, isfinite(rest) ? rest : 0.0f};
+}
+
+template <typename F>
+inline Fine<F> difference(F a, F b) {
+  const F value = a - b;
+  const F part = value - a;
+  return {value, (a - (value - part)) - (b + part)};
 }
 
 // Adds up the parts of a weight's gradient of rows taken at once; where it is to be exact together with what is rounded
@@ -75,15 +104,16 @@ struct Share {
       sum += part;
     }
   }
-  // g r x
-  void add(F g, F r, F x) {
-    const F scaled = g * r;
+  // g r x, where r and x have a second part each that counts where it is to be exact.
+  void add(F g, Fine<F> r, Fine<F> x) {
+    const F scaled = g * r.value;
     if (is_exact) {
-      const F part = scaled * x;
-      lost += fma(fma(g, r, -scaled), x, fma(scaled, x, -part));
+      const F part = scaled * x.value;
+      const F rest = fma(g, r.value, -scaled) + g * r.rest;
+      lost += fma(rest, x.value, fma(scaled, x.value, -part)) + scaled * x.rest;
       add(part);
     } else {
-      sum = fma(scaled, x, sum);
+      sum = fma(scaled, x.value, sum);
     }
   }
   F result() { return is_exact ? sum + lost : sum; }
@@ -98,11 +128,19 @@ inline float inverse_root(float s) {
   return isfinite(better) ? better : r;
 }
 
+// 1 / sqrt(s) with what rounding it loses.
+inline Fine<float> fine_inverse_root(float s) {
+  const float r = inverse_root(s);
+  const float high = s * r;
+  const float rest = 0.5f * (fma(-high, r, 1.0f) - fma(s, r, -high) * r) * r;
+  return {r, isfinite(rest) ? rest : 0.0f};
+}
+
 // (a - b c) / d + e with few roundings, for a >= b c >= 0 and e >= 0.
-inline float variance(float a, float b, float c, float d, float e) {
+inline float variance(Fine<float> a, float b, float c, float d, float e) {
   const float product = b * c;
-  const float high = a - product;
-  const float low = ((a - high) - product) - fma(b, c, -product);
+  const float high = a.value - product;
+  const float low = (((a.value - high) - product) - fma(b, c, -product)) + a.rest;
   const float q = high / d;
   const float rest = (fma(-q, d, high) + low) * (1.0f / d);
   const float s = q + e;

@@ -6,19 +6,23 @@
 
 // Sum of x^2 over a row.
 template <typename T, uint V>
-inline float squares_of(Source<T, V> from, threadgroup float* partial, Lane at, Row row) {
+inline Fine<float> squares_of(Source<T, V> from, threadgroup float* partial, Lane at, Row row) {
   wide<float, V> squares = wide<float, V>(0.0f);
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
     const wide<float, V> v = from.take(i);
     squares = fma(v, v, squares);
   }
-  return group_sum(total(squares), partial, at);
+  if (is_short<T>(at, row)) {
+    const float x = at.lane < uint(row.width) ? from.single().peek(at.lane) : 0.0f;
+    return fine(simd_added(added_product({0.0f, 0.0f}, x, x)));
+  }
+  return {group_sum(total(squares), partial, at), 0.0f};
 }
 
 // R rows that follow one another, which read the weight once.
 template <uint R, uint V, typename T, typename W>
 inline void rms_apply(
-    thread const float* squares,
+    thread const Fine<float>* squares,
     Source<T, V> from,
     device const W* weight,
     device T* y,
@@ -31,7 +35,7 @@ inline void rms_apply(
   float r[R];
   _Pragma("clang loop unroll(full)")
   for (uint k = 0; k < R; k++) {
-    const float s = squares[k] / row.width + eps;
+    const float s = variance(squares[k], 0.0f, 0.0f, row.width, eps);
     r[k] = inverse_root(s);
     if (row.lid == 0) {
       power[k] = s;
@@ -60,24 +64,24 @@ inline void rms_rows(
     long count,
     bool in_turn,
     long width,
-    threadgroup float* kept,
+    threadgroup Fine<float>* kept,
     threadgroup float* partial,
     Lane at,
     Row row) {
   if (R == 1) {
-    const float one = squares_of(from, partial, at, row);
+    const Fine<float> one = squares_of(from, partial, at, row);
     rms_apply<1>(&one, from, weight, y, power, eps, has_weight, width, row);
     return;
   }
   for (long k = 0; k < count; k++) {
-    const float one = squares_of(from.moved(k * width), partial, at, row);
+    const Fine<float> one = squares_of(from.moved(k * width), partial, at, row);
     if (row.lid == 0) {
       kept[k] = one;
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   if (count == R && !in_turn) {
-    float all[R];
+    Fine<float> all[R];
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
       all[k] = kept[k];
@@ -87,7 +91,7 @@ inline void rms_rows(
   }
   _Pragma("clang loop unroll(disable)")
   for (long k = 0; k < count; k++) {
-    const float one = kept[k];
+    const Fine<float> one = kept[k];
     rms_apply<1>(
         &one, from.moved(k * width), weight, y + k * width, power + k, eps, has_weight, width, row);
   }
@@ -160,11 +164,13 @@ inline void rms_gradient(
     threadgroup_barrier(mem_flags::mem_threadgroup);  // the next rows write there
   }
   float c[R];
+  Fine<float> roots[R];
   float r[R];
   _Pragma("clang loop unroll(full)")
   for (uint k = 0; k < R; k++) {
     c[k] = dots[k] / row.width / power[k];
-    r[k] = inverse_root(power[k]);
+    roots[k] = fine_inverse_root(power[k]);
+    r[k] = roots[k].value;
   }
   for (uint i = row.lid; i < row.steps; i += row.group_size) {
     Share<V> sum = {F(0.0f), F(0.0f), has.is_exact};
@@ -174,7 +180,7 @@ inline void rms_gradient(
       const F gi = load<V>(g + k * width, i);
       const F xi = load<V>(x + k * width, i);
       if (has.has_share) {
-        sum.add(gi, F(r[k]), xi);
+        sum.add(gi, {F(r[k]), F(roots[k].rest)}, {xi, F(0.0f)});
       }
       F v;
       if (has.is_exact) {

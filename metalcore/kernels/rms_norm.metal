@@ -21,7 +21,7 @@ template <typename T, typename W, uint V>
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
-  threadgroup float kept[AtOnce<V>::rows];
+  threadgroup Fine<float> kept[AtOnce<V>::rows];
   threadgroup float partial[32];
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const Row here = {lid, group_size, uint(width) / V, float(width)};

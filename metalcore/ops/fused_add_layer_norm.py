@@ -66,7 +66,7 @@ def backward(
     g, carry, h = run.contiguous(grad_y), run.contiguous(grad_new_residual), run.contiguous(new_residual)
     weight = run.contiguous(weight)
     vector, group = row_launch(run, "fused_add_layer_norm", dtype, width)
-    blocks = Blocks.of(run, "fused_add_layer_norm", dtype, rows)
+    blocks = Blocks.of(run, "fused_add_layer_norm", dtype, rows, width, vector)
     makes = (bool(wanted[1]), bias is not None and wanted[2])
     shares = [blocks.share((width,), kind) if made else NO_SHARE for made in makes]
     dx, *found = run.launch(

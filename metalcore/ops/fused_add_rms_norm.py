@@ -64,7 +64,7 @@ def backward(
     g, carry, h = run.contiguous(grad_y), run.contiguous(grad_new_residual), run.contiguous(new_residual)
     weight = run.contiguous(weight)
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
-    blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows)
+    blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows, width, vector)
     share = blocks.share((width,), kind) if wanted[1] else NO_SHARE
     constants = (bool(wanted[1]), is_exact(kind, rows, width))
     arguments = (g, carry, h, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each)

@@ -65,7 +65,7 @@ def backward(
     g, x = run.contiguous(grad_y), run.contiguous(x)
     weight = None if weight is None else run.contiguous(weight)
     vector, group = row_launch(run, "layer_norm", dtype, width)
-    blocks = Blocks.of(run, "layer_norm", dtype, rows)
+    blocks = Blocks.of(run, "layer_norm", dtype, rows, width, vector)
     makes = (weight is not None and wanted[1], bias is not None and wanted[2])
     shares = [blocks.share(shape[-dims:], kind) if made else NO_SHARE for made in makes]
     dx, *found = run.launch(

@@ -60,7 +60,7 @@ def backward(
     weight = None if weight is None else run.contiguous(weight)
     vector, group = row_launch(run, "rms_norm", dtype, width)
     weight_type = dtype if weight is None else run.dtype(weight)
-    blocks = Blocks.of(run, "rms_norm", dtype, rows)
+    blocks = Blocks.of(run, "rms_norm", dtype, rows, width, vector)
     has_share = weight is not None and wanted[1]
     share = blocks.share(shape[-dims:], weight_type) if has_share else NO_SHARE
     dx, shares = run.launch(

@@ -55,6 +55,9 @@ def check_sum(op: str, x: Any, residual: Any) -> str:
     return dtype
 
 
+_FEW = 1 << 17  # elements
+
+
 def at_once(vector: int) -> int:
     """Rows that a threadgroup takes at once: AtOnce of kernels/norm.h."""
     return 4 if vector <= 2 else 1
@@ -67,7 +70,7 @@ def is_exact(dtype: str, rows: int, width: int) -> bool:
     own error may happen to be near nothing: then what such a sum rounds off is kept.
     """
     if dtype in ("float32", "float64"):
-        return width < 128 or rows * width < 1 << 17
+        return width < 128 or rows * width < _FEW
     return width < 64
 
 
@@ -78,9 +81,13 @@ class Blocks(NamedTuple):
     rows_each: int
 
     @staticmethod
-    def of(run: Any, op: str, dtype: str, rows: int) -> Blocks:
+    def of(run: Any, op: str, dtype: str, rows: int, width: int, vector: int) -> Blocks:
         """About `blocks` blocks, of at least `block_rows` rows, so that adding up their shares costs little, and at
-        most `most_rows`, so that a share has few roundings."""
+        most `most_rows`, so that a share has few roundings. Of few elements each block takes its rows at once: its
+        share is rounded once, and column_sum adds without rounding."""
+        if rows * width < _FEW:
+            each = at_once(vector)
+            return Blocks(-(-rows // each), each)
         chosen = policy(op, run.family, dtype)
         each = max(chosen["block_rows"], min(-(-rows // chosen["blocks"]), chosen["most_rows"]))
         return Blocks(-(-rows // each), each)
