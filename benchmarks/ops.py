@@ -5,7 +5,8 @@
     python benchmarks/ops.py --write-docs           rewrites the generated part of docs/performance.md
 
 Every result and gradient is compared with float64 by the error rule before it is timed. All are timed in turns in one
-process; outputs are allocated inside the timed region on all sides.
+process, back to back as in a model (all run on torch's OpenMP threads); outputs are allocated inside the timed region
+on all sides.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from metalcore.ops.base.op import Benchmark, Op
 from metalcore.ops.base.verify import FORWARD_FACTOR, GRADIENT_FACTOR, ROUNDOFF, error_of
 
 THREADS = 2
-_PAUSE = 0.002  # OpenMP's idle threads spin for a while after each call
 Run = Callable[[], Any]
 
 
@@ -105,7 +104,7 @@ def rows(op: Op, benchmark: Benchmark, dtype: str, budget: float, with_compile: 
             contestants["compile"] = Contestant(made(torch.compile(op.reference, dynamic=False)))
         for contestant in contestants.values():
             contestant.run()
-        yield {"kind": kind, "seconds": interleaved(contestants, budget=budget, pause=_PAUSE)}
+        yield {"kind": kind, "seconds": interleaved(contestants, budget=budget)}
 
 
 def main() -> None:

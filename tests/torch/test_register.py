@@ -44,12 +44,13 @@ def test_opcheck_without_elements(noun: str) -> None:
 
 
 @every
-def test_compile_in_one_graph(noun: str) -> None:
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.sweep)])
+def test_compile_in_one_graph(noun: str, backend: str) -> None:
     ours = case(find(noun), grad=True)
     expected = ours.run()
     run = function(noun)
     torch.compiler.reset()
-    compiled = torch.compile(lambda *a, **k: run(*a, **k), fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(lambda *a, **k: run(*a, **k), fullgraph=True, backend=backend)
     found = outputs(compiled(*ours.arguments, **ours.named))
     same(found, expected)
     reached = [i for i, o in enumerate(expected) if o.requires_grad]
