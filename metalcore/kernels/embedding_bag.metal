@@ -77,8 +77,8 @@ template <typename I, typename O>
   }
 }
 
-// One threadgroup a bag. chosen: the place that the maximum came from, or -1; sizes: how many rows a bag has, below 0
-// where one of its indices is wrong.
+// One threadgroup takes `each` bags. chosen: the place that the maximum came from, or -1; sizes: how many rows a bag
+// has, below 0 where one of its indices is wrong.
 template <typename T, typename I, typename O, uint V>
 [[kernel]] void embedding_bag_forward(
     device const I* index [[buffer(0)]],
@@ -95,81 +95,86 @@ template <typename T, typename I, typename O, uint V>
     constant long& width [[buffer(11)]],
     constant long& padding [[buffer(12)]],
     constant long& options [[buffer(13)]],
-    uint bag [[threadgroup_position_in_grid]],
+    constant long& bags [[buffer(14)]],
+    constant long& each [[buffer(15)]],
+    uint block [[threadgroup_position_in_grid]],
     uint lid [[thread_position_in_threadgroup]],
     uint group_size [[threads_per_threadgroup]]) {
   using F = wide<float, V>;
   using N = wide<int, V>;
   const uint flags = uint(options);
   const uint steps = uint(dim) / V;
-  const long2 range = bag_range(offsets, bag, ends, count, width, flags);
-  long size = range.y - range.x;
-  for (long i = range.x; padding >= 0 && i < range.y; i++) {
-    size -= long(index[i]) == padding;
-  }
-  bool is_wrong = false;
-  if (flags & IS_MAX || steps < 2 * group_size) {  // else the sum below tells
-    for (long i = range.x; i < range.y; i++) {
-      const long row = long(index[i]);
-      is_wrong = is_wrong || row < 0 || row >= rows;
+  const ulong last = min((block + 1) * each, bags);
+  for (ulong bag = block * each; bag < last; bag++) {
+    const long2 range = bag_range(offsets, bag, ends, count, width, flags);
+    long size = range.y - range.x;
+    for (long i = range.x; padding >= 0 && i < range.y; i++) {
+      size -= long(index[i]) == padding;
     }
-  }
-  out += bag * dim;
-  if (flags & IS_MAX) {
-    for (uint d = lid; d < steps; d += group_size) {
-      F top = F(-INFINITY);
-      N place = N(-1);
+    bool is_wrong = false;
+    if (flags & IS_MAX || steps < 2 * group_size) {  // else the sum below tells
+      for (long i = range.x; i < range.y; i++) {
+        const long row = long(index[i]);
+        is_wrong = is_wrong || row < 0 || row >= rows;
+      }
+    }
+    device T* to = out + bag * dim;
+    if (flags & IS_MAX) {
+      for (uint d = lid; d < steps; d += group_size) {
+        F top = F(-INFINITY);
+        N place = N(-1);
+        for (long i = range.x; i < range.y; i++) {
+          const long row = long(index[i]);
+          if (ulong(row) < ulong(rows) && row != padding) {
+            const F v = load<V>(weight + row * dim, d);
+            const auto is_more = v > top || place < 0;
+            top = select(top, v, is_more);
+            place = select(place, N(int(i)), is_more);
+          }
+        }
+        store<V>(to, d, size > 0 ? top : F(0.0f));
+        ((device N*)(chosen + bag * dim))[d] = place;
+      }
+      if (lid == 0) {
+        sizes[bag] = is_wrong ? -float(size) : float(size);
+      }
+      continue;
+    }
+    const float divisor = flags & IS_MEAN ? float(max(size, 1l)) : 1.0f;
+    uint d = lid;
+    for (uint part = 0; part + 2 * group_size <= steps; part += 2 * group_size) {  // two parts of a row at once
+      F left = F(0.0f);
+      F right = F(0.0f);
+      for (long i = range.x; i < range.y; i++) {
+        const long row = long(index[i]);
+        ask_for(weight + long(index[min(i + AHEAD, count - 1)]) * dim + part * V);
+        if (ulong(row) < ulong(rows) && row != padding) {
+          device const T* from = weight + row * dim;
+          const F s = F(has_sample_weight ? float(sample_weight[i]) : 1.0f);
+          left = fma(load<V>(from, d), s, left);
+          right = fma(load<V>(from, d + group_size), s, right);
+        } else {
+          is_wrong = is_wrong || row != padding;
+        }
+      }
+      store<V>(to, d, left / divisor);
+      store<V>(to, d + group_size, right / divisor);
+      d += 2 * group_size;
+    }
+    for (; d < steps; d += group_size) {
+      F sum = F(0.0f);
       for (long i = range.x; i < range.y; i++) {
         const long row = long(index[i]);
         if (ulong(row) < ulong(rows) && row != padding) {
-          const F v = load<V>(weight + row * dim, d);
-          const auto is_more = v > top || place < 0;
-          top = select(top, v, is_more);
-          place = select(place, N(int(i)), is_more);
+          const F s = F(has_sample_weight ? float(sample_weight[i]) : 1.0f);
+          sum = fma(load<V>(weight + row * dim, d), s, sum);
         }
       }
-      store<V>(out, d, size > 0 ? top : F(0.0f));
-      ((device N*)(chosen + bag * dim))[d] = place;
+      store<V>(to, d, sum / divisor);
     }
     if (lid == 0) {
       sizes[bag] = is_wrong ? -float(size) : float(size);
     }
-    return;
-  }
-  const float divisor = flags & IS_MEAN ? float(max(size, 1l)) : 1.0f;
-  uint d = lid;
-  for (uint part = 0; part + 2 * group_size <= steps; part += 2 * group_size) {  // two parts of a row at once
-    F left = F(0.0f);
-    F right = F(0.0f);
-    for (long i = range.x; i < range.y; i++) {
-      const long row = long(index[i]);
-      ask_for(weight + long(index[min(i + AHEAD, count - 1)]) * dim + part * V);
-      if (ulong(row) < ulong(rows) && row != padding) {
-        device const T* from = weight + row * dim;
-        const F s = F(has_sample_weight ? float(sample_weight[i]) : 1.0f);
-        left = fma(load<V>(from, d), s, left);
-        right = fma(load<V>(from, d + group_size), s, right);
-      } else {
-        is_wrong = is_wrong || row != padding;
-      }
-    }
-    store<V>(out, d, left / divisor);
-    store<V>(out, d + group_size, right / divisor);
-    d += 2 * group_size;
-  }
-  for (; d < steps; d += group_size) {
-    F sum = F(0.0f);
-    for (long i = range.x; i < range.y; i++) {
-      const long row = long(index[i]);
-      if (ulong(row) < ulong(rows) && row != padding) {
-        const F s = F(has_sample_weight ? float(sample_weight[i]) : 1.0f);
-        sum = fma(load<V>(weight + row * dim, d), s, sum);
-      }
-    }
-    store<V>(out, d, sum / divisor);
-  }
-  if (lid == 0) {
-    sizes[bag] = is_wrong ? -float(size) : float(size);
   }
 }
 

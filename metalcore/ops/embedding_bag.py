@@ -129,6 +129,7 @@ def forward(
     has_samples = sample_weight is not None
     sample_weight = run.contiguous(sample_weight) if has_samples else weight
     vector, group = row_launch(run, "embedding_bag", dtype, bags.dim)
+    each: int = policy("embedding_bag", run.family, dtype)["bags_each"]
     out, chosen, sizes = run.launch(
         FORWARD,
         (dtype, kind, bags.offset_type, vector),
@@ -139,9 +140,9 @@ def forward(
                 Out((bags.number, bags.dim) if mode == "max" else (0,), "int32"),
                 Out((bags.number,), accumulator(dtype)),
             ),
-            *(bags.count, bags.rows, bags.dim, bags.ends, bags.width, padding, bags.flags),
+            *(bags.count, bags.rows, bags.dim, bags.ends, bags.width, padding, bags.flags, bags.number, each),
         ),
-        (bags.number,),
+        (-(-bags.number // each),),
         group,
     )
     (errors,) = run.launch(
