@@ -519,7 +519,8 @@ class Memory(Streaming):
         tops = [self.tops.get(self.chunk(instr.args[0], i), "") for i in (c, c + 1)]
         assert where.offsets is not None
         first, second = where.offsets[c * self.width], where.offsets[(c + 1) * self.width]
-        if where.bases or second - first != 2 * self.width or not all(tops):
+        is_next = self.chunk_kind(where, c + 1) == "row" and second - first == 2 * self.width
+        if where.bases or not is_next or not all(tops):
             return None
         count, both = 2 * self.width, ", ".join(f"i32 {i}" for i in range(2 * self.width))
         vec = self.vec("i32")

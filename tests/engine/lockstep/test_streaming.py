@@ -73,6 +73,10 @@ template [[host_name("packed_half3")]] [[kernel]] void twice<packed_half3>(
     device const packed_half3*, device packed_half3*, uint);
 template [[host_name("packed_float3")]] [[kernel]] void twice<packed_float3>(
     device const packed_float3*, device packed_float3*, uint);
+[[kernel]] void gaps(device const float* x [[buffer(0)]], device bfloat* y [[buffer(1)]],
+                     uint i [[thread_index_in_simdgroup]]) {
+  y[i + (i >> 3 & i & 1)] = bfloat(x[i] * 2);
+}
 [[kernel]] void tile(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],
                      constant uint& pitch [[buffer(2)]], uint2 at [[thread_position_in_grid]]) {
   y[at.y * pitch + at.x] = x[at.y * pitch + at.x] * 2;
@@ -116,3 +120,19 @@ def test_rows_of_a_tile_that_lie_apart(group: tuple[int, int], pitch: int) -> No
         tile(x, y, np.uint32(pitch), threads=(64, 32), group_size=group)
     expected = np.where(np.arange(x.size) % pitch < 64, x * 2, -1)
     np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.usefixtures("threshold")
+def test_a_chunk_that_only_begins_beside_the_one_before() -> None:
+    """Lanes 8 to 15 write every second place twice, from the one behind lane 7's on: no pair of rows."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    gaps = metalcore.Library(HEAD + KERNELS).function("gaps")
+    lane = np.arange(32)
+    place = lane + (lane >> 3 & lane & 1)
+    y = np.zeros(64, ml_dtypes.bfloat16)
+    with metalcore.mode("fast"):
+        gaps(lane.astype(np.float32), y, threads=32, group_size=32)
+    expected = np.zeros(64, np.float32)
+    for i in lane:  # where two lanes write to one place the last one wins
+        expected[place[i]] = 2 * i
+    np.testing.assert_array_equal(y.astype(np.float32), expected)
