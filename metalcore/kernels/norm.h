@@ -119,20 +119,23 @@ struct Share {
   F result() { return is_exact ? sum + lost : sum; }
 };
 
+// 1 - s r^2
+inline float root_error(float s, float r) {
+  const float high = s * r;
+  return fma(-high, r, 1.0f) - fma(s, r, -high) * r;
+}
+
 // 1 / sqrt(s), correctly rounded but for rare ties; metal::rsqrt is less exact.
 inline float inverse_root(float s) {
   const float r = 1.0f / sqrt(s);
-  const float high = s * r;
-  const float wrong = fma(-high, r, 1.0f) - fma(s, r, -high) * r;
-  const float better = fma(0.5f * wrong, r, r);
+  const float better = fma(0.5f * root_error(s, r), r, r);
   return isfinite(better) ? better : r;
 }
 
 // 1 / sqrt(s) with what rounding it loses.
 inline Fine<float> fine_inverse_root(float s) {
   const float r = inverse_root(s);
-  const float high = s * r;
-  const float rest = 0.5f * (fma(-high, r, 1.0f) - fma(s, r, -high) * r) * r;
+  const float rest = 0.5f * root_error(s, r) * r;
   return {r, isfinite(rest) ? rest : 0.0f};
 }
 

@@ -214,25 +214,25 @@ class Interleave(Matrix):
             names[(delta - group.low) // group.size] = name
         fields = [names[i] for i in range(group.width)]
         base = self.group_base(group, c)
-        last, row = group.members[-1][1], Row(group.size)
+        row = Row(group.size)
         if self._is_quad(group):
             for i, quad in enumerate(self._transpose(fields)):
                 for half in (0, 1):
                     picks = ", ".join(f"i32 {4 * half + j}" for j in range(4))
                     part = self.temp(f"shufflevector <8 x i32> {quad}, <8 x i32> poison, <4 x i32> <{picks}>")
                     row.add(f"<4 x i32> {part}", self.pointer_at(base, 16 * (i + 4 * half)), 0, 16)
-            self.store_row(last, row)
-            return
-        if self._is_pair(group):
+        elif self._is_pair(group):
             row.add(f"{self.vec('i32')} {self._pair(fields)}", base, 0, 4 * self.width)
-            self.store_row(last, row)
-            return
+        else:
+            row.add(self._mixed(fields, ty), base, 0, self.width * group.stride)
+        self.store_row(group.members[-1][1], row)
+
+    def _mixed(self, fields: list[str], ty: str) -> str:
+        """Fields of records, one record after the other, with their type."""
         whole, width = self._concat_any(fields, ty)
-        picks = ", ".join(f"i32 {f * self.width + lane}" for lane in range(self.width) for f in range(group.width))
-        total = self.width * group.width
-        mixed = self.temp(f"shufflevector <{width} x {ty}> {whole}, <{width} x {ty}> poison, <{total} x i32> <{picks}>")
-        row.add(f"<{total} x {ty}> {mixed}", base, 0, total * group.size)
-        self.store_row(last, row)
+        picks = ", ".join(f"i32 {f * self.width + lane}" for lane in range(self.width) for f in range(len(fields)))
+        vec, total = f"<{width} x {ty}>", self.width * len(fields)
+        return f"<{total} x {ty}> " + self.temp(f"shufflevector {vec} {whole}, {vec} poison, <{total} x i32> <{picks}>")
 
     def _concat_any(self, parts: list[str], ty: str) -> tuple[str, int]:
         while len(parts) & (len(parts) - 1):

@@ -87,9 +87,9 @@ class Blocks(NamedTuple):
         share is rounded once, and column_sum adds without rounding."""
         if rows * width < _FEW:
             each = at_once(vector)
-            return Blocks(-(-rows // each), each)
-        chosen = policy(op, run.family, dtype)
-        each = max(chosen["block_rows"], min(-(-rows // chosen["blocks"]), chosen["most_rows"]))
+        else:
+            chosen = policy(op, run.family, dtype)
+            each = max(chosen["block_rows"], min(-(-rows // chosen["blocks"]), chosen["most_rows"]))
         return Blocks(-(-rows // each), each)
 
     def share(self, shape: tuple[int, ...], dtype: str) -> Out:
