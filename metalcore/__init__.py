@@ -70,7 +70,7 @@ _LAZY = {
     "target": "metalcore.launch",
     "unpatch_model": "metalcore.torch.patch",
 }
-_SUBMODULES = ("mlx", "nn", "optim")
+_SUBMODULES = ("linalg", "mlx", "nn", "optim", "precise")
 
 
 def __getattr__(name: str) -> Any:

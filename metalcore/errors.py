@@ -35,6 +35,11 @@ class TransformError(MetalcoreError, RuntimeError):
     """An op was called where the framework does not compute but trace, or for a gradient that it does not have."""
 
 
+class LinAlgError(MetalcoreError, RuntimeError):
+    """A matrix has no such factorisation: singular, not positive definite, no convergence. torch tensors and NumPy
+    arrays raise the LinAlgError of their own framework."""
+
+
 class LaunchError(MetalcoreError, ValueError):
     """A launch that Metal would refuse or silently drop: group size, threadgroup memory, buffers."""
 

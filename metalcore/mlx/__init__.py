@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 from metalcore.dropins.arrays import mlx_module
 from metalcore.errors import ArgumentError
-from metalcore.ops import function, nouns
+from metalcore.ops import PARTS, function, nouns
 
 
-def _on_mlx(noun: str) -> Callable[..., Any]:
-    run = function(noun)
+def on_mlx(noun: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A public function that takes mlx arrays alone; `noun` is how errors call it."""
     array_type = mlx_module().array
 
     @wraps(run)
@@ -41,9 +42,11 @@ def _on_mlx(noun: str) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Any:
+    if name in PARTS:
+        return import_module(f"metalcore.mlx.{name}")
     if name not in nouns():
         raise AttributeError(f"module 'metalcore.mlx' has no attribute {name!r}")
-    value = globals()[name] = _on_mlx(name)
+    value = globals()[name] = on_mlx(name, function(name))
     return value
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from metalcore.dropins.arrays import mlx_module, torch_module
+from metalcore.errors import LinAlgError
 
 
 class Arrays(Protocol):
@@ -24,6 +25,13 @@ class Arrays(Protocol):
     def contiguous(self, array: Any) -> Any: ...
 
     def dtype(self, array: Any) -> str: ...
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        """The array in another dtype; itself where it has that already."""
+
+    @property
+    def linalg_error(self) -> type[Exception]:
+        """What the framework raises for a matrix that has no factorisation."""
 
     def sort(self, indices: Any) -> tuple[Any, Any]:
         """A vector of integers sorted, and where each came from (int64); equal ones stay in their order."""
@@ -46,6 +54,14 @@ class TorchArrays:
 
     def contiguous(self, array: Any) -> Any:
         return array if array.is_contiguous() else array.contiguous()
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        return array.to(self._dtypes[dtype])
+
+    @property
+    def linalg_error(self) -> type[Exception]:
+        error: type[Exception] = torch_module().linalg.LinAlgError
+        return error
 
     def sort(self, indices: Any) -> tuple[Any, Any]:
         found: tuple[Any, Any] = indices.reshape(-1).sort(stable=True)
@@ -72,6 +88,11 @@ class NumpyArrays:
 
     def contiguous(self, array: Any) -> Any:
         return np.ascontiguousarray(array).reshape(array.shape)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        return array.astype(_numpy_dtype(dtype), copy=False)
+
+    linalg_error = np.linalg.LinAlgError
 
     def sort(self, indices: Any) -> tuple[Any, Any]:
         flat = indices.reshape(-1)
@@ -128,6 +149,15 @@ class MlxArrays:
         copy = self._mx.contiguous(array)
         self._mx.eval(copy)
         return copy
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        if self.dtype(array) == dtype:
+            return array
+        copy = array.astype(self._dtypes[dtype])
+        self._mx.eval(copy)
+        return copy
+
+    linalg_error = LinAlgError
 
     def sort(self, indices: Any) -> tuple[Any, Any]:
         found = mlx_sort(indices)

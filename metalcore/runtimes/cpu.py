@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import use_openmp
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, raise_first
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, raise_first, raise_info
 from metalcore.runtimes.text import engine_text, include_dirs
 from metalcore.runtimes.watch import launched, recorders
 
@@ -78,10 +79,14 @@ class CpuRuntime:
     def __init__(self, arrays: Arrays, family: str = "cpu") -> None:
         self.arrays, self.family = arrays, family
         self.contiguous, self.dtype, self.empty = arrays.contiguous, arrays.dtype, arrays.empty
-        self.sort = arrays.sort
+        self.sort, self.cast = arrays.sort, arrays.cast
         self._prepared: dict[Any, Prepared] = {}
 
     check_errors = staticmethod(raise_first)
+    writes_in_place = True
+
+    def check_info(self, info: Any, explain: Callable[[int, int], str]) -> None:
+        raise_info(info, explain, self.arrays.linalg_error)
 
     def launch(
         self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size

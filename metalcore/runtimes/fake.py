@@ -10,10 +10,11 @@ from metalcore.runtimes.kernel import Out
 
 class FakeRuntime:
     family = "cpu"
+    writes_in_place = True
 
     def __init__(self, device: Any) -> None:
         arrays = TorchArrays(device)
-        self.empty, self.dtype = arrays.empty, arrays.dtype
+        self.empty, self.dtype, self.cast = arrays.empty, arrays.dtype, arrays.cast
 
     def contiguous(self, array: Any) -> Any:
         return array
@@ -23,6 +24,9 @@ class FakeRuntime:
 
     def check_errors(self, errors: Any, explain: Any) -> None:
         """No kernel ran, so there is no error to find."""
+
+    def check_info(self, info: Any, explain: Any) -> None:
+        """No kernel ran."""
 
     def sort(self, indices: Any) -> tuple[Any, Any]:
         count = indices.numel()

@@ -175,6 +175,13 @@ class Launch(NamedTuple):
     group_size: Size
 
 
+def raise_info(info: Any, explain: Callable[[int, int], str], error: type[Exception]) -> None:
+    """Raise for the first matrix of a batch whose factorisation failed: `info` holds 0 where it did not."""
+    for position, value in enumerate(info.reshape(-1).tolist()):
+        if value:
+            raise error(explain(position, value))
+
+
 def raise_first(errors: Any, explain: Callable[[int, int], str]) -> None:
     """Raise the first error that a kernel noted: rows of {1 or 0, position, value} in an int64 array."""
     for is_wrong, position, value in errors.tolist():

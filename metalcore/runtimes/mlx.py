@@ -12,11 +12,11 @@ from typing import Any
 
 from metalcore import settings
 from metalcore.dropins.arrays import mlx_module
-from metalcore.errors import ArgumentError
+from metalcore.errors import ArgumentError, LinAlgError
 from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, raise_first
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import metal_kernel_text
 from metalcore.runtimes.watch import launched, recorders
@@ -73,6 +73,7 @@ class MlxRuntime:
     """Runs kernels as steps of MLX's lazy graph. `make` is mx.fast.metal_kernel, or what stands in for it."""
 
     family = "apple"
+    writes_in_place = False
 
     def __init__(self, make: Callable[..., Any] | None = None, is_eager: bool = False) -> None:
         """`is_eager`: kernels run when they are called, as those of metalcore.metal_kernel do."""
@@ -83,6 +84,9 @@ class MlxRuntime:
 
     def dtype(self, array: Any) -> str:
         return str(array.dtype).rpartition(".")[2].rstrip("_")
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        return array.astype(getattr(mlx_module(), mlx_name(dtype)))
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         mx = mlx_module()
@@ -119,6 +123,10 @@ class MlxRuntime:
         """Nothing, since it would end laziness; METALCORE_CHECK_GPU asks for it."""
         if settings.check_gpu():
             raise_first(errors, explain)
+
+    def check_info(self, info: Any, explain: Callable[[int, int], str]) -> None:
+        """Ends laziness, as an error must be raised where the function is called; those that end in _ex do not."""
+        raise_info(info, explain, LinAlgError)
 
 
 @lru_cache(4096)

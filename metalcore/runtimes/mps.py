@@ -14,7 +14,7 @@ from metalcore.dropins.arrays import torch_module
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.dump import dump_shader
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, raise_first
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import shader_text
 from metalcore.runtimes.watch import launched, recorders
@@ -57,13 +57,14 @@ class MpsRuntime:
     """Runs kernels on tensors of one device. `compile_shader` is torch.mps.compile_shader, or what stands in for it."""
 
     family = "apple"
+    writes_in_place = True
 
     def __init__(self, compile_shader: Callable[[str], Any] | None = None, device: str = "mps") -> None:
         torch = torch_module()
         self._compile = compile_shader or torch.mps.compile_shader
         arrays = TorchArrays(device)
         self.dtype, self.contiguous, self.empty = arrays.dtype, arrays.contiguous, arrays.empty
-        self.sort = arrays.sort
+        self.sort, self.cast = arrays.sort, arrays.cast
         self.device = device
         # A buffer that has no memory of its own still needs one: PyTorch takes no None.
         self.nothing = torch.zeros(16, dtype=torch.uint8, device=device)
@@ -91,6 +92,10 @@ class MpsRuntime:
         """Nothing, since it would wait for the GPU; METALCORE_CHECK_GPU asks for it."""
         if settings.check_gpu():
             raise_first(errors, explain)
+
+    def check_info(self, info: Any, explain: Callable[[int, int], str]) -> None:
+        """Waits for the GPU, as torch.linalg does; the functions that end in _ex do not."""
+        raise_info(info, explain, torch_module().linalg.LinAlgError)
 
 
 @cache

@@ -70,7 +70,7 @@ class _Recorder:
 
     def __init__(self, run: CpuRuntime, arguments: tuple[Any, ...]) -> None:
         self._run = run
-        self.family, self.dtype = run.family, run.dtype
+        self.family, self.dtype, self.writes_in_place = run.family, run.dtype, True
         self.arrays: list[Any] = list(arguments)
         self.steps: list[Step | Check] | None = []
         known = [id(a) for a in arguments if hasattr(a, "data_ptr")]
@@ -84,6 +84,12 @@ class _Recorder:
 
     def contiguous(self, array: Any) -> Any:
         found = self._run.contiguous(array)
+        if found is not array:
+            self.steps = None
+        return found
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        found = self._run.cast(array, dtype)
         if found is not array:
             self.steps = None
         return found

@@ -71,13 +71,14 @@ class Recorder:
     """Notes launches; outputs are zeros, so that a plan which asks for errors finds none."""
 
     family = "apple"
+    writes_in_place = True
 
     def __init__(self) -> None:
         from metalcore.runtimes.arrays import TorchArrays
 
         arrays = TorchArrays()
         self.dtype, self.contiguous, self._empty = arrays.dtype, arrays.contiguous, arrays.empty
-        self.sort = arrays.sort
+        self.sort, self.cast = arrays.sort, arrays.cast
         self.launches: list[Launch] = []
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
@@ -85,6 +86,8 @@ class Recorder:
 
     def check_errors(self, errors: Any, explain: Any) -> None:
         """No kernel ran."""
+
+    check_info = check_errors
 
     def launch(
         self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size

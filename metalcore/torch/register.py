@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from metalcore.ops import find, nouns
+from metalcore.ops import PARTS, find, nouns
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.fake import FakeRuntime
@@ -131,5 +131,5 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     return run
 
 
-for _noun in nouns():
+for _noun in (*nouns(), *(noun for part in PARTS for noun in nouns(part))):
     _register(find(_noun))

@@ -109,6 +109,8 @@ class Roots:
                     assert isinstance(stored, Type)
                     touch(instr.args[1], stored, int(str(instr.extra.get("align", 1))))
                     bad.update(r for r in self.get(instr.args[0]) if r.kind == "private")
+                elif instr.op == "call" and instr.callee.startswith("llvm.lifetime"):
+                    continue  # says how long the array is needed, touches nothing
                 elif instr.op in ("atomicrmw", "cmpxchg", "ptrtoint", "call", "inttoptr"):
                     for arg in instr.args:
                         bad.update(r for r in self.get(arg) if r.kind == "private")

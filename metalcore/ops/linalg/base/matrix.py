@@ -1,0 +1,62 @@
+"""Batches of matrices: their shapes, what is checked of them, and in which dtype they are worked on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.launch import accumulator
+
+LANES = 32
+CAPACITIES = (4, 8, 16, 32)
+
+
+class Batch(NamedTuple):
+    """The shape of an array of matrices: `leading` dimensions, `number` matrices of `rows` x `columns`."""
+
+    leading: tuple[int, ...]
+    number: int
+    rows: int
+    columns: int
+
+    @staticmethod
+    def of(array: Any) -> Batch:
+        *leading, rows, columns = array.shape
+        return Batch(tuple(leading), math.prod(leading), rows, columns)
+
+    def shape(self, *last: int) -> tuple[int, ...]:
+        """The leading dimensions, then these."""
+        return (*self.leading, *last)
+
+
+def check_matrix(op: str, argument: str, array: Any) -> str:
+    """The dtype's name of an array of matrices."""
+    if dtype_name(array).startswith("complex"):
+        refuse(op, argument, "real: complex matrices are not supported", f"of dtype {dtype_name(array)}")
+    dtype = check_float(op, argument, array)
+    if len(array.shape) < 2:
+        refuse(op, argument, "a matrix or a batch of them", f"of shape {tuple(array.shape)}")
+    return dtype
+
+
+def check_square(op: str, argument: str, array: Any) -> str:
+    dtype = check_matrix(op, argument, array)
+    if array.shape[-1] != array.shape[-2]:
+        refuse(op, argument, "square, or a batch of square matrices", f"of shape {tuple(array.shape)}")
+    return dtype
+
+
+def promoted(run: Any, array: Any) -> Any:
+    """The array as factorisations work on it: rows one after the other, float32 (float64 stays, for gradcheck)."""
+    return run.contiguous(run.cast(array, accumulator(run.dtype(array))))
+
+
+def capacity(size: int) -> int:
+    """The capacity of the kernel with a matrix a thread that takes this size."""
+    return next(c for c in CAPACITIES if size <= c)
+
+
+def lane_groups(count: int) -> tuple[int]:
+    """Threadgroups of a kernel with a matrix a thread."""
+    return (-(-count // LANES),)

@@ -1,0 +1,1 @@
+"""Extended precision: sums and products with more digits than float32 has."""
