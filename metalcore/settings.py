@@ -37,6 +37,16 @@ def num_threads() -> int:
         return os.cpu_count() or 1
 
 
+def matmul_tile() -> tuple[int, int] | None:
+    """METALCORE_MATMUL_TILE: rows and columns that a threadgroup of a product computes, as in 16x16 (default: the
+    launch policy's)."""
+    value = os.environ.get("METALCORE_MATMUL_TILE", "").strip()
+    if not value:
+        return None
+    rows, _, columns = value.partition("x")
+    return int(rows), int(columns)
+
+
 def mps_fast_math() -> bool:
     """PYTORCH_MPS_FAST_MATH: as torch.mps.compile_shader reads it."""
     return os.environ.get("PYTORCH_MPS_FAST_MATH", "0") not in ("", "0")

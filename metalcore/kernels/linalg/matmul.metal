@@ -1,0 +1,143 @@
+// out = alpha op(a) op(b), or out = c + alpha op(a) op(b) on a block of c; op transposes or not. A batch of matrices,
+// each described by where its block begins, the distance of rows and the distance of matrices (0: the same for all).
+#include <metal_simdgroup_matrix>
+#include <metal_stdlib>
+using namespace metal;
+
+constant bool adds [[function_constant(0)]];      // c is added to; else it is not read
+constant bool copies [[function_constant(1)]];    // out is a new matrix: what lies outside the block is copied from c
+constant bool is_lower [[function_constant(2)]];  // what lies above the diagonal of the block need not be right
+
+constant constexpr uint LANES = 32;
+constant constexpr uint DEPTH = 128;  // numbers of a row of a, and of a column of b, between two visits of c
+constant constexpr uint EACH = 3;     // rows of c that a thread computes: 3 sums of 32 lanes fill the registers of a CPU
+
+// Part `share` of `shares` of what lies outside the block of one matrix.
+template <typename T>
+inline void copy_rest(device const T* c, device T* out, long begin, uint rows, uint columns, uint whole_rows, uint pitch,
+                      uint share, uint shares, uint lid, uint threads) {
+  const uint row = uint(begin / pitch), column = uint(begin % pitch);
+  for (uint i = share; i < whole_rows; i += shares) {
+    const bool is_inside = i >= row && i < row + rows;
+    device const T* from = c + long(i) * pitch;
+    device T* to = out + long(i) * pitch;
+    for (uint j = lid; j < (is_inside ? column : pitch); j += threads) {
+      to[j] = from[j];
+    }
+    if (is_inside) {
+      for (uint j = column + columns + lid; j < pitch; j += threads) {
+        to[j] = from[j];
+      }
+    }
+  }
+}
+
+// Element `at` of out: the sum on top of what earlier pieces gave, or of c.
+template <typename T>
+inline void add_sum(device const T* c, device T* out, uint at, float sum, bool is_later) {
+  const float before = is_later ? float(out[at]) : adds ? float(c[at]) : 0.0f;
+  out[at] = T(before + sum);
+}
+
+// Tiles through threadgroup memory. A threadgroup has ROWS x COLUMNS numbers of c, a thread EACH of a column at a time.
+// Columns of b come in pieces of DEPTH, laid out with COLUMNS numbers a row and zeros beyond the last; a is read as it
+// stands, or laid out too where it is transposed.
+template <typename T, uint ROWS, uint COLUMNS, uint TRANSPOSE_A, uint TRANSPOSE_B>
+[[kernel]] void matmul_tiled(
+    device const T* a [[buffer(0)]],
+    device const T* b [[buffer(1)]],
+    device const T* c [[buffer(2)]],
+    device T* out [[buffer(3)]],
+    constant long& rows [[buffer(4)]],
+    constant long& columns [[buffer(5)]],
+    constant long& depth [[buffer(6)]],
+    constant long& a_begin [[buffer(7)]],
+    constant long& a_pitch [[buffer(8)]],
+    constant long& a_stride [[buffer(9)]],
+    constant long& b_begin [[buffer(10)]],
+    constant long& b_pitch [[buffer(11)]],
+    constant long& b_stride [[buffer(12)]],
+    constant long& c_begin [[buffer(13)]],
+    constant long& c_pitch [[buffer(14)]],
+    constant long& c_rows [[buffer(15)]],
+    constant float& alpha [[buffer(16)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint3 groups [[threadgroups_per_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simd_group_id [[simdgroup_index_in_threadgroup]],
+    uint simd_groups [[simdgroups_per_threadgroup]]) {
+  constexpr uint ACROSS = LANES / COLUMNS;  // rows of c that the lanes of a simdgroup lie in
+  threadgroup float b_tile[DEPTH * COLUMNS];
+  const uint lid = simd_group_id * LANES + lane, threads = simd_groups * LANES;
+  const uint tiles = uint((rows + ROWS - 1) / ROWS);
+  const long matrix = group.z;
+  if (copies && group.y >= tiles) {
+    const long size = c_rows * c_pitch;
+    copy_rest(c + matrix * size, out + matrix * size, c_begin, rows, columns, c_rows, c_pitch,
+              (group.y - tiles) * groups.x + group.x, (groups.y - tiles) * groups.x, lid, threads);
+    return;
+  }
+  const uint first_row = group.y * ROWS, first_column = group.x * COLUMNS;
+  const uint here = min(ROWS, uint(rows) - first_row);
+  const uint column = COLUMNS == LANES ? lane : lane % COLUMNS;
+  const uint across = COLUMNS == LANES ? 0 : lane / COLUMNS;
+  const bool is_column = first_column + column < columns;
+  const long corner = matrix * c_rows * c_pitch + c_begin + first_row * c_pitch + first_column;
+  device const T* from = c + corner;
+  device T* to = out + corner;
+  const uint pitch = c_pitch;
+  if (is_lower && first_column > first_row + here - 1) {
+    if (copies) {
+      for (uint i = simd_group_id * ACROSS + across; i < here; i += simd_groups * ACROSS) {
+        if (is_column) {
+          to[i * pitch + column] = from[i * pitch + column];
+        }
+      }
+    }
+    return;
+  }
+  const long a_row = TRANSPOSE_A ? 1 : a_pitch, a_step = TRANSPOSE_A ? a_pitch : 1;
+  a += matrix * a_stride + a_begin + first_row * a_row;
+  b += matrix * b_stride + b_begin + first_column * (TRANSPOSE_B ? b_pitch : 1);
+  const uint filled = min(COLUMNS, uint(columns) - first_column);
+  for (uint start = 0; start < depth || start == 0; start += DEPTH) {
+    const uint steps = min(DEPTH, uint(depth) - start);
+    if (TRANSPOSE_B) {
+      for (uint j = simd_group_id; j < COLUMNS; j += simd_groups) {
+        device const T* row = b + min(j, filled - 1) * b_pitch + start;
+        for (uint k = lane; k < steps; k += LANES) {
+          b_tile[k * COLUMNS + j] = row[k];
+        }
+      }
+    } else {
+      for (uint k = simd_group_id * ACROSS + across; k < steps; k += simd_groups * ACROSS) {
+        b_tile[k * COLUMNS + column] = is_column ? float(b[(start + k) * b_pitch + column]) : 0.0f;
+      }
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint i = simd_group_id * ACROSS * EACH + across; i < here; i += simd_groups * ACROSS * EACH) {
+      // rows beyond the last are computed again and not stored
+      const uint i1 = min(i + ACROSS, here - 1), i2 = min(i + 2 * ACROSS, here - 1);
+      device const T* a0 = a + i * a_row + start * a_step;
+      device const T* a1 = a + i1 * a_row + start * a_step;
+      device const T* a2 = a + i2 * a_row + start * a_step;
+      float s0 = 0, s1 = 0, s2 = 0;
+      for (uint k = 0; k < steps; k++) {
+        const float value = b_tile[k * COLUMNS + column];
+        s0 = fma(float(a0[k * a_step]), value, s0);
+        s1 = fma(float(a1[k * a_step]), value, s1);
+        s2 = fma(float(a2[k * a_step]), value, s2);
+      }
+      if (is_column) {
+        add_sum(from, to, i * pitch + column, alpha * s0, start > 0);
+        if (i + ACROSS < here) {
+          add_sum(from, to, i1 * pitch + column, alpha * s1, start > 0);
+        }
+        if (i + 2 * ACROSS < here) {
+          add_sum(from, to, i2 * pitch + column, alpha * s2, start > 0);
+        }
+      }
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+}
