@@ -10,7 +10,7 @@ constant bool is_lower [[function_constant(2)]];  // what lies above the diagona
 
 constant constexpr uint LANES = 32;
 constant constexpr uint DEPTH = 128;  // numbers of a row of a, and of a column of b, between two visits of c
-constant constexpr uint EACH = 3;     // rows of c that a thread computes: 3 sums of 32 lanes fill the registers of a CPU
+constant constexpr uint EACH = 2;     // rows of c that a thread computes: 2 sums of 32 lanes and a row of b fit a CPU's registers
 
 // Part `share` of `shares` of what lies outside the block of one matrix.
 template <typename T>
@@ -117,24 +117,19 @@ template <typename T, uint ROWS, uint COLUMNS, uint TRANSPOSE_A, uint TRANSPOSE_
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (uint i = simd_group_id * ACROSS * EACH + across; i < here; i += simd_groups * ACROSS * EACH) {
       // rows beyond the last are computed again and not stored
-      const uint i1 = min(i + ACROSS, here - 1), i2 = min(i + 2 * ACROSS, here - 1);
+      const uint i1 = min(i + ACROSS, here - 1);
       device const T* a0 = a + i * a_row + start * a_step;
       device const T* a1 = a + i1 * a_row + start * a_step;
-      device const T* a2 = a + i2 * a_row + start * a_step;
-      float s0 = 0, s1 = 0, s2 = 0;
+      float s0 = 0, s1 = 0;
       for (uint k = 0; k < steps; k++) {
         const float value = b_tile[k * COLUMNS + column];
         s0 = fma(float(a0[k * a_step]), value, s0);
         s1 = fma(float(a1[k * a_step]), value, s1);
-        s2 = fma(float(a2[k * a_step]), value, s2);
       }
       if (is_column) {
         add_sum(from, to, i * pitch + column, alpha * s0, start > 0);
         if (i + ACROSS < here) {
           add_sum(from, to, i1 * pitch + column, alpha * s1, start > 0);
-        }
-        if (i + 2 * ACROSS < here) {
-          add_sum(from, to, i2 * pitch + column, alpha * s2, start > 0);
         }
       }
     }
