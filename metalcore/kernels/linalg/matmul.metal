@@ -9,8 +9,7 @@ constant bool copies [[function_constant(1)]];    // out is a new matrix: what l
 constant bool is_lower [[function_constant(2)]];  // what lies above the diagonal of the block need not be right
 
 constant constexpr uint LANES = 32;
-constant constexpr uint DEPTH = 128;  // numbers of a row of a, and of a column of b, between two visits of c
-constant constexpr uint EACH = 2;     // rows of c that a thread computes: 2 sums of 32 lanes and a row of b fit a CPU's registers
+constant constexpr uint EACH = 2;  // rows of c that a thread computes: 2 sums of 32 lanes and a row of b fit a CPU's registers
 
 // Part `share` of `shares` of what lies outside the block of one matrix.
 template <typename T>
@@ -39,9 +38,21 @@ inline void add_sum(device const T* c, device T* out, uint at, float sum, bool i
   out[at] = T(before + sum);
 }
 
+// Sums of two rows of a, numbers of which lie `step` apart, times a column of b.
+template <typename P>
+inline float2 multiply_rows(P a0, P a1, uint step, threadgroup const float* b, uint pitch, uint steps) {
+  float s0 = 0, s1 = 0;
+  for (uint k = 0; k < steps; k++) {
+    const float value = b[k * pitch];
+    s0 = fma(float(a0[k * step]), value, s0);
+    s1 = fma(float(a1[k * step]), value, s1);
+  }
+  return float2(s0, s1);
+}
+
 // Tiles through threadgroup memory. A threadgroup has ROWS x COLUMNS numbers of c, a thread EACH of a column at a time.
 // Columns of b come in pieces of DEPTH, laid out with COLUMNS numbers a row and zeros beyond the last; a is read as it
-// stands, or laid out too where it is transposed.
+// stands, or 32 rows of it laid out too where it is transposed.
 template <typename T, uint ROWS, uint COLUMNS, uint TRANSPOSE_A, uint TRANSPOSE_B>
 [[kernel]] void matmul_tiled(
     device const T* a [[buffer(0)]],
@@ -67,7 +78,10 @@ template <typename T, uint ROWS, uint COLUMNS, uint TRANSPOSE_A, uint TRANSPOSE_
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
     uint simd_groups [[simdgroups_per_threadgroup]]) {
   constexpr uint ACROSS = LANES / COLUMNS;  // rows of c that the lanes of a simdgroup lie in
+  constexpr uint DEPTH = TRANSPOSE_A ? 64 : 128;  // numbers of a row of a between two visits of c
+  constexpr uint BLOCK = TRANSPOSE_A ? 32 : ROWS;  // rows of a between two barriers
   threadgroup float b_tile[DEPTH * COLUMNS];
+  threadgroup float a_tile[TRANSPOSE_A ? DEPTH * BLOCK : 1];
   const uint lid = simd_group_id * LANES + lane, threads = simd_groups * LANES;
   const uint tiles = uint((rows + ROWS - 1) / ROWS);
   const long matrix = group.z;
@@ -96,8 +110,7 @@ template <typename T, uint ROWS, uint COLUMNS, uint TRANSPOSE_A, uint TRANSPOSE_
     }
     return;
   }
-  const long a_row = TRANSPOSE_A ? 1 : a_pitch, a_step = TRANSPOSE_A ? a_pitch : 1;
-  a += matrix * a_stride + a_begin + first_row * a_row;
+  a += matrix * a_stride + a_begin + first_row * (TRANSPOSE_A ? 1 : a_pitch);
   b += matrix * b_stride + b_begin + first_column * (TRANSPOSE_B ? b_pitch : 1);
   const uint filled = min(COLUMNS, uint(columns) - first_column);
   for (uint start = 0; start < depth || start == 0; start += DEPTH) {
@@ -115,22 +128,33 @@ template <typename T, uint ROWS, uint COLUMNS, uint TRANSPOSE_A, uint TRANSPOSE_
       }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint i = simd_group_id * ACROSS * EACH + across; i < here; i += simd_groups * ACROSS * EACH) {
-      // rows beyond the last are computed again and not stored
-      const uint i1 = min(i + ACROSS, here - 1);
-      device const T* a0 = a + i * a_row + start * a_step;
-      device const T* a1 = a + i1 * a_row + start * a_step;
-      float s0 = 0, s1 = 0;
-      for (uint k = 0; k < steps; k++) {
-        const float value = b_tile[k * COLUMNS + column];
-        s0 = fma(float(a0[k * a_step]), value, s0);
-        s1 = fma(float(a1[k * a_step]), value, s1);
-      }
-      if (is_column) {
-        add_sum(from, to, i * pitch + column, alpha * s0, start > 0);
-        if (i + ACROSS < here) {
-          add_sum(from, to, i1 * pitch + column, alpha * s1, start > 0);
+    for (uint block = 0; block < here; block += BLOCK) {
+      const uint end = min(block + BLOCK, here);
+      if (TRANSPOSE_A) {
+        for (uint k = simd_group_id; k < steps; k += simd_groups) {
+          a_tile[k * BLOCK + lane] = block + lane < end ? float(a[(start + k) * a_pitch + block + lane]) : 0.0f;
         }
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+      }
+      for (uint i = block + simd_group_id * ACROSS * EACH + across; i < end; i += simd_groups * ACROSS * EACH) {
+        const uint next = min(i + ACROSS, end - 1);  // a row beyond the last is not stored
+        float2 sums;
+        if (TRANSPOSE_A) {
+          threadgroup const float* first = a_tile + (i - block);
+          sums = multiply_rows(first, first + (next - i), BLOCK, b_tile + column, COLUMNS, steps);
+        } else {
+          device const T* first = a + i * a_pitch + start;
+          sums = multiply_rows(first, a + next * a_pitch + start, 1, b_tile + column, COLUMNS, steps);
+        }
+        if (is_column) {
+          add_sum(from, to, i * pitch + column, alpha * sums.x, start > 0);
+          if (i + ACROSS < end) {
+            add_sum(from, to, next * pitch + column, alpha * sums.y, start > 0);
+          }
+        }
+      }
+      if (TRANSPOSE_A) {
+        threadgroup_barrier(mem_flags::mem_threadgroup);
       }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
