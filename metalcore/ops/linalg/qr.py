@@ -9,6 +9,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_matrix, lane_groups, promoted
 from metalcore.ops.linalg.base.result import named
+from metalcore.ops.linalg.base.tall_qr import suits, tall_qr
 from metalcore.runtimes.kernel import Kernel, Out
 
 __all__ = ["qr"]
@@ -47,6 +48,9 @@ def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
     width = {"reduced": least, "complete": batch.rows, "r": 0}[mode]
     height = batch.rows if mode == "complete" else least
     dtype = run.dtype(work)
+    if mode != "complete" and suits(run, batch, dtype):
+        q, r = tall_qr(run, work, mode == "reduced")
+        return run.empty((0,), dtype) if q is None else q, r
     q_shape = (0,) if mode == "r" else batch.shape(batch.rows, width)
     outs = (Out(q_shape, dtype), Out(batch.shape(height, batch.columns), dtype), Out((0,), dtype))
     numbers = (batch.number, batch.rows, batch.columns, width, height, 0)
