@@ -1,0 +1,83 @@
+"""Systems with a triangular matrix: kernels/linalg/triangular.metal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from metalcore.ops.linalg.base.matrix import LANES
+from metalcore.ops.linalg.base.product import Block, update
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+BLOCK = Kernel(
+    "linalg/triangular", "solve_triangular_block", ("is_upper", "is_transposed", "is_unit", "is_right", "copies")
+)
+VECTOR = Kernel(
+    "linalg/triangular", "solve_triangular_vector", ("is_upper", "is_transposed", "is_unit", "is_right", "copies")
+)
+BLOCK_ROWS = 64  # BLOCK in the kernel
+VECTOR_ROWS = 2048  # LONG in the kernel
+
+
+def solve_triangular(
+    run: Any, a: Any, b: Any, *, upper: bool, transpose: bool = False, left: bool = True, unit: bool = False
+) -> Any:
+    """X of op(a) X = b, or of X op(a) = b where not `left`; a and b are contiguous float32 (or float64) arrays with the
+    same leading dimensions, or `a` is a single matrix. Only the upper or lower triangle of `a` is read; with `unit` its
+    diagonal is 1."""
+    dtype, n = run.dtype(a), a.shape[-1]
+    sides = b.shape[-1] if left else b.shape[-2]
+    shape, number = tuple(b.shape), math.prod(b.shape[:-2])
+    if n == 0 or sides == 0 or number == 0:
+        return run.empty(shape, dtype)
+    chosen = policy("linalg_triangular", run.family, dtype)
+    flags = (upper, transpose == left, unit, not left, False)
+    stride = n * n if len(a.shape) > 2 else 0
+    if chosen["vector_from"] <= n <= VECTOR_ROWS and sides <= chosen["vector_sides"]:
+        arguments = (a, b, Out(shape, dtype), n, sides, stride)
+        (x,) = run.launch(VECTOR, (dtype,), flags, arguments, (sides, number), (LANES,))
+        return x
+    x = b
+    starts = range(0, n, BLOCK_ROWS)
+    is_forward = upper == (transpose == left)
+    for start in starts if is_forward else reversed(starts):
+        x = solve_block(run, a, x, start, flags, is_first=x is b)
+        rest = (start + BLOCK_ROWS, n) if is_forward else (0, start)
+        if rest[0] < rest[1]:
+            x = _update(run, a, x, (start, min(start + BLOCK_ROWS, n)), rest, transpose, left)
+    return x
+
+
+def solve_block(run: Any, a: Any, x: Any, start: int, flags: tuple[bool, ...], is_first: bool) -> Any:
+    """The unknowns that belong to one block of the diagonal; x is changed in place but for the first time."""
+    dtype, n = run.dtype(a), a.shape[-1]
+    *_, is_right, _ = flags
+    rows, columns = x.shape[-2:]
+    sides = rows if is_right else columns
+    size = min(BLOCK_ROWS, n - start)
+    copies = is_first or not run.writes_in_place
+    place = (0, start) if is_right else (start, 0)
+    numbers = (size, sides, *Block(a, start, start, size, size).place, *place, columns, rows)
+    out = Out(tuple(x.shape), dtype) if copies else x
+    groups = (-(-sides // LANES), math.prod(x.shape[:-2]))
+    made = run.launch(BLOCK, (dtype,), (*flags[:4], copies and size < n), (a, x, out, *numbers), groups, (LANES,))
+    return made[0] if made else x
+
+
+def _update(
+    run: Any, a: Any, x: Any, solved: tuple[int, int], rest: tuple[int, int], transpose: bool, left: bool
+) -> Any:
+    """Takes what is solved away from the right-hand sides that are not."""
+    (begin, end), (low, high) = solved, rest
+    size, count = end - begin, high - low
+    # op(a) at rows `rest` and columns `solved` where it stands left of x, else the other way round
+    is_below = transpose != left
+    block = Block(a, low, begin, count, size) if is_below else Block(a, begin, low, size, count)
+    if left:
+        columns = x.shape[-1]
+        known, unknown = Block(x, begin, 0, size, columns), Block(x, low, 0, count, columns)
+        return update(run, unknown, block, known, alpha=-1.0, transpose_a=transpose)
+    rows = x.shape[-2]
+    known, unknown = Block(x, 0, begin, rows, size), Block(x, 0, low, rows, count)
+    return update(run, unknown, known, block, alpha=-1.0, transpose_b=transpose)

@@ -1,0 +1,89 @@
+"""Systems with a triangular matrix."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+
+from metalcore.ops.linalg.base.triangular import solve_triangular
+from metalcore.runtimes.arrays import TorchArrays
+from metalcore.runtimes.cpu import CpuRuntime, torch_cpu
+from metalcore.runtimes.routes import text_mlx, text_mps
+
+FLAGS = list(itertools.product([False, True], repeat=4))
+
+
+def made(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def triangular(*shape: int, seed: int = 0, unit: bool = False) -> torch.Tensor:
+    """Both triangles are filled, and each makes a well-conditioned matrix."""
+    n = shape[-1]
+    a = made(*shape, seed=seed) / max(1, n) ** 0.5
+    return a if unit else a + 2 * torch.eye(n)
+
+
+def ratio(a: Any, x: Any, b: Any, upper: bool, transpose: bool, left: bool, unit: bool) -> float:
+    """|op(a) x - b| / (|op(a)| |x| n eps), the worst of a batch."""
+    a, x, b = (torch.as_tensor(v).double() for v in (a, x, b))
+    m = a.triu() if upper else a.tril()
+    if unit:
+        m = m - torch.diag_embed(m.diagonal(dim1=-2, dim2=-1)) + torch.eye(a.shape[-1], dtype=a.dtype)
+    m = m.mT if transpose else m
+    residual = (m @ x if left else x @ m) - b
+    if residual.numel() == 0:
+        return 0.0
+    norm = torch.linalg.matrix_norm
+    scale = norm(m, 1) * norm(x, 1) * a.shape[-1] * torch.finfo(torch.float32).eps
+    return float((norm(residual, 1) / scale).max())
+
+
+@pytest.mark.parametrize("upper, transpose, left, unit", FLAGS[::5])
+def test_shapes(upper: bool, transpose: bool, left: bool, unit: bool) -> None:
+    for n, sides, leading in [
+        (0, 3, ()),
+        (1, 1, (2,)),
+        (5, 0, ()),
+        (7, 40, (3,)),
+        (33, 33, ()),
+        (70, 2, (2,)),
+        (150, 40, ()),
+    ]:
+        a = triangular(*leading, n, n, unit=unit)
+        b = made(*leading, *((n, sides) if left else (sides, n)), seed=1)
+        given = b.clone()
+        x = solve_triangular(torch_cpu(), a, b, upper=upper, transpose=transpose, left=left, unit=unit)
+        assert tuple(x.shape) == tuple(b.shape) and torch.equal(b, given)
+        assert ratio(a, x, b, upper, transpose, left, unit) < 30, (n, sides)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("upper, transpose, left, unit", FLAGS)
+def test_all_shapes(upper: bool, transpose: bool, left: bool, unit: bool) -> None:
+    for n, sides, leading in itertools.product((1, 2, 31, 63, 64, 65, 130), (1, 3, 32, 65), ((), (3,))):
+        a = triangular(*leading, n, n, unit=unit)
+        b = made(*leading, *((n, sides) if left else (sides, n)), seed=1)
+        x = solve_triangular(torch_cpu(), a, b, upper=upper, transpose=transpose, left=left, unit=unit)
+        assert ratio(a, x, b, upper, transpose, left, unit) < 30, (n, sides)
+
+
+@pytest.mark.parametrize("route", ["apple", "mps text", "mlx text"])
+def test_routes(route: str) -> None:
+    """Blocks and vectors, with the launches and the text that a GPU gets."""
+    a, b = triangular(2, 70, 70), made(2, 70, 35, seed=1)
+    makers = {"apple": lambda: CpuRuntime(TorchArrays(), family="apple"), "mps text": text_mps, "mlx text": text_mlx}
+    run = makers[route]()
+    convert: Any = lambda v: v  # noqa: E731
+    if route == "mlx text":
+        import mlx.core as mx
+
+        convert = lambda v: mx.array(v.numpy())  # noqa: E731
+    x = solve_triangular(run, convert(a), convert(b), upper=True)
+    assert ratio(a, x, b, True, False, True, False) < 30
+    few = b[..., :2].contiguous()
+    x = solve_triangular(run, convert(a), convert(few), upper=True)
+    assert ratio(a, x, few, True, False, True, False) < 30
