@@ -56,7 +56,7 @@ def text_mlx() -> Any:
 
 def on_runtime(run: Any, op: Op, sample: Sample, dtype: str, index: int) -> Results:
     """A case on CPU tensors, with every launch of the op and of its gradient carried out by this runtime."""
-    with _torch_ops_on(run):
+    with torch_ops_on(run):
         return with_torch(function(op.noun), sample, dtype, False, op, index)
 
 
@@ -97,7 +97,7 @@ class Recorder:
 
 
 @contextmanager
-def _torch_ops_on(run: Any) -> Iterator[None]:
+def torch_ops_on(run: Any) -> Iterator[None]:
     """Calls of torch.ops.metalcore.<noun> are carried out by this runtime, gradients too."""
     import torch
 

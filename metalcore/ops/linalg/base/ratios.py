@@ -17,7 +17,7 @@ Ratios = dict[str, float]
 
 ROUNDING = 2.0**-24
 PRECISION = 2.0**-23
-quiet = np.errstate(invalid="ignore", over="ignore")  # what is not finite is found in `_worst`
+quiet = np.errstate(invalid="ignore", over="ignore")  # what is not finite is found in `worst`
 LINEAR_LIMIT, SVD_LIMIT, EIGH_LIMIT = 30.0, 35.0, 60.0
 
 
@@ -37,7 +37,7 @@ def qr(A: Any, Q: Any, R: Any) -> Ratios:
     """Of the reduced or the complete factorisation; R has to be zero below the diagonal."""
     A, Q, R = doubles(A), doubles(Q), doubles(R)
     return {
-        "residual": _worst(norm(A - Q @ R), norm(A), _size(A) * ROUNDING),
+        "residual": worst(norm(A - Q @ R), norm(A), size(A) * ROUNDING),
         **orthogonality(Q),
         "shape": _unless(not np.tril(R, -1).any()),
     }
@@ -50,7 +50,7 @@ def orthogonality(Q: Any) -> Ratios:
     if Q.shape[-2] < Q.shape[-1]:
         Q = Q.swapaxes(-1, -2)
     away = norm(Q.swapaxes(-1, -2) @ Q - np.eye(Q.shape[-1]))
-    return {"orthogonality": _worst(away, np.ones_like(away), _size(Q) * PRECISION)}
+    return {"orthogonality": worst(away, np.ones_like(away), size(Q) * PRECISION)}
 
 
 @quiet
@@ -59,7 +59,7 @@ def cholesky(A: Any, L: Any, upper: bool = False) -> Ratios:
     if upper:
         L = L.swapaxes(-1, -2)
     return {
-        "residual": _worst(norm(A - L @ L.swapaxes(-1, -2)), norm(A), _size(A) * ROUNDING),
+        "residual": worst(norm(A - L @ L.swapaxes(-1, -2)), norm(A), size(A) * ROUNDING),
         "shape": _unless(not np.triu(L, 1).any()),
     }
 
@@ -71,7 +71,7 @@ def lu(A: Any, P: Any, L: Any, U: Any) -> Ratios:
     few = L.shape[-1]
     unit = not np.triu(L[..., :few, :], 1).any() and bool((np.diagonal(L, axis1=-2, axis2=-1) == 1).all())
     return {
-        "residual": _worst(norm(A - P @ L @ U), norm(A), _size(A) * ROUNDING),
+        "residual": worst(norm(A - P @ L @ U), norm(A), size(A) * ROUNDING),
         "shape": _unless(unit and not np.tril(U, -1).any()),
         "pivots": _unless(bool((np.abs(L) <= 1 + 2 * PRECISION).all())),
     }
@@ -82,14 +82,14 @@ def solve(A: Any, X: Any, B: Any) -> Ratios:
     """The backward error of the worst right-hand side."""
     A, X, B = doubles(A), doubles(X), doubles(B)
     residual = np.abs(B - A @ X).sum(-2)
-    return {"residual": _worst(residual, norm(A)[..., None] * np.abs(X).sum(-2), _size(A) * ROUNDING)}
+    return {"residual": worst(residual, norm(A)[..., None] * np.abs(X).sum(-2), size(A) * ROUNDING)}
 
 
 @quiet
 def inverse(A: Any, Ainv: Any) -> Ratios:
     A, Ainv = doubles(A), doubles(Ainv)
     away = norm(np.eye(A.shape[-1]) - Ainv @ A)
-    return {"residual": _worst(away, norm(A) * norm(Ainv), _size(A) * ROUNDING)}
+    return {"residual": worst(away, norm(A) * norm(Ainv), size(A) * ROUNDING)}
 
 
 @quiet
@@ -97,7 +97,7 @@ def eigh(A: Any, W: Any, V: Any) -> Ratios:
     A, W, V = doubles(A), doubles(W), doubles(V)
     rebuilt = (V * W[..., None, :]) @ V.swapaxes(-1, -2)
     return {
-        "residual": _worst(norm(A - rebuilt), norm(A), _size(A) * PRECISION),
+        "residual": worst(norm(A - rebuilt), norm(A), size(A) * PRECISION),
         **orthogonality(V),
         "order": _unless(bool((np.diff(W, axis=-1) >= 0).all())),
     }
@@ -111,7 +111,7 @@ def eigenvalues(A: Any, W: Any) -> Ratios:
         return {"values": float("inf")}
     away = np.abs(W - np.linalg.eigvalsh(A)).max(-1, initial=0)
     return {
-        "values": _worst(away, norm(A), _size(A) * PRECISION),
+        "values": worst(away, norm(A), size(A) * PRECISION),
         "order": _unless(bool((np.diff(W, axis=-1) >= 0).all())),
     }
 
@@ -123,7 +123,7 @@ def svd(A: Any, U: Any, S: Any, Vh: Any) -> Ratios:
     few = S.shape[-1]
     rebuilt = (U[..., :few] * S[..., None, :]) @ Vh[..., :few, :]
     return {
-        "residual": _worst(norm(A - rebuilt), norm(A), _size(A) * PRECISION),
+        "residual": worst(norm(A - rebuilt), norm(A), size(A) * PRECISION),
         "left": orthogonality(U)["orthogonality"],
         "right": orthogonality(Vh)["orthogonality"],
         "order": _unless(bool((np.diff(S, axis=-1) <= 0).all() and (S >= 0).all())),
@@ -138,7 +138,7 @@ def singular_values(A: Any, S: Any) -> Ratios:
         return {"values": float("inf")}
     away = np.abs(S - np.linalg.svd(A, compute_uv=False)).max(-1, initial=0)
     return {
-        "values": _worst(away, norm(A), _size(A) * PRECISION),
+        "values": worst(away, norm(A), size(A) * PRECISION),
         "order": _unless(bool((np.diff(S, axis=-1) <= 0).all() and (S >= 0).all())),
     }
 
@@ -148,11 +148,11 @@ def norm(values: Array) -> Array:
     return np.asarray(np.abs(values).sum(-2).max(-1, initial=0))
 
 
-def _size(values: Array) -> int:
+def size(values: Array) -> int:
     return int(max(*values.shape[-2:], 1))
 
 
-def _worst(error: Array, scale: Array, unit: float) -> float:
+def worst(error: Array, scale: Array, unit: float) -> float:
     """The largest error / (scale * unit) of a batch; 0 / 0 is 0."""
     error, scale = np.broadcast_arrays(error, scale)
     if not (np.isfinite(error).all() and np.isfinite(scale).all()):
