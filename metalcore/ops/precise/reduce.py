@@ -1,0 +1,216 @@
+"""Sums, dot products and norms with more digits than float32 has: kernels/precise_reduce.metal, precise_exact.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.precise.base.reduce import (
+    PRECISIONS,
+    Rows,
+    back,
+    check_dims,
+    check_precision,
+    gradient,
+    last,
+    reduce,
+    reduced_shape,
+    size,
+)
+
+__all__ = ["dot", "norm", "sum"]
+
+
+def sum(
+    x: Any,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    precision: str = "float-float",
+    pair: bool = False,
+) -> Any:
+    """The sum over `dim` (None: all), in float32.
+
+    `precision` is "float32", "float-float" (twice the digits, then rounded) or "exact" (one rounding of the exact sum).
+    With `pair` the result is (high, low): high + low has twice the digits.
+
+    >>> import numpy as np, metalcore
+    >>> x = np.array([1e8, 1.0, -1e8], np.float32)
+    >>> metalcore.precise.sum(x, precision="float32").item(), metalcore.precise.sum(x).item()
+    (0.0, 1.0)
+    """
+    check_precision("precise.sum", precision, pair, ("x", x))
+    dims = check_dims("precise.sum", x, dim)
+    return _given(SUM(x, list(dims), bool(keepdim), precision, bool(pair)), pair)
+
+
+def norm(
+    x: Any,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    precision: str = "float-float",
+    pair: bool = False,
+) -> Any:
+    """The Euclidean norm over `dim` (None: all), in float32. No square overflows or is lost.
+
+    `precision` and `pair` as for `sum`; "exact" is the correctly rounded norm, and has no pair.
+
+    >>> import numpy as np, metalcore
+    >>> float(metalcore.precise.norm(np.array([3.0, 4.0], np.float32)))
+    5.0
+    """
+    check_precision("precise.norm", precision, pair, ("x", x))
+    if pair and precision == "exact":
+        refuse("precise.norm", "precision", "'float-float' where a pair is asked for", repr(precision))
+    dims = check_dims("precise.norm", x, dim)
+    return _given(NORM(x, list(dims), bool(keepdim), precision, bool(pair)), pair)
+
+
+def dot(x: Any, y: Any, *, precision: str = "float-float", pair: bool = False) -> Any:
+    """The dot product over the last dimension, in float32; x and y have the same shape.
+
+    `precision` and `pair` as for `sum`. "float-float" is as if computed with twice the digits, "exact" is the exact
+    sum of the exact products, rounded once.
+
+    >>> import numpy as np, metalcore
+    >>> x, y = np.array([1e20, 3.0, -1e20], np.float32), np.array([1e18, 5.0, 1e18], np.float32)
+    >>> metalcore.precise.dot(x, y, precision="exact").item()
+    15.0
+    """
+    check_precision("precise.dot", precision, pair, ("x", x), ("y", y))
+    if len(x.shape) == 0 or tuple(x.shape) != tuple(y.shape):
+        refuse("precise.dot", "y", f"of the shape of x, {tuple(x.shape)}, with a last dimension", tuple(y.shape))
+    return _given(DOT(x, y, precision, bool(pair)), pair)
+
+
+def _given(found: tuple[Any, Any], pair: bool) -> Any:
+    return found if pair else found[0]
+
+
+def _over(kind: str, run: Any, x: Any, dims: Sequence[int], keepdim: bool, precision: str, pair: bool) -> Any:
+    shape = tuple(x.shape)
+    width = size(shape, dims)
+    out = reduced_shape(shape, dims, keepdim)
+    rows = run.contiguous(last(x, dims))
+    return reduce(run, kind, rows, rows, Rows.alike(math.prod(out), width), out, precision, pair)
+
+
+def sum_forward(
+    run: Any, x: Any, dim: Sequence[int], keepdim: bool, precision: str, pair: bool
+) -> tuple[Any, ...]:
+    return tuple(_over("sum", run, x, dim, keepdim, precision, pair))
+
+
+def norm_forward(
+    run: Any, x: Any, dim: Sequence[int], keepdim: bool, precision: str, pair: bool
+) -> tuple[Any, ...]:
+    return tuple(_over("norm", run, x, dim, keepdim, precision, pair))
+
+
+def dot_forward(run: Any, x: Any, y: Any, precision: str, pair: bool) -> tuple[Any, ...]:
+    out, width = tuple(x.shape[:-1]), x.shape[-1]
+    x, y = run.contiguous(x), run.contiguous(y)
+    return reduce(run, "dot", x, y, Rows.alike(math.prod(out), width), out, precision, pair)
+
+
+def _slopes(kind: str, run: Any, grad: Any, norms: Any, x: Any, dims: Sequence[int]) -> Any:
+    """The gradient of x, moved back to where its dimensions were."""
+    shape = tuple(x.shape)
+    width, rows = size(shape, dims), run.contiguous(last(x, dims))
+    sums = math.prod(reduced_shape(shape, dims, False))
+    grad, norms = run.contiguous(grad), run.contiguous(norms)
+    return run.contiguous(back(gradient(run, kind, grad, norms, rows, sums, width), dims))
+
+
+def sum_backward(run: Any, grad_high: Any, x: Any, dim: Sequence[int], wanted: Sequence[bool]) -> tuple[Any, ...]:
+    return (_slopes("sum", run, grad_high, grad_high, x, dim),)
+
+
+def norm_backward(
+    run: Any, grad_high: Any, x: Any, high: Any, dim: Sequence[int], wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    return (_slopes("norm", run, grad_high, high, x, dim),)
+
+
+def dot_backward(run: Any, grad_high: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    last_one = (len(x.shape) - 1,)
+    nothing = run.empty((0,), run.dtype(x))
+    dx = _slopes("dot", run, grad_high, grad_high, y, last_one) if wanted[0] else nothing
+    return dx, _slopes("dot", run, grad_high, grad_high, x, last_one) if wanted[1] else nothing
+
+
+def sum_reference(x: Any, dim: Any = None, keepdim: bool = False, *, precision: str = "float-float") -> Any:
+    import torch
+
+    return torch.sum(x, dim=dim, keepdim=keepdim)
+
+
+def norm_reference(x: Any, dim: Any = None, keepdim: bool = False, *, precision: str = "float-float") -> Any:
+    import torch
+
+    return torch.linalg.vector_norm(x, dim=dim, keepdim=keepdim)
+
+
+def dot_reference(x: Any, y: Any, *, precision: str = "float-float") -> Any:
+    import torch
+
+    return torch.linalg.vecdot(x, y)
+
+
+def samples(draw: Draw) -> Sample:
+    shape = (draw.size(), *draw.leading(most=2))
+    rank = len(shape)
+    choice = draw.integer(0, 2)
+    dim = None if choice == 0 else draw.integer(-rank, rank - 1)
+    if choice == 2 and rank > 1:
+        dim = [0, rank - 1]
+    named = {"dim": dim, "keepdim": draw.chance(0.5), "precision": draw.choice(PRECISIONS)}
+    return Sample((draw.floats(shape),), named)
+
+
+def dot_samples(draw: Draw) -> Sample:
+    shape = (draw.size(), *draw.leading(most=2))[::-1]
+    return Sample((draw.floats(shape), draw.floats(shape)), {"precision": draw.choice(PRECISIONS)})
+
+
+_OVER = "(Tensor x, int[] dim, bool keepdim, str precision, bool pair) -> (Tensor high, Tensor low)"
+SUM = Op(
+    noun="precise_sum",
+    summary="a sum in float-float, or without error",
+    forward=Stage(_OVER, sum_forward),
+    backward=Stage("(Tensor grad_high, Tensor x, int[] dim, bool[] wanted) -> Tensor dx", sum_backward),
+    gradients=("x",),
+    public_outputs=2,
+    reference=sum_reference,
+    samples=samples,
+)
+NORM = Op(
+    noun="precise_norm",
+    summary="a Euclidean norm in float-float, or rounded once",
+    forward=Stage(_OVER, norm_forward),
+    backward=Stage(
+        "(Tensor grad_high, Tensor x, Tensor high, int[] dim, bool[] wanted) -> Tensor dx", norm_backward
+    ),
+    gradients=("x",),
+    public_outputs=2,
+    reference=norm_reference,
+    samples=samples,
+)
+DOT = Op(
+    noun="precise_dot",
+    summary="a dot product in float-float, or without error",
+    forward=Stage("(Tensor x, Tensor y, str precision, bool pair) -> (Tensor high, Tensor low)", dot_forward),
+    backward=Stage(
+        "(Tensor grad_high, Tensor x, Tensor y, bool[] wanted) -> (Tensor dx, Tensor dy)", dot_backward
+    ),
+    gradients=("x", "y"),
+    public_outputs=2,
+    reference=dot_reference,
+    samples=dot_samples,
+)
+OPS = (SUM, NORM, DOT)
