@@ -237,10 +237,14 @@ def doctor() -> None:
 @click.option("--json", metavar="FILE", help="Every case, as JSON.")
 @click.option("--junit", metavar="FILE", help="For a CI system.")
 @click.option("--html", metavar="FILE", help="A page with plots of errors and times.")
-def health(**options: Any) -> None:
+@click.option("--linalg", is_flag=True, help="Linear algebra, on LAPACK's kinds of matrices, by LAPACK's test ratios.")
+@click.option("--size", "sizes", type=click.IntRange(0), multiple=True, help="With --linalg: only this size.")
+def health(linalg: bool, sizes: tuple[int, ...], **options: Any) -> None:
     """Run the library's ops on fuzzed shapes and compare each with float64.
 
-    The error may be twice that of PyTorch in the same dtype, for gradients three times. Exit status 0: all good.
+    The error may be twice that of PyTorch in the same dtype, for gradients three times. With --linalg: every function
+    of metalcore.linalg, or of these families; the ratio may be 30 (35 for svd, 60 for eigh) times n * eps. Exit status
+    0: all good.
 
     \b
     Routes:
@@ -250,7 +254,14 @@ def health(**options: Any) -> None:
       mlx        mlx arrays: the GPU where there is one, else the engine
       mps-text   the text that torch.mps.compile_shader gets, run by the engine
       mlx-text   the text that mx.fast.metal_kernel gets, run by the engine
+      apple      with --linalg: the launches that a GPU would get, run by the engine
     """
+    if linalg:
+        from metalcore.tools.health.linalg import health_of_linalg
+
+        sys.exit(0 if health_of_linalg(sizes=sizes, **options) else 1)
+    if sizes:
+        raise click.UsageError("--size is for --linalg; fused ops are run on fuzzed shapes")
     from metalcore.tools.health.command import health as examine
 
     sys.exit(0 if examine(**options) else 1)

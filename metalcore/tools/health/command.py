@@ -10,11 +10,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from metalcore.ops.base.verify import Outcome
-from metalcore.tools.health.page import page
+from metalcore.tools.health.page import FUSED, page
 from metalcore.tools.health.report import as_json, as_junit, rows
 from metalcore.tools.health.run import groups, run
 
 _MOST_SHOWN = 20
+COLUMNS = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 
 
 def health(
@@ -32,26 +33,36 @@ def health(
     work = groups(ops, dtypes, routes, cases, seed)
     console = Console()
     outcomes: list[Outcome] = []
-    columns = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*COLUMNS, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("compiling and running", total=len(work))
         for group, found in run(work, jobs or os.cpu_count() or 1):
             outcomes += found
             progress.update(task, advance=1, description=f"{group.noun} {group.dtype} {group.route}")
     outcomes.sort(key=lambda o: (o.noun, o.dtype, o.route, o.index))
     console.print(_table(outcomes))
+    return conclude(console, outcomes, work[0].seed, {"json": json, "junit": junit, "html": html})
+
+
+def conclude(
+    console: Console, outcomes: list[Outcome], seed: int, files: dict[str, str | None], about: str = FUSED
+) -> bool:
+    """Name what failed and write the files that are asked for; true where all is green."""
     failed = [o for o in outcomes if not o.passed]
     for outcome in failed[:_MOST_SHOWN]:
         console.print(f"FAIL {outcome.explain()}", markup=False, style="red", soft_wrap=True)
     if len(failed) > _MOST_SHOWN:
         console.print(f"... and {len(failed) - _MOST_SHOWN} more", style="red")
-    used = work[0].seed
     text = f"{len(failed)} of {len(outcomes)} cases fail" if failed else f"all {len(outcomes)} cases pass"
-    console.print(f"{text} (seed {used})", style="red" if failed else "green")
-    for path, made in ((json, as_json(outcomes, used)), (junit, as_junit(outcomes)), (html, page(outcomes, used))):
+    console.print(f"{text} (seed {seed})", style="red" if failed else "green")
+    made = {
+        "json": lambda: as_json(outcomes, seed),
+        "junit": lambda: as_junit(outcomes),
+        "html": lambda: page(outcomes, seed, about),
+    }
+    for kind, path in files.items():
         if path:
             with open(path, "w", encoding="utf-8") as file:
-                file.write(made)
+                file.write(made[kind]())
     return not failed and bool(outcomes)
 
 

@@ -18,15 +18,20 @@ svg { display: block; width: 100%; height: auto } text { font: 11px system-ui, s
 """
 
 
-def page(outcomes: list[Outcome], seed: int) -> str:
+FUSED = """Error: against float64, over what is allowed (twice torch's error in the same dtype for results, three times
+for gradients). Below 1 is good."""
+LINALG = """Error: LAPACK's test ratio in units of n * eps, over what is allowed (30 for linear systems and QR, 35 for
+singular values, 60 for eigenvalues). Below 1 is good."""
+
+
+def page(outcomes: list[Outcome], seed: int, about: str = FUSED) -> str:
     found = rows(outcomes)
     failed = [o for o in outcomes if not o.passed]
     verdict = f"{len(failed)} of {len(outcomes)} cases fail" if failed else f"all {len(outcomes)} cases pass"
     parts = [
         "<!doctype html><meta charset='utf-8'><title>metalcore health</title>",
         f"<style>{_STYLE}</style><h1>metalcore health: {verdict}</h1>",
-        f"<p>Seed {seed}. Error: against float64, over what is allowed (twice torch's error in the same dtype for ",
-        "results, three times for gradients). Below 1 is good.</p>",
+        f"<p>Seed {seed}. {about}</p>",
         _legend(),
         "<h2>Errors</h2>",
         _plot(found, outcomes, _share, "error / allowed", limit=1.0),

@@ -25,6 +25,7 @@ from metalcore.ops.linalg.base.trials import TRIALS, Trial
 SIZES = (0, 1, 2, 3, 5, 10, 16, 31, 32, 33, 50, 64, 100, 128, 200, 512)
 LONG = ((1000, 10), (10, 1000), (3, 100), (5000, 8), (0, 5), (5, 0))  # rows, columns: beside the sizes
 SMALL_BATCH, LARGE_BATCH = 7, 1000
+BATCHES = (1, SMALL_BATCH, LARGE_BATCH)
 MOST_ELEMENTS = 1 << 22  # of a batch
 SEED = 5
 
@@ -50,8 +51,11 @@ def missing() -> tuple[str, ...]:
     return tuple(name for name in (*TRIALS, *SCALED) if name not in names())
 
 
-def cases(trial: Trial, sizes: Sequence[int] = SIZES, batches: Sequence[int] = (1, 7, 1000)) -> Iterator[Case]:
-    for rows, columns in _shapes(trial, sizes):
+def cases(
+    trial: Trial, sizes: Sequence[int] = SIZES, batches: Sequence[int] = BATCHES, long: bool = False
+) -> Iterator[Case]:
+    """Calls at these sizes; `long`: those of LONG instead."""
+    for rows, columns in _long_shapes(trial) if long else _shapes(trial, sizes):
         size = max(rows, columns)
         if rows * columns == 0:
             yield Case(rows, columns, None, ("random" if "random" in trial.kinds else trial.kinds[0],))
@@ -64,7 +68,7 @@ def cases(trial: Trial, sizes: Sequence[int] = SIZES, batches: Sequence[int] = (
             for start in range(0, len(kinds), SMALL_BATCH):
                 yield Case(rows, columns, SMALL_BATCH, kinds[start : start + SMALL_BATCH])
         large = min(LARGE_BATCH, MOST_ELEMENTS // (rows * columns))
-        if LARGE_BATCH in batches and large > 2 * SMALL_BATCH and size <= max(sizes):
+        if LARGE_BATCH in batches and large > 2 * SMALL_BATCH and not long:
             yield Case(rows, columns, large, kinds)
 
 
@@ -75,8 +79,12 @@ def _shapes(trial: Trial, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         few = -(-n // 3)
         every = {"square": (n, n), "tall": (n, few), "wide": (few, n)}
         yield from dict.fromkeys(every[shape] for shape in trial.shapes)
-    if "tall" in trial.shapes and trial.long and len(sizes) > 4:
-        yield from (s for s in LONG if "wide" in trial.shapes or s[0] >= s[1])
+
+
+def _long_shapes(trial: Trial) -> list[tuple[int, int]]:
+    if not trial.long:
+        return []
+    return [s for s in LONG if "tall" in trial.shapes and ("wide" in trial.shapes or s[0] >= s[1])]
 
 
 def run_case(trial: Trial, case: Case, route: str = "numpy", seed: int = SEED) -> list[Outcome]:
@@ -101,13 +109,20 @@ def run_case(trial: Trial, case: Case, route: str = "numpy", seed: int = SEED) -
     return outcomes
 
 
-def run(name: str, sizes: Sequence[int], batches: Sequence[int], route: str, seed: int = SEED) -> Iterator[Outcome]:
-    """All outcomes of a trial."""
+def run(
+    name: str,
+    sizes: Sequence[int] = SIZES,
+    batches: Sequence[int] = BATCHES,
+    route: str = "numpy",
+    seed: int = SEED,
+    long: bool = False,
+) -> Iterator[Outcome]:
+    """The outcomes of a trial at these sizes; `long`: at those of LONG instead."""
     if name in SCALED:
-        yield from _scaled(name, sizes, route, seed)
+        yield from () if long else _scaled(name, sizes, route, seed)
         return
     trial = TRIALS[name]
-    for case in cases(trial, sizes, batches):
+    for case in cases(trial, sizes, batches, long):
         yield from run_case(trial, case, route, seed)
 
 

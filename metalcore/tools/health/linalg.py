@@ -1,0 +1,146 @@
+"""`metalcore health --linalg`: the accuracy suite of linear algebra, on several processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from metalcore.errors import ArgumentError
+from metalcore.ops.base.verify import Outcome
+from metalcore.ops.linalg.base import suite
+from metalcore.ops.linalg.base.graded import SCALED
+from metalcore.ops.linalg.base.matrices import KINDS, SYMMETRIC
+from metalcore.ops.linalg.base.trials import TRIALS
+from metalcore.tools.health.command import COLUMNS, conclude
+from metalcore.tools.health.page import LINALG
+
+_PIECES = ((0, 33), (34, 128), (129, 1 << 30))  # sizes that one process runs together
+_ROUTE = "numpy"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A trial at some sizes: one piece of work. No sizes: the long and the flat ones."""
+
+    name: str
+    sizes: tuple[int, ...]
+    route: str
+    seed: int
+
+
+def health_of_linalg(
+    ops: Sequence[str],
+    dtypes: Sequence[str],
+    routes: Sequence[str],
+    cases: int | None,
+    seed: int | None,
+    jobs: int | None,
+    json: str | None,
+    junit: str | None,
+    html: str | None,
+    sizes: Sequence[int] = (),
+) -> bool:
+    """Run everything that is asked for; true where all is green."""
+    if cases is not None or any(dtype != "float32" for dtype in dtypes):
+        raise ArgumentError("health --linalg runs all cases, in float32: leave --cases and --dtype out")
+    used = suite.SEED if seed is None else seed
+    work = groups(ops, sizes, routes or (_ROUTE,), used)
+    console = Console()
+    outcomes: list[Outcome] = []
+    with Progress(*COLUMNS, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("compiling and running", total=len(work))
+        for group, found in run(work, jobs or os.cpu_count() or 1):
+            outcomes += found
+            progress.update(task, advance=1, description=f"{group.name} {max(group.sizes, default='long')}")
+    outcomes.sort(key=lambda o: (o.noun, o.route, o.index, o.label))
+    console.print(_table(outcomes))
+    if suite.missing():
+        console.print(f"not there: {', '.join(suite.missing())}", style="yellow")
+    return conclude(console, outcomes, used, {"json": json, "junit": junit, "html": html}, LINALG)
+
+
+def families() -> dict[str, str]:
+    """Each trial's family."""
+    return {name: TRIALS[name].family if name in TRIALS else "svd" for name in (*TRIALS, *SCALED)}
+
+
+def groups(chosen: Sequence[str], sizes: Sequence[int], routes: Sequence[str], seed: int) -> list[Group]:
+    """The pieces of work, the large sizes first."""
+    family = families()
+    for name in chosen:
+        if name not in (*family, *family.values()):
+            known = ", ".join(dict.fromkeys((*family.values(), *family)))
+            raise ArgumentError(f"there is nothing named {name!r} in linear algebra; there are {known}")
+    for route in routes:
+        if route not in suite.ROUTES:
+            raise ArgumentError(f"there is no route {route!r}; there are {', '.join(suite.ROUTES)}")
+    names = [n for n in suite.names() if not chosen or n in chosen or family[n] in chosen]
+    found = []
+    for low, high in reversed(_PIECES):
+        piece = tuple(n for n in sizes or suite.SIZES if low <= n <= high)
+        found += [Group(name, piece, route, seed) for name in names for route in routes if piece]
+    if not sizes:
+        found += [Group(name, (), route, seed) for name in names for route in routes]
+    return found
+
+
+def run_group(group: Group) -> list[Outcome]:
+    long = not group.sizes
+    return list(suite.run(group.name, group.sizes, suite.BATCHES, group.route, group.seed, long))
+
+
+def run(work: Sequence[Group], jobs: int) -> Iterator[tuple[Group, list[Outcome]]]:
+    """Outcomes as they come; a process that dies takes its group with it, and the report says so."""
+    if jobs <= 1:
+        for group in work:
+            yield group, run_group(group)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        started = {pool.submit(run_group, group): group for group in work}
+        for done in as_completed(started):
+            group, error = started[done], done.exception()
+            yield group, [_died(group, error)] if error is not None else done.result()
+
+
+def _died(group: Group, error: BaseException) -> Outcome:
+    problem = f"{type(error).__name__}: {error}"
+    return Outcome(f"linalg.{group.name}", "float32", group.route, -1, "- the process", (), 0.0, problem)
+
+
+def worst_ratios(outcomes: Sequence[Outcome]) -> tuple[list[str], dict[str, dict[str, float]]]:
+    """Families in their order, and for each kind of matrix the worst ratio of each family. What has another limit than
+    LAPACK's (scaled matrices: a relative error) is shown as that."""
+    family = families()
+    columns = [f for f in dict.fromkeys(family.values()) if any(family[_name(o)] == f for o in outcomes)]
+    table: dict[str, dict[str, float]] = {}
+    for outcome in outcomes:
+        row = table.setdefault(suite.kind_of(outcome), {})
+        column = family[_name(outcome)]
+        found = [float("inf")] if outcome.problem else [m.error for m in outcome.measures]
+        row[column] = max([row.get(column, 0.0), *found])
+    order = {kind: i for i, kind in enumerate((*KINDS, *SYMMETRIC))}
+    return columns, dict(sorted(table.items(), key=lambda item: order.get(item[0], len(order))))
+
+
+def _name(outcome: Outcome) -> str:
+    return outcome.noun.removeprefix("linalg.")
+
+
+def _table(outcomes: Sequence[Outcome]) -> Table:
+    columns, found = worst_ratios(outcomes)
+    table = Table("kind of matrix", box=None, title="the worst ratio of each family (residuals and orthogonality)")
+    for column in columns:
+        table.add_column(column, justify="right")
+    failed = {(suite.kind_of(o), families()[_name(o)]) for o in outcomes if not o.passed}
+    for kind, row in found.items():
+        cells = [f"{row[c]:.3g}" if c in row else "" for c in columns]
+        cells = [f"[red]{v}[/red]" if (kind, c) in failed else v for v, c in zip(cells, columns, strict=True)]
+        table.add_row(kind, *cells)
+    return table
