@@ -170,3 +170,32 @@ template <typename T>
     x[i * along] = T(mine[i]);
   }
 }
+
+constant bool is_mirrored [[function_constant(5)]];   // the other triangle gets the same numbers, else 0
+constant bool has_diagonal [[function_constant(6)]];  // else it gets 0
+
+// The upper or lower triangle of each matrix, times `scale`; a threadgroup has 32 rows.
+template <typename T>
+[[kernel]] void take_triangle(
+    device const T* a [[buffer(0)]],
+    device T* out [[buffer(1)]],
+    constant long& rows [[buffer(2)]],
+    constant long& columns [[buffer(3)]],
+    constant float& scale [[buffer(4)]],
+    uint2 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  const long corner = group.y * rows * columns;
+  const uint width = columns, end = min(group.x * LANES + LANES, uint(rows));
+  a += corner;
+  out += corner;
+  for (uint i = group.x * LANES; i < end; i++) {
+    for (uint j = lane; j < width; j += LANES) {
+      const bool is_kept = i == j ? has_diagonal : (j > i) == is_upper;
+      float value = is_kept ? float(a[i * columns + j]) : 0.0f;
+      if (is_mirrored && !is_kept && i != j) {
+        value = a[j * columns + i];
+      }
+      out[i * columns + j] = T(scale * value);
+    }
+  }
+}

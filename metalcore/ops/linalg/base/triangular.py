@@ -16,6 +16,7 @@ BLOCK = Kernel(
 VECTOR = Kernel(
     "linalg/triangular", "solve_triangular_vector", ("is_upper", "is_transposed", "is_unit", "is_right", "copies")
 )
+TRIANGLE = Kernel("linalg/triangular", "take_triangle", ("is_upper", "is_mirrored", "has_diagonal"))
 BLOCK_ROWS = 64  # BLOCK in the kernel
 VECTOR_ROWS = 2048  # LONG in the kernel
 
@@ -81,3 +82,15 @@ def _update(
     rows = x.shape[-2]
     known, unknown = Block(x, 0, begin, rows, size), Block(x, 0, low, rows, count)
     return update(run, unknown, known, block, alpha=-1.0, transpose_b=transpose)
+
+
+def triangle(
+    run: Any, a: Any, *, upper: bool, diagonal: bool = True, mirrored: bool = False, scale: float = 1.0
+) -> Any:
+    """scale times a triangle of each matrix of a contiguous array; the rest is 0, or with `mirrored` the same numbers
+    again (of square matrices), so that the result is symmetric. `diagonal`: whether it belongs to the triangle."""
+    rows, columns = a.shape[-2:]
+    arguments = (a, Out(tuple(a.shape), run.dtype(a)), rows, columns, scale)
+    groups = (-(-rows // LANES), math.prod(a.shape[:-2]))
+    (out,) = run.launch(TRIANGLE, (run.dtype(a),), (upper, mirrored, diagonal), arguments, groups, (LANES,))
+    return out

@@ -1,0 +1,93 @@
+"""Systems with a triangular matrix: kernels/linalg/triangular.metal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base import triangular
+from metalcore.ops.linalg.base.batches import broadcast
+from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.product import matmul
+
+__all__ = ["solve_triangular"]
+
+
+def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """X of A X = B, or of X A = B where not `left`. Only the upper or the lower triangle of A is read; with
+    `unitriangular` its diagonal is taken to be 1.
+
+    >>> import numpy as np, metalcore
+    >>> A, B = np.array([[2.0, 1.0], [0.0, 4.0]], np.float32), np.array([[4.0], [8.0]], np.float32)
+    >>> metalcore.linalg.solve_triangular(A, B, upper=True)
+    array([[1.],
+           [2.]], dtype=float32)
+    """
+    op = "linalg.solve_triangular"
+    dtype = check_square(op, "A", A)
+    if check_matrix(op, "B", B) != dtype:
+        refuse(op, "B", f"of A's dtype, {dtype}", f"of dtype {check_matrix(op, 'B', B)}")
+    n, given = A.shape[-1], B.shape[-2 if left else -1]
+    if n != given:
+        where = "rows" if left else "columns"
+        refuse(op, "B", f"of {n} {where}, as A of shape {tuple(A.shape)} has", f"of shape {tuple(B.shape)}")
+    A, B = broadcast(op, A, B)
+    return SOLVE(A, B, bool(upper), bool(left), bool(unitriangular))
+
+
+def forward(run: Any, A: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> tuple[Any, ...]:
+    x = triangular.solve_triangular(run, promoted(run, A), promoted(run, B), upper=upper, left=left, unit=unitriangular)
+    return (run.cast(x, run.dtype(B)),)
+
+
+def backward(
+    run: Any, grad_X: Any, A: Any, X: Any, upper: bool, left: bool, unitriangular: bool, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    """dB = A^-T dX and dA = -dB X^T (X A = B: dB = dX A^-T, dA = -X^T dB), of which A has a triangle."""
+    dtype, a, x = run.dtype(A), promoted(run, A), promoted(run, X)
+    db = triangular.solve_triangular(
+        run, a, promoted(run, grad_X), upper=upper, transpose=True, left=left, unit=unitriangular
+    )
+    if not wanted[0]:
+        return run.empty((0,), dtype), run.cast(db, dtype)
+    da = matmul(run, db, x, transpose_b=True) if left else matmul(run, x, db, transpose_a=True)
+    da = triangular.triangle(run, da, upper=upper, diagonal=not unitriangular, scale=-1.0)
+    return run.cast(da, dtype), run.cast(db, dtype)
+
+
+def reference(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    import torch
+
+    return torch.linalg.solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular)
+
+
+def samples(draw: Draw) -> Sample:
+    n, sides, leading = draw.size(most=130), draw.choice((0, 1, 3, 33)), draw.leading(most=1)
+    left, unit = draw.chance(0.5), draw.chance(0.5)
+    a = draw.floats((*leading, n, n), -1.0, 1.0, layout=draw.choice(("contiguous", "transposed", "sliced")))
+    values = a.values.copy() / max(n, 1)  # a well-conditioned triangle
+    for i in range(n):
+        values[..., i, i] = 1 + values[..., i, i] * n / 2
+    b = draw.floats((*leading, *((n, sides) if left else (sides, n))))
+    given = {"upper": draw.chance(0.5), "left": left, "unitriangular": unit}
+    return Sample((Values(values.astype("float32").astype(float), a.layout), b), given)
+
+
+SOLVE = Op(
+    noun="linalg_solve_triangular",
+    summary="A X = B with a triangular A",
+    forward=Stage("(Tensor A, Tensor B, bool upper, bool left, bool unitriangular) -> Tensor X", forward),
+    backward=Stage(
+        "(Tensor grad_X, Tensor A, Tensor X, bool upper, bool left, bool unitriangular, bool[] wanted)"
+        " -> (Tensor dA, Tensor dB)",
+        backward,
+    ),
+    gradients=("A", "B"),
+    reference=reference,
+    samples=samples,
+    namesake="torch.linalg.solve_triangular",
+)
+OPS = (SOLVE,)
