@@ -221,14 +221,14 @@ template <typename T>
     for (uint base = low; base + 1 < n; base += WIDTH) {
       const uint j = base + lane;
       const bool is_small = j + 1 < n && abs(e[j]) <= eps * (abs(d[j]) + abs(d[j + 1])) + least;
+      if (is_small) {
+        e[j] = 0;
+      }
       const uint found = simd_min(is_small ? j : n - 1);
       if (found < n - 1) {
         high = found;
         break;
       }
-    }
-    if (lane == 0 && high < n - 1) {
-      e[high] = 0;
     }
     simdgroup_barrier(mem_flags::mem_device);
     if (high == low) {
