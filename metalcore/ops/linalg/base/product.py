@@ -40,9 +40,11 @@ class Block(NamedTuple):
         return self.row * self.pitch + self.column, self.pitch, stride
 
 
-def matmul(run: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
-    """op(a) op(b) of contiguous float32 (or float64) arrays of matrices. Leading dimensions are the same, or one of
-    the two is a single matrix."""
+def matmul(
+    run: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0
+) -> Any:
+    """alpha op(a) op(b) of contiguous float32 (or float64) arrays of matrices. Leading dimensions are the same, or one
+    of the two is a single matrix."""
     leading = tuple((a if len(a.shape) >= len(b.shape) else b).shape[:-2])
     rows, depth = a.shape[-2:] if not transpose_a else (a.shape[-1], a.shape[-2])
     columns = b.shape[-2] if transpose_b else b.shape[-1]
@@ -54,8 +56,8 @@ def matmul(run: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: 
     place = (0, columns, rows)
     out = Out(shape, run.dtype(a))
     sizes = (rows, columns, depth)
-    flags = (transpose_a, transpose_b)
-    return _launch(run, Block.of(a), Block.of(b), None, out, sizes, place, number, 1.0, flags, (False, False, False), 0)
+    flags, plain = (transpose_a, transpose_b), (False, False, False)
+    return _launch(run, Block.of(a), Block.of(b), None, out, sizes, place, number, alpha, flags, plain, 0)
 
 
 def update(

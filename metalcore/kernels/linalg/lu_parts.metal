@@ -1,0 +1,194 @@
+// What is made of L and U in one matrix: the three factors, the determinant, and the steps of their gradients.
+#include "linalg/lu.h"
+#include "linalg/lu_group.h"
+
+constant bool is_logarithm [[function_constant(0)]];
+constant bool is_wide [[function_constant(1)]];
+constant bool is_tall [[function_constant(2)]];
+constant bool has_permutation [[function_constant(3)]];
+constant bool has_factor [[function_constant(4)]];
+
+// The row of L U that row i of A has become.
+inline uint row_after(device const int* pivots, uint steps, uint i) {
+  for (uint k = 0; k < steps; k++) {
+    const uint other = pivots[k] - 1;
+    i = i == k ? other : i == other ? k : i;
+  }
+  return i;
+}
+
+// A = P L U: the rows [32 group.x, ...) of each.
+template <typename T>
+[[kernel]] void lu_unpack(
+    device const T* factors [[buffer(0)]],
+    device const int* pivots [[buffer(1)]],
+    device T* p [[buffer(2)]],
+    device T* l [[buffer(3)]],
+    device T* u [[buffer(4)]],
+    constant long& row_count [[buffer(5)]],
+    constant long& column_count [[buffer(6)]],
+    uint2 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup uint after[BLOCK];
+  const uint rows = row_count, columns = column_count, steps = min(rows, columns);
+  const uint begin = group.x * BLOCK, end = min(begin + BLOCK, rows);
+  const long matrix = group.y;
+  if (has_permutation) {
+    after[lane] = row_after(pivots + matrix * steps, steps, begin + lane);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  for (uint i = begin; i < end; i++) {
+    if (has_permutation) {
+      const uint one = after[i - begin];
+      for (uint j = lane; j < rows; j += LANES) {
+        p[(matrix * rows + i) * rows + j] = j == one ? 1 : 0;
+      }
+    }
+    for (uint j = lane; j < steps; j += LANES) {
+      const T x = factors[(matrix * rows + i) * columns + j];
+      l[(matrix * rows + i) * steps + j] = j < i ? x : T(j == i);
+    }
+    if (i < steps) {
+      for (uint j = lane; j < columns; j += LANES) {
+        const T x = factors[(matrix * rows + i) * columns + j];
+        u[(matrix * steps + i) * columns + j] = j < i ? T(0) : x;
+      }
+    }
+  }
+}
+
+// The determinant from the diagonal of L U and from the number of exchanges; or its sign, and the logarithm of its size.
+template <typename T>
+[[kernel]] void lu_determinant(
+    device const T* factors [[buffer(0)]],
+    device const int* pivots [[buffer(1)]],
+    device T* determinants [[buffer(2)]],
+    device T* logarithms [[buffer(3)]],
+    constant long& size [[buffer(4)]],
+    uint group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  const uint n = size;
+  const long matrix = group;
+  float product = 1, logarithm = 0;
+  for (uint k = lane; k < n; k += LANES) {
+    const float x = factors[matrix * size * size + k * (size + 1)];
+    product *= is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : x) : x;
+    logarithm += is_logarithm ? precise::log(abs(x)) : 0.0f;
+    product = pivots[matrix * size + k] == int(k) + 1 ? product : -product;
+  }
+  product = simd_product(product);
+  logarithm = simd_sum(logarithm);
+  if (lane == 0) {
+    determinants[matrix] = product;
+    if (is_logarithm) {
+      logarithms[matrix] = logarithm;
+    }
+  }
+}
+
+// The same for a matrix a thread, of n <= N.
+template <typename T, uint N>
+[[kernel]] void determinant_lanes(
+    device const T* a [[buffer(0)]],
+    device T* determinants [[buffer(1)]],
+    device T* logarithms [[buffer(2)]],
+    constant long& count [[buffer(3)]],
+    constant long& size [[buffer(4)]],
+    uint group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  constexpr uint PITCH = N + 1;
+  threadgroup float tile[LANE_TILE];
+  float work[N * PITCH];
+  float exchanged[N];
+  const uint n = size;
+  const long first = long(group) * LANES;
+  load_lanes(a, work, tile, n, n, PITCH, first, count, lane);
+  eliminate_lanes<N, PITCH, false>(work, exchanged, n, n, n, true);
+  float product = 1, logarithm = 0;
+  for (uint k = 0; k < n; k++) {
+    const float x = work[k * (PITCH + 1)];
+    product *= is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : x) : x;
+    logarithm += is_logarithm ? precise::log(abs(x)) : 0.0f;
+    product = exchanged[k] == float(k) ? product : -product;
+  }
+  if (first + lane < count) {
+    determinants[first + lane] = product;
+    if (is_logarithm) {
+      logarithms[first + lane] = logarithm;
+    }
+  }
+}
+
+// Each matrix times a number: scales[m], or scales[m] * factors[m]. A number 0 gives 0, also where the matrix, as the
+// inverse of a singular one, is not finite.
+template <typename T>
+[[kernel]] void scale_matrices(
+    device const T* x [[buffer(0)]],
+    device const T* scales [[buffer(1)]],
+    device const T* factors [[buffer(2)]],
+    device T* y [[buffer(3)]],
+    constant long& size [[buffer(4)]],
+    uint group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_threadgroup]],
+    uint threads [[threads_per_threadgroup]]) {
+  const long begin = group * size;
+  const float scale = has_factor ? scales[group] * factors[group] : scales[group];
+  for (uint i = lane; i < uint(size); i += threads) {
+    y[begin + i] = scale == 0 ? 0.0f : scale * x[begin + i];
+  }
+}
+
+// Below the diagonal `lower`, else `upper`; `other` is taken from the one where is_wide, from the other where is_tall.
+template <typename T>
+[[kernel]] void join_triangles(
+    device const T* lower [[buffer(0)]],
+    device const T* upper [[buffer(1)]],
+    device const T* other [[buffer(2)]],
+    device T* joined [[buffer(3)]],
+    constant long& size [[buffer(4)]],
+    uint2 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_threadgroup]],
+    uint threads [[threads_per_threadgroup]]) {
+  const uint n = size, i = group.x;
+  const long row = (group.y * size + i) * size;
+  for (uint j = lane; j < n; j += threads) {
+    const float below = lower[row + j], above = upper[row + j];
+    const float taken = is_wide || is_tall ? other[row + j] : T(0);
+    joined[row + j] = j < i ? (is_wide ? below - taken : below) : (is_tall ? above - taken : above);
+  }
+}
+
+// P times a matrix of which `square` is the part with as many rows as columns, and `rest` what stands beside or below.
+template <typename T>
+[[kernel]] void permute_back(
+    device const T* square [[buffer(0)]],
+    device const T* rest [[buffer(1)]],
+    device const int* pivots [[buffer(2)]],
+    device T* out [[buffer(3)]],
+    constant long& row_count [[buffer(4)]],
+    constant long& column_count [[buffer(5)]],
+    uint2 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup uint after[BLOCK];
+  const uint rows = row_count, columns = column_count, steps = min(rows, columns);
+  const uint begin = group.x * BLOCK, end = min(begin + BLOCK, rows);
+  const long matrix = group.y;
+  after[lane] = row_after(pivots + matrix * steps, steps, begin + lane);
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint i = begin; i < end; i++) {
+    const uint from = after[i - begin];
+    device T* row = out + (matrix * rows + i) * columns;
+    for (uint j = lane; j < steps; j += LANES) {
+      if (is_tall && from >= steps) {
+        row[j] = rest[(matrix * (rows - steps) + from - steps) * steps + j];
+      } else {
+        row[j] = square[(matrix * steps + from) * steps + j];
+      }
+    }
+    if (is_wide) {
+      for (uint j = steps + lane; j < columns; j += LANES) {
+        row[j] = rest[(matrix * steps + from) * (columns - steps) + j - steps];
+      }
+    }
+  }
+}

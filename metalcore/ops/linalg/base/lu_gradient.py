@@ -1,0 +1,88 @@
+"""Gradients of L U: kernels/linalg/lu_parts.metal, products and triangular systems between. Formulas are torch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.linalg.base.lu import BLOCK
+from metalcore.ops.linalg.base.matrix import LANES, Batch
+from metalcore.ops.linalg.base.product import matmul
+from metalcore.ops.linalg.base.triangular import solve_triangular
+from metalcore.runtimes.kernel import Kernel, Out
+
+UNPACK = Kernel("linalg/lu_parts", "lu_unpack", ("has_permutation",))
+JOIN = Kernel("linalg/lu_parts", "join_triangles", ("is_wide", "is_tall"))
+PERMUTE_BACK = Kernel("linalg/lu_parts", "permute_back", ("is_wide", "is_tall"))
+
+
+def unpack(run: Any, factors: Any, pivots: Any) -> tuple[Any, Any, Any]:
+    """P, L and U as arrays of their own; P has no elements where `pivots` is None."""
+    batch, dtype = Batch.of(factors), run.dtype(factors)
+    rows, columns, steps = batch.rows, batch.columns, min(batch.rows, batch.columns)
+    shape = (0,) if pivots is None else batch.shape(rows, rows)
+    outs = (Out(shape, dtype), Out(batch.shape(rows, steps), dtype), Out(batch.shape(steps, columns), dtype))
+    arguments = (factors, pivots, *outs, rows, columns)
+    groups = (-(-rows // BLOCK), batch.number)
+    p, lower, upper = run.launch(UNPACK, (dtype,), (pivots is not None,), arguments, groups, (LANES,))
+    return p, lower, upper
+
+
+def join(run: Any, lower: Any, upper: Any, other: Any = None, is_wide: bool = False, is_tall: bool = False) -> Any:
+    """What is below the diagonal from `lower`, the rest from `upper`; `other` is subtracted from one of the two."""
+    batch, dtype = Batch.of(lower), run.dtype(lower)
+    n = batch.rows
+    arguments = (lower, upper, other, Out(batch.shape(n, n), dtype), n)
+    (joined,) = run.launch(JOIN, (dtype,), (is_wide, is_tall), arguments, (n, batch.number), (LANES,))
+    return joined
+
+
+def lu_gradient(run: Any, lower: Any, upper: Any, pivots: Any, dlower: Any, dupper: Any) -> Any:
+    """The gradient of A = P L U: P L^-T (tril(L^T dL, -1) + triu(dU U^T)) U^-T for a square A. What is beside or below
+    the square part has a share of its own, and takes one from the triangles. What is not in the triangles of dL and dU
+    is not looked at."""
+    batch = Batch.of(lower)
+    rows, columns, steps = batch.rows, upper.shape[-1], lower.shape[-1]
+    is_wide, is_tall = columns > steps, rows > steps
+    # blocks[i]: the square one and the rest
+    l_square, l_rest = _rows(run, lower, steps)
+    dl_square, dl_rest = _rows(run, dlower, steps)
+    u_square, u_rest = _columns(run, upper, steps)
+    du_square, du_rest = _columns(run, dupper, steps)
+    rest = other = None
+    if is_wide:
+        rest = solve_triangular(run, l_square, du_rest, upper=False, transpose=True, unit=True)
+        other = matmul(run, du_rest, u_rest, transpose_b=True)
+    elif is_tall:
+        rest = solve_triangular(run, u_square, dl_rest, upper=True, transpose=True, left=False)
+        other = matmul(run, l_rest, dl_rest, transpose_a=True)
+    middle = join(
+        run,
+        matmul(run, l_square, dl_square, transpose_a=True),
+        matmul(run, du_square, u_square, transpose_b=True),
+        *(other, is_wide, is_tall),
+    )
+    middle = solve_triangular(run, l_square, middle, upper=False, transpose=True, unit=True)
+    middle = solve_triangular(run, u_square, middle, upper=True, transpose=True, left=False)
+    return permute_back(run, middle, rest, pivots, rows, columns)
+
+
+def permute_back(run: Any, square: Any, rest: Any, pivots: Any, rows: int, columns: int) -> Any:
+    """P times the matrix with these parts."""
+    batch, dtype = Batch.of(square), run.dtype(square)
+    arguments = (square, rest, pivots, Out(batch.shape(rows, columns), dtype), rows, columns)
+    constants, groups = (columns > rows, rows > columns), (-(-rows // BLOCK), batch.number)
+    (out,) = run.launch(PERMUTE_BACK, (dtype,), constants, arguments, groups, (LANES,))
+    return out
+
+
+def _rows(run: Any, array: Any, count: int) -> tuple[Any, Any]:
+    """The first rows and the rest, contiguous."""
+    if array.shape[-2] == count:
+        return array, None
+    return run.contiguous(array[..., :count, :]), run.contiguous(array[..., count:, :])
+
+
+def _columns(run: Any, array: Any, count: int) -> tuple[Any, Any]:
+    if array.shape[-1] == count:
+        return array, None
+    return run.contiguous(array[..., :count]), run.contiguous(array[..., count:])
