@@ -177,6 +177,8 @@ class Launch(NamedTuple):
 
 def raise_info(info: Any, explain: Callable[[int, int], str], error: type[Exception]) -> None:
     """Raise for the first matrix of a batch whose factorisation failed: `info` holds 0 where it did not."""
+    if not info.any():
+        return
     for position, value in enumerate(info.reshape(-1).tolist()):
         if value:
             raise error(explain(position, value))

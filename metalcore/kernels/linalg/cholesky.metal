@@ -4,6 +4,11 @@
 #include "linalg/lanes.h"
 
 constant bool is_upper [[function_constant(0)]];
+constant bool is_first [[function_constant(1)]];  // no block was factorised before this one
+constant bool copies [[function_constant(2)]];    // factor is a new matrix: what lies outside the block is copied from a
+
+constant constexpr uint BLOCK = 64;  // most rows of the block that one simdgroup factorises
+constant constexpr uint BLOCK_PITCH = 65;
 
 // One thread a matrix of n <= N.
 template <typename T, uint N>
@@ -60,5 +65,98 @@ template <typename T, uint N>
   store_lanes(l, factor, tile, n, n, PITCH, first, count, lane);
   if (first + lane < count) {
     info[first + lane] = failed;
+  }
+}
+
+// Columns of rows j and j + 1 of U from the rows above, as they stand before rows are scaled.
+inline float2 eliminate(threadgroup const float* u, uint j, uint column, bool is_pair) {
+  const uint next = is_pair ? j + 1 : j;
+  float s0 = u[j * BLOCK_PITCH + column], s1 = u[next * BLOCK_PITCH + column];
+  for (uint k = 0; k < j; k++) {
+    const float value = u[k * BLOCK_PITCH + column];
+    s0 = fma(-u[k * BLOCK_PITCH + j], value, s0);
+    s1 = fma(-u[k * BLOCK_PITCH + next], value, s1);
+  }
+  return float2(s0, s1);
+}
+
+// One simdgroup a block of n <= BLOCK rows on the diagonal, from row and column `start` on, of a matrix of `order`
+// rows; what stands right of the block gets 0. The block is worked on as U in threadgroup memory, where lanes run along
+// its rows, two rows at a time.
+template <typename T>
+[[kernel]] void cholesky_block(
+    device const T* a [[buffer(0)]],
+    device T* factor [[buffer(1)]],
+    device const int* before [[buffer(2)]],
+    device int* info [[buffer(3)]],
+    constant long& size [[buffer(4)]],
+    constant long& start [[buffer(5)]],
+    constant long& order [[buffer(6)]],
+    uint group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float u[BLOCK * BLOCK_PITCH];
+  const uint n = size;
+  const long corner = group * order * order + start * order + start;
+  if (copies) {
+    const long whole = group * order * order;
+    for (uint i = 0; i < order; i++) {
+      const bool is_beside = i >= start && i < start + n;
+      for (uint j = lane; j < (is_beside ? start : order); j += LANES) {
+        factor[whole + i * order + j] = a[whole + i * order + j];
+      }
+    }
+  }
+  a += corner;
+  factor += corner;
+  for (uint i = 0; i < n; i++) {
+    for (uint j = lane; j < n; j += LANES) {
+      if (is_upper ? j >= i : j <= i) {
+        u[is_upper ? i * BLOCK_PITCH + j : j * BLOCK_PITCH + i] = a[i * order + j];
+      }
+    }
+  }
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  uint failed = 0;
+  for (uint j = 0; j < n; j += 2) {
+    const bool is_pair = j + 1 < n;
+    const uint q = is_pair ? j + 1 : j, begin = j / LANES * LANES;
+    float2 sums = eliminate(u, j, min(begin + lane, n - 1), is_pair);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    if (begin + lane < n) {
+      u[j * BLOCK_PITCH + begin + lane] = sums.x;
+      if (is_pair) {
+        u[q * BLOCK_PITCH + begin + lane] = sums.y;
+      }
+    }
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    const float pivot = u[j * BLOCK_PITCH + j];
+    const float root = sqrt(pivot), inverse = 1 / root, factor_q = u[j * BLOCK_PITCH + q] * inverse;
+    const float pivot_q = fma(-factor_q, factor_q, u[q * BLOCK_PITCH + q]);
+    const float root_q = sqrt(pivot_q), inverse_q = 1 / root_q;
+    failed = failed == 0 && !(pivot > 0) ? j + 1 : failed;
+    failed = failed == 0 && is_pair && !(pivot_q > 0) ? j + 2 : failed;
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint c = begin + lane; c < n; c += LANES) {
+      if (c >= begin + LANES) {
+        sums = eliminate(u, j, c, is_pair);
+      }
+      const float value = sums.x * inverse, value_q = fma(-factor_q, value, sums.y) * inverse_q;
+      u[j * BLOCK_PITCH + c] = c == j ? root : value;
+      if (is_pair) {
+        u[q * BLOCK_PITCH + c] = c == q ? root_q : value_q;
+      }
+    }
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  const uint right = order - start;
+  for (uint i = 0; i < n; i++) {
+    for (uint j = lane; j < right; j += LANES) {
+      const bool is_kept = j < n && (is_upper ? j >= i : j <= i);
+      factor[i * order + j] = is_kept ? T(u[is_upper ? i * BLOCK_PITCH + j : j * BLOCK_PITCH + i]) : T(0);
+    }
+  }
+  if (lane == 0) {
+    const int earlier = is_first ? 0 : before[group];
+    info[group] = earlier != 0 || failed == 0 ? earlier : int(failed) + int(start);
   }
 }

@@ -6,12 +6,16 @@ from typing import Any
 
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_square, lane_groups, promoted
+from metalcore.ops.linalg.base.matrix import CAPACITIES, LANES, Batch, capacity, check_square, lane_groups, promoted
+from metalcore.ops.linalg.base.product import Block, update
 from metalcore.ops.linalg.base.result import batch_element, named
+from metalcore.ops.linalg.base.triangular import BLOCK_ROWS, solve_block, triangle
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
 
 __all__ = ["cholesky", "cholesky_ex"]
 IN_LANES = Kernel("linalg/cholesky", "cholesky_lanes", ("is_upper",))
+IN_BLOCK = Kernel("linalg/cholesky", "cholesky_block", ("is_upper", "is_first", "copies"))
 
 
 def cholesky(A: Any, *, upper: bool = False) -> Any:
@@ -36,15 +40,56 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
 
 
 def forward_ex(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
-    batch, n = Batch.of(A), A.shape[-1]
-    work = promoted(run, A)
-    dtype = run.dtype(work)
-    outs = (Out(batch.shape(n, n), dtype), Out(batch.leading, "int32"))
-    types = (dtype, capacity(n))
-    factor, info = run.launch(
-        IN_LANES, types, (upper,), (work, *outs, batch.number, n), lane_groups(batch.number), (LANES,)
-    )
+    factor, info = factorise(run, promoted(run, A), upper)
     return run.cast(factor, run.dtype(A)), info
+
+
+def factorise(run: Any, a: Any, upper: bool) -> tuple[Any, Any]:
+    """The factor and info of contiguous float32 (or float64) matrices; the way depends on their size and number."""
+    batch, n, dtype = Batch.of(a), a.shape[-1], run.dtype(a)
+    outs = (Out(batch.shape(n, n), dtype), Out(batch.leading, "int32"))
+    if n <= CAPACITIES[-1] and batch.number >= policy("linalg_cholesky", run.family, dtype)["lanes_from"]:
+        arguments = (a, *outs, batch.number, n)
+        factor, info = run.launch(
+            IN_LANES, (dtype, capacity(n)), (upper,), arguments, lane_groups(batch.number), (LANES,)
+        )
+        return factor, info
+    if n <= BLOCK_ROWS:
+        arguments = (a, outs[0], None, outs[1], n, 0, n)
+        factor, info = run.launch(IN_BLOCK, (dtype,), (upper, True, False), arguments, (batch.number,), (LANES,))
+        return factor, info
+    factor, info = _blocked(run, triangle(run, a, upper=upper, mirrored=upper))
+    return run.contiguous(factor.swapaxes(-1, -2)) if upper else factor, info
+
+
+def _blocked(run: Any, work: Any) -> tuple[Any, Any]:
+    """L of matrices of which the lower triangle is given: a block of the diagonal, the columns below it, and their
+    share of what is left. `work` is changed in place where the runtime can."""
+    batch, n, dtype = Batch.of(work), work.shape[-1], run.dtype(work)
+    info: Any = None
+    for start in range(0, n, BLOCK_ROWS):
+        size = min(BLOCK_ROWS, n - start)
+        end, left = start + size, n - start - size
+        in_place = run.writes_in_place
+        is_first = start == 0
+        arguments = (
+            *(work, work if in_place else Out(batch.shape(n, n), dtype)),
+            *(info, info if in_place and not is_first else Out(batch.leading, "int32")),
+            *(size, start, n),
+        )
+        made = run.launch(IN_BLOCK, (dtype,), (False, is_first, not in_place), arguments, (batch.number,), (LANES,))
+        if not in_place:
+            work, info = made
+        elif is_first:
+            (info,) = made
+        if left:
+            diagonal, below = Block(work, start, start, size, size), Block(work, end, start, left, size)
+            work = solve_block(run, diagonal, below, upper=False, transpose=True, left=False)
+            below = Block(work, end, start, left, size)
+            work = update(
+                run, Block(work, end, end, left, left), below, below, alpha=-1.0, transpose_b=True, lower=True
+            )
+    return work, info
 
 
 def forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:

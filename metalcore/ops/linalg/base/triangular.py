@@ -33,37 +33,58 @@ def solve_triangular(
     if n == 0 or sides == 0 or number == 0:
         return run.empty(shape, dtype)
     chosen = policy("linalg_triangular", run.family, dtype)
-    flags = (upper, transpose == left, unit, not left, False)
     stride = n * n if len(a.shape) > 2 else 0
     if chosen["vector_from"] <= n <= VECTOR_ROWS and sides <= chosen["vector_sides"]:
         arguments = (a, b, Out(shape, dtype), n, sides, stride)
+        flags = (upper, transpose == left, unit, not left, False)
         (x,) = run.launch(VECTOR, (dtype,), flags, arguments, (sides, number), (LANES,))
         return x
-    x = b
     starts = range(0, n, BLOCK_ROWS)
     is_forward = upper == (transpose == left)
+    x = b
     for start in starts if is_forward else reversed(starts):
-        x = solve_block(run, a, x, start, flags, is_first=x is b)
-        rest = (start + BLOCK_ROWS, n) if is_forward else (0, start)
+        size = min(BLOCK_ROWS, n - start)
+        part = Block(x, start, 0, size, sides) if left else Block(x, 0, start, sides, size)
+        x = solve_block(
+            run,
+            Block(a, start, start, size, size),
+            part,
+            upper=upper,
+            transpose=transpose,
+            left=left,
+            unit=unit,
+            in_place=x is not b,
+        )
+        rest = (start + size, n) if is_forward else (0, start)
         if rest[0] < rest[1]:
-            x = _update(run, a, x, (start, min(start + BLOCK_ROWS, n)), rest, transpose, left)
+            x = _update(run, a, x, (start, start + size), rest, transpose, left)
     return x
 
 
-def solve_block(run: Any, a: Any, x: Any, start: int, flags: tuple[bool, ...], is_first: bool) -> Any:
-    """The unknowns that belong to one block of the diagonal; x is changed in place but for the first time."""
-    dtype, n = run.dtype(a), a.shape[-1]
-    *_, is_right, _ = flags
-    rows, columns = x.shape[-2:]
-    sides = rows if is_right else columns
-    size = min(BLOCK_ROWS, n - start)
-    copies = is_first or not run.writes_in_place
-    place = (0, start) if is_right else (start, 0)
-    numbers = (size, sides, *Block(a, start, start, size, size).place, *place, columns, rows)
-    out = Out(tuple(x.shape), dtype) if copies else x
-    groups = (-(-sides // LANES), math.prod(x.shape[:-2]))
-    made = run.launch(BLOCK, (dtype,), (*flags[:4], copies and size < n), (a, x, out, *numbers), groups, (LANES,))
-    return made[0] if made else x
+def solve_block(
+    run: Any,
+    a: Block,
+    b: Block,
+    *,
+    upper: bool,
+    transpose: bool = False,
+    left: bool = True,
+    unit: bool = False,
+    in_place: bool = True,
+) -> Any:
+    """The array of `b` with the solution in place of the block: op(a) X = b with at most BLOCK_ROWS unknowns. It is
+    changed in place where that is allowed and the runtime can, else it is a new array."""
+    dtype, (rows, columns) = run.dtype(a.array), b.array.shape[-2:]
+    sides = b.columns if left else b.rows
+    copies = not (in_place and run.writes_in_place)
+    numbers = (a.rows, sides, *a.place, b.row, b.column, columns, rows)
+    shape = tuple(b.array.shape)
+    arguments = (a.array, b.array, Out(shape, dtype) if copies else b.array, *numbers)
+    groups = (-(-sides // LANES), math.prod(shape[:-2]))
+    is_part = (b.rows, b.columns) != (rows, columns)
+    flags = (upper, transpose == left, unit, not left, copies and is_part)
+    made = run.launch(BLOCK, (dtype,), flags, arguments, groups, (LANES,))
+    return made[0] if made else b.array
 
 
 def _update(
