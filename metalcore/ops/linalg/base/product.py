@@ -60,6 +60,17 @@ def matmul(
     return _launch(run, Block.of(a), Block.of(b), None, out, sizes, place, number, alpha, flags, plain, 0)
 
 
+def multiply(run: Any, a: Block, b: Block, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+    """op(a) op(b) of blocks, whose arrays have the same leading dimensions, as a new array."""
+    rows, depth = (a.columns, a.rows) if transpose_a else (a.rows, a.columns)
+    columns = b.rows if transpose_b else b.columns
+    leading = tuple(a.array.shape[:-2])
+    out = Out((*leading, rows, columns), run.dtype(a.array))
+    sizes, place, flags = (rows, columns, depth), (0, columns, rows), (transpose_a, transpose_b)
+    number = math.prod(leading)
+    return _launch(run, a, b, None, out, sizes, place, number, 1.0, flags, (False, False, False), 0)
+
+
 def update(
     run: Any,
     c: Block,
