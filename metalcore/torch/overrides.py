@@ -38,7 +38,8 @@ _installed: dict[str, Replacement] = {}
 
 def overridable() -> dict[str, str]:
     """The nouns that can take the place of a function of torch, and that function."""
-    return {noun: op.namesake for noun, op in ((n, find(n)) for n in nouns()) if op.namesake}
+    every = (*nouns(), *nouns("linalg"))
+    return {noun: op.namesake for noun, op in ((n, find(n)) for n in every) if op.namesake}
 
 
 def enable_pytorch_overrides(
@@ -46,7 +47,8 @@ def enable_pytorch_overrides(
 ) -> None:
     """Let the library's ops take the place of torch's functions until `disable_pytorch_overrides()`.
 
-    names: nouns or names of torch's functions; none: those that are faster by measurement; `all`: every one there is.
+    names: nouns or names of torch's functions ("linalg.qr" too); none: those that are faster by measurement; `all`:
+    every one there is.
     exclude: not these. least_elements: calls whose first tensor is smaller are left to torch; by default that is where
     torch is faster, but none where names or `all` are given.
     Inside a block of `overrides()` it holds until the end of the block.
@@ -130,7 +132,7 @@ def _wanted(
 def _noun(name: str) -> str:
     known = overridable()
     for noun, namesake in known.items():
-        if name in (noun, namesake):
+        if name in (noun, namesake) or (name.startswith("linalg.") and f"torch.{name}" == namesake):
             return noun
     raise ArgumentError(f"there is no override named {name!r}; there are: {', '.join(known) or 'none'}")
 
