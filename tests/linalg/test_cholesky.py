@@ -100,3 +100,28 @@ def test_bad_input() -> None:
     for bad in (torch.ones(3), torch.ones(2, 3), torch.ones(3, 3, dtype=torch.complex64), torch.ones(3, 3).int()):
         with pytest.raises(ArgumentError):
             metalcore.linalg.cholesky(bad)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_solve_and_inverse(upper: bool) -> None:
+    a = positive(2, 5, 5, dtype=torch.float64)
+    factor = torch.linalg.cholesky(a, upper=upper)
+    b = torch.randn(5, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x = metalcore.linalg.cholesky_solve(b, factor, upper)
+    assert torch.allclose(a @ x, b.expand(2, 5, 3))
+    assert torch.allclose(metalcore.linalg.cholesky_inverse(factor, upper=upper), a.inverse())
+    factor, b = factor.requires_grad_(), b.requires_grad_()
+    assert torch.autograd.gradcheck(lambda b, f: metalcore.linalg.cholesky_solve(b, f, upper=upper), (b, factor))
+    assert torch.autograd.gradcheck(lambda f: metalcore.linalg.cholesky_inverse(f, upper=upper), (factor,))
+
+
+def test_torch_knows_the_ops() -> None:
+    ops = torch.ops.metalcore
+    a = positive(2, 4, 4).requires_grad_()
+    torch.library.opcheck(ops.linalg_cholesky.default, (a, False))
+    torch.library.opcheck(ops.linalg_cholesky_ex.default, (a, True))
+    b = torch.ones(2, 4, 1, requires_grad=True)
+    torch.library.opcheck(ops.linalg_cholesky_solve.default, (b, a, False))
+    torch.library.opcheck(ops.linalg_cholesky_inverse.default, (a, False))
+    compiled = torch.compile(metalcore.linalg.cholesky, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(a), metalcore.linalg.cholesky(a))

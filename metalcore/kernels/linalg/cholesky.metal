@@ -8,7 +8,7 @@ constant bool is_first [[function_constant(1)]];  // no block was factorised bef
 constant bool copies [[function_constant(2)]];    // factor is a new matrix: what lies outside the block is copied from a
 
 constant constexpr uint BLOCK = 64;  // most rows of the block that one simdgroup factorises
-constant constexpr uint BLOCK_PITCH = 65;
+constant constexpr uint BLOCK_PITCH = BLOCK;
 
 // One thread a matrix of n <= N.
 template <typename T, uint N>
@@ -68,9 +68,8 @@ template <typename T, uint N>
   }
 }
 
-// Columns of rows j and j + 1 of U from the rows above, as they stand before rows are scaled.
-inline float2 eliminate(threadgroup const float* u, uint j, uint column, bool is_pair) {
-  const uint next = is_pair ? j + 1 : j;
+// A column of rows j and `next` of U: what the rows above leave of it.
+inline float2 eliminate(threadgroup const float* u, uint j, uint next, uint column) {
   float s0 = u[j * BLOCK_PITCH + column], s1 = u[next * BLOCK_PITCH + column];
   for (uint k = 0; k < j; k++) {
     const float value = u[k * BLOCK_PITCH + column];
@@ -108,11 +107,11 @@ template <typename T>
   }
   a += corner;
   factor += corner;
-  for (uint i = 0; i < n; i++) {
-    for (uint j = lane; j < n; j += LANES) {
-      if (is_upper ? j >= i : j <= i) {
-        u[is_upper ? i * BLOCK_PITCH + j : j * BLOCK_PITCH + i] = a[i * order + j];
-      }
+  const uint padded = (n + LANES - 1) / LANES * LANES;  // whole simdgroups: the rest is 0
+  for (uint i = 0; i < padded; i++) {
+    for (uint begin = 0; begin < padded; begin += LANES) {
+      const uint j = begin + lane;
+      u[is_upper ? i * BLOCK_PITCH + j : j * BLOCK_PITCH + i] = i < n && j < n ? float(a[i * order + j]) : 0.0f;
     }
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -120,30 +119,31 @@ template <typename T>
   for (uint j = 0; j < n; j += 2) {
     const bool is_pair = j + 1 < n;
     const uint q = is_pair ? j + 1 : j, begin = j / LANES * LANES;
-    float2 sums = eliminate(u, j, min(begin + lane, n - 1), is_pair);
+    threadgroup float* row = u + j * BLOCK_PITCH;
+    threadgroup float* row_q = u + q * BLOCK_PITCH;
+    float2 sums = eliminate(u, j, q, begin + lane);
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    if (begin + lane < n) {
-      u[j * BLOCK_PITCH + begin + lane] = sums.x;
-      if (is_pair) {
-        u[q * BLOCK_PITCH + begin + lane] = sums.y;
-      }
+    row[begin + lane] = sums.x;
+    if (is_pair) {
+      row_q[begin + lane] = sums.y;
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    const float pivot = u[j * BLOCK_PITCH + j];
-    const float root = sqrt(pivot), inverse = 1 / root, factor_q = u[j * BLOCK_PITCH + q] * inverse;
-    const float pivot_q = fma(-factor_q, factor_q, u[q * BLOCK_PITCH + q]);
+    const float pivot = row[j];
+    const float root = sqrt(pivot), inverse = 1 / root, between = row[q] * inverse;
+    const float pivot_q = fma(-between, between, row_q[q]);
     const float root_q = sqrt(pivot_q), inverse_q = 1 / root_q;
     failed = failed == 0 && !(pivot > 0) ? j + 1 : failed;
     failed = failed == 0 && is_pair && !(pivot_q > 0) ? j + 2 : failed;
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint c = begin + lane; c < n; c += LANES) {
-      if (c >= begin + LANES) {
-        sums = eliminate(u, j, c, is_pair);
+    for (uint part = begin; part < n; part += LANES) {
+      const uint c = part + lane;
+      if (part > begin) {
+        sums = eliminate(u, j, q, c);
       }
-      const float value = sums.x * inverse, value_q = fma(-factor_q, value, sums.y) * inverse_q;
-      u[j * BLOCK_PITCH + c] = c == j ? root : value;
+      const float value = sums.x * inverse, value_q = fma(-between, value, sums.y) * inverse_q;
+      row[c] = c == j ? root : value;
       if (is_pair) {
-        u[q * BLOCK_PITCH + c] = c == q ? root_q : value_q;
+        row_q[c] = c == q ? root_q : value_q;
       }
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -151,8 +151,13 @@ template <typename T>
   const uint right = order - start;
   for (uint i = 0; i < n; i++) {
     for (uint j = lane; j < right; j += LANES) {
-      const bool is_kept = j < n && (is_upper ? j >= i : j <= i);
-      factor[i * order + j] = is_kept ? T(u[is_upper ? i * BLOCK_PITCH + j : j * BLOCK_PITCH + i]) : T(0);
+      factor[i * order + j] = T(0);
+    }
+    for (uint begin = is_upper ? i / LANES * LANES : 0; begin < (is_upper ? n : i + 1); begin += LANES) {
+      const uint j = begin + lane;
+      if (j < n && (is_upper ? j >= i : j <= i)) {
+        factor[i * order + j] = T(u[is_upper ? i * BLOCK_PITCH + j : j * BLOCK_PITCH + i]);
+      }
     }
   }
   if (lane == 0) {

@@ -7,9 +7,9 @@ from typing import Any
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import CAPACITIES, LANES, Batch, capacity, check_square, lane_groups, promoted
-from metalcore.ops.linalg.base.product import Block, update
+from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.result import batch_element, named
-from metalcore.ops.linalg.base.triangular import BLOCK_ROWS, solve_block, triangle
+from metalcore.ops.linalg.base.triangular import BLOCK_ROWS, solve_block, solve_triangular, triangle
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
@@ -34,9 +34,8 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
     """(L, info): no error is raised; `info` is the order of the first minor that is not positive definite, or 0."""
     check_square("linalg.cholesky_ex", "A", A)
     if check_errors:
-        factor = cholesky(A, upper=upper)
-    factor, info = CHOLESKY_EX(A, bool(upper))
-    return named("linalg_cholesky_ex", "L info", (factor, info))
+        cholesky(A, upper=upper)  # raises
+    return named("linalg_cholesky_ex", "L info", CHOLESKY_EX(A, bool(upper)))
 
 
 def forward_ex(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
@@ -55,8 +54,8 @@ def factorise(run: Any, a: Any, upper: bool) -> tuple[Any, Any]:
         )
         return factor, info
     if n <= BLOCK_ROWS:
-        arguments = (a, outs[0], None, outs[1], n, 0, n)
-        factor, info = run.launch(IN_BLOCK, (dtype,), (upper, True, False), arguments, (batch.number,), (LANES,))
+        given = (a, outs[0], None, outs[1], n, 0, n)
+        factor, info = run.launch(IN_BLOCK, (dtype,), (upper, True, False), given, (batch.number,), (LANES,))
         return factor, info
     factor, info = _blocked(run, triangle(run, a, upper=upper, mirrored=upper))
     return run.contiguous(factor.swapaxes(-1, -2)) if upper else factor, info
@@ -99,6 +98,18 @@ def forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
     return (factor,)
 
 
+def backward(run: Any, grad_L: Any, L: Any, upper: bool) -> tuple[Any, ...]:
+    """dA = L^-T S L^-1, where S is half of the lower triangle of L^T dL and its mirror image."""
+    dtype, g, factor = run.dtype(L), promoted(run, grad_L), promoted(run, L)
+    if upper:
+        half = matmul(run, factor, g, transpose_b=True)
+    else:
+        half = matmul(run, factor, g, transpose_a=True)
+    half = triangle(run, half, upper=False, mirrored=True, scale=0.5)
+    half = solve_triangular(run, factor, half, upper=upper, transpose=not upper)
+    return (run.cast(solve_triangular(run, factor, half, upper=upper, transpose=upper, left=False), dtype),)
+
+
 def _explain(position: int, order: int, is_batch: bool) -> str:
     return (
         f"{batch_element('linalg.cholesky', position, is_batch)}The factorization could not be completed because the "
@@ -125,10 +136,13 @@ def samples(draw: Draw) -> Sample:
     return Sample((type(half)(values, half.layout),), {"upper": draw.chance(0.5)})
 
 
+BACKWARD = Stage("(Tensor grad_L, Tensor L, bool upper) -> Tensor dA", backward)
 CHOLESKY = Op(
     noun="linalg_cholesky",
     summary="A = L L^T",
     forward=Stage("(Tensor A, bool upper) -> Tensor L", forward),
+    backward=BACKWARD,
+    gradients=("A",),
     reference=reference,
     samples=samples,
     namesake="torch.linalg.cholesky",
@@ -137,6 +151,8 @@ CHOLESKY_EX = Op(
     noun="linalg_cholesky_ex",
     summary="A = L L^T, with info in place of an error",
     forward=Stage("(Tensor A, bool upper) -> (Tensor L, Tensor info)", forward_ex),
+    backward=BACKWARD,
+    gradients=("A",),
     reference=reference_ex,
     samples=samples,
     public_outputs=2,

@@ -1,0 +1,28 @@
+"""Small steps of gradients: kernels/linalg/symmetric.metal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from metalcore.ops.linalg.base.matrix import LANES
+from metalcore.runtimes.kernel import Kernel, Out
+
+ADD_TRANSPOSE = Kernel("linalg/symmetric", "add_transpose")
+IDENTITY = Kernel("linalg/symmetric", "fill_identity")
+
+
+def add_transpose(run: Any, a: Any, scale: float = 1.0) -> Any:
+    """scale (a + a^T) of a contiguous array of square matrices."""
+    n, dtype = a.shape[-1], run.dtype(a)
+    arguments = (a, Out(tuple(a.shape), dtype), n, scale)
+    groups = (-(-n // LANES), math.prod(a.shape[:-2]))
+    (out,) = run.launch(ADD_TRANSPOSE, (dtype,), (), arguments, groups, (LANES,))
+    return out
+
+
+def identity(run: Any, leading: tuple[int, ...], n: int, dtype: str) -> Any:
+    """The identity of n rows, for each matrix."""
+    arguments = (Out((*leading, n, n), dtype), n)
+    (out,) = run.launch(IDENTITY, (dtype,), (), arguments, (-(-n // LANES), math.prod(leading)), (LANES,))
+    return out
