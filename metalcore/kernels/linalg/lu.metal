@@ -132,8 +132,8 @@ template <typename T>
     return;
   }
   if (simdgroup == 0) {
-    exchange_rows(column, columns, pivots + group.y * min(rows, columns), uint(begin), uint(begin) + steps, false,
-                  is_inside);
+    exchange_rows(column, columns, pivots + group.y * min(rows, columns), uint(begin), uint(begin) + steps,
+                  uint(rows), false, is_inside);
   }
   if (first < uint(begin)) {
     return;

@@ -86,14 +86,15 @@ inline void factor_panel(device T* a, uint rows, uint width, device int* pivots,
   }
 }
 
-// Rows k and pivots[k] - 1 of one column are exchanged for k = begin, begin + 1, ...: as L's rows were; or back.
+// Rows k and pivots[k] - 1 of one column are exchanged for k = begin, begin + 1, ...: as L's rows were; or back. Pivots
+// come from the user too: none beyond the rows is followed.
 template <typename T>
-inline void exchange_rows(device T* column, long pitch, device const int* pivots, uint begin, uint end,
+inline void exchange_rows(device T* column, long pitch, device const int* pivots, uint begin, uint end, uint rows,
                           bool is_reversed, bool is_inside) {
   for (uint t = begin; t < end; t++) {
     const uint k = is_reversed ? end - 1 - (t - begin) : t;
-    const uint other = pivots[k] - 1;
-    if (other != k && is_inside) {
+    const uint other = uint(pivots[k]) - 1;
+    if (other != k && other < rows && is_inside) {
       const T x = column[k * pitch];
       column[k * pitch] = column[other * pitch];
       column[other * pitch] = x;

@@ -7,11 +7,12 @@ constant bool is_wide [[function_constant(1)]];
 constant bool is_tall [[function_constant(2)]];
 constant bool has_permutation [[function_constant(3)]];
 constant bool has_factor [[function_constant(4)]];
+constant bool is_forward [[function_constant(5)]];
 
-// The row of L U that row i of A has become.
-inline uint row_after(device const int* pivots, uint steps, uint i) {
+// The row of L U that row i of A has become. Pivots come from the user too: none beyond the matrix is followed.
+inline uint row_after(device const int* pivots, uint steps, uint rows, uint i) {
   for (uint k = 0; k < steps; k++) {
-    const uint other = pivots[k] - 1;
+    const uint other = min(uint(pivots[k]) - 1, rows - 1);
     i = i == k ? other : i == other ? k : i;
   }
   return i;
@@ -34,7 +35,7 @@ template <typename T>
   const uint begin = group.x * BLOCK, end = min(begin + BLOCK, rows);
   const long matrix = group.y;
   if (has_permutation) {
-    after[lane] = row_after(pivots + matrix * steps, steps, begin + lane);
+    after[lane] = row_after(pivots + matrix * steps, steps, rows, begin + lane);
     simdgroup_barrier(mem_flags::mem_threadgroup);
   }
   for (uint i = begin; i < end; i++) {
@@ -72,7 +73,7 @@ template <typename T>
   float product = 1, logarithm = 0;
   for (uint k = lane; k < n; k += LANES) {
     const float x = factors[matrix * size * size + k * (size + 1)];
-    product *= is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : x) : x;
+    product *= is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f) : x;
     logarithm += is_logarithm ? precise::log(abs(x)) : 0.0f;
     product = pivots[matrix * size + k] == int(k) + 1 ? product : -product;
   }
@@ -107,7 +108,7 @@ template <typename T, uint N>
   float product = 1, logarithm = 0;
   for (uint k = 0; k < n; k++) {
     const float x = work[k * (PITCH + 1)];
-    product *= is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : x) : x;
+    product *= is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f) : x;
     logarithm += is_logarithm ? precise::log(abs(x)) : 0.0f;
     product = exchanged[k] == float(k) ? product : -product;
   }
@@ -158,31 +159,34 @@ template <typename T>
   }
 }
 
-// P times a matrix of which `square` is the part with as many rows as columns, and `rest` what stands beside or below.
+// P times a matrix, or P^T times it where is_forward. Where is_wide or is_tall, `square` is the part with as many rows as
+// columns, and `rest` what stands beside or below.
 template <typename T>
-[[kernel]] void permute_back(
+[[kernel]] void permute_rows(
     device const T* square [[buffer(0)]],
     device const T* rest [[buffer(1)]],
     device const int* pivots [[buffer(2)]],
     device T* out [[buffer(3)]],
     constant long& row_count [[buffer(4)]],
     constant long& column_count [[buffer(5)]],
+    constant long& step_count [[buffer(6)]],
+    constant long& is_shared [[buffer(7)]],
     uint2 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
   threadgroup uint after[BLOCK];
-  const uint rows = row_count, columns = column_count, steps = min(rows, columns);
-  const uint begin = group.x * BLOCK, end = min(begin + BLOCK, rows);
+  const uint rows = row_count, columns = column_count, steps = step_count;
+  const uint begin = group.x * BLOCK, end = min(begin + BLOCK, rows), width = is_wide ? steps : columns;
   const long matrix = group.y;
-  after[lane] = row_after(pivots + matrix * steps, steps, begin + lane);
+  after[lane] = row_after(pivots + (is_shared ? 0 : matrix * steps), steps, rows, min(begin + lane, rows - 1));
   simdgroup_barrier(mem_flags::mem_threadgroup);
   for (uint i = begin; i < end; i++) {
-    const uint from = after[i - begin];
-    device T* row = out + (matrix * rows + i) * columns;
-    for (uint j = lane; j < steps; j += LANES) {
+    const uint from = is_forward ? i : after[i - begin], to = is_forward ? after[i - begin] : i;
+    device T* row = out + (matrix * rows + to) * columns;
+    for (uint j = lane; j < width; j += LANES) {
       if (is_tall && from >= steps) {
         row[j] = rest[(matrix * (rows - steps) + from - steps) * steps + j];
       } else {
-        row[j] = square[(matrix * steps + from) * steps + j];
+        row[j] = square[(matrix * (is_tall ? steps : rows) + from) * width + j];
       }
     }
     if (is_wide) {
@@ -190,5 +194,25 @@ template <typename T>
         row[j] = rest[(matrix * steps + from) * (columns - steps) + j - steps];
       }
     }
+  }
+}
+
+// Whether each pivot is one of the rows: {0, 0, 0}, or {1, place, value} of the first that is not.
+[[kernel]] void check_pivots(
+    device const int* pivots [[buffer(0)]],
+    device long* errors [[buffer(1)]],
+    constant long& count [[buffer(2)]],
+    constant long& rows [[buffer(3)]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  uint first = ~0u;
+  for (uint i = lane; i < uint(count); i += LANES) {
+    first = (pivots[i] < 1 || pivots[i] > int(rows)) && i < first ? i : first;
+  }
+  first = simd_min(first);
+  if (lane == 0) {
+    const bool is_wrong = first != ~0u;
+    errors[0] = is_wrong;
+    errors[1] = is_wrong ? first : 0;
+    errors[2] = is_wrong ? pivots[first] : 0;
   }
 }

@@ -114,7 +114,7 @@ template <typename T>
     solve_triangle<T, true, true, true>(column, sides, lu, n, tile, is_inside, at);
   }
   if (simdgroup == 0) {
-    exchange_rows(column, sides, exchanged, 0, n, is_transposed, is_inside);
+    exchange_rows(column, sides, exchanged, 0, n, n, is_transposed, is_inside);
   }
   share();
   if (!is_transposed) {

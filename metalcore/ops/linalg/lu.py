@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.check import dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.linalg.base.lu import factor
-from metalcore.ops.linalg.base.lu_gradient import lu_gradient, unpack
-from metalcore.ops.linalg.base.matrix import check_matrix, promoted
+from metalcore.ops.linalg.base.batches import expand
+from metalcore.ops.linalg.base.lu import batches, factor, solve_factored, summed, transposed_copy
+from metalcore.ops.linalg.base.lu_gradient import lu_gradient, solve_gradient, unpack
+from metalcore.ops.linalg.base.matrix import LANES, check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.result import batch_element, named
+from metalcore.runtimes.kernel import Kernel, Out
 
-__all__ = ["lu", "lu_factor", "lu_factor_ex"]
+__all__ = ["lu", "lu_factor", "lu_factor_ex", "lu_solve"]
+CHECK_PIVOTS = Kernel("linalg/lu_parts", "check_pivots")
 
 
 def lu(A: Any, *, pivot: bool = True) -> Any:
@@ -47,6 +53,32 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> A
     """(LU, pivots, info): no error is raised; `info` is the number of the first zero on U's diagonal, or 0."""
     check_matrix("linalg.lu_factor_ex", "A", A)
     return named("linalg_lu_factor_ex", "LU pivots info", LU_FACTOR_EX(A, bool(pivot), bool(check_errors)))
+
+
+def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    """X of A X = B, where (LU, pivots) is what lu_factor gives for A; of A^T X = B with `adjoint`. Where not `left`, of
+    X A = B or X A^T = B.
+
+    >>> import numpy as np, metalcore
+    >>> A, B = np.array([[1.0, 2.0], [4.0, 4.0]], np.float32), np.array([[5.0], [12.0]], np.float32)
+    >>> metalcore.linalg.lu_solve(*metalcore.linalg.lu_factor(A), B)
+    array([[1.],
+           [2.]], dtype=float32)
+    """
+    op = "linalg.lu_solve"
+    dtype = check_square(op, "LU", LU)
+    if check_matrix(op, "B", B) != dtype:
+        refuse(op, "B", f"of LU's dtype, {dtype}", f"of dtype {dtype_name(B)}")
+    if dtype_name(pivots) != "int32":
+        refuse(op, "pivots", "of dtype int32, as lu_factor gives them", f"of dtype {dtype_name(pivots)}")
+    if tuple(pivots.shape) != tuple(LU.shape[:-1]):
+        refuse(op, "pivots", f"of shape {tuple(LU.shape[:-1])}, as LU has it", f"of shape {tuple(pivots.shape)}")
+    n, given = LU.shape[-1], B.shape[-2 if left else -1]
+    if n != given:
+        where = "rows" if left else "columns"
+        refuse(op, "B", f"of {n} {where}, as LU of shape {tuple(LU.shape)} has", f"of shape {tuple(B.shape)}")
+    LU, B = batches(op, LU, B)
+    return LU_SOLVE(LU, expand(pivots, tuple(LU.shape[:-1])), B, bool(left), bool(adjoint))
 
 
 def explain(op: str, is_batch: bool) -> Any:
@@ -91,6 +123,32 @@ def backward_lu(run: Any, grad_L: Any, grad_U: Any, L: Any, U: Any, pivots: Any)
     return (run.cast(lu_gradient(run, lower, upper, pivots, dlower, dupper), run.dtype(L)),)
 
 
+def forward_solve(run: Any, LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> tuple[Any, ...]:
+    n, pivots = LU.shape[-1], run.contiguous(pivots)
+    arguments = (pivots, Out((1, 3), "int64"), math.prod(pivots.shape), n)
+    (errors,) = run.launch(CHECK_PIVOTS, (), (), arguments, (1,), (LANES,))
+    run.check_errors(errors, lambda at, value: f"linalg.lu_solve: pivot {value} at {at} is not one of 1 to {n}")
+    factors, b = promoted(run, LU), promoted(run, B)
+    if left:
+        x = solve_factored(run, factors, pivots, b, adjoint)
+    else:  # A^T X^T = B^T
+        x = transposed_copy(run, solve_factored(run, factors, pivots, transposed_copy(run, b), not adjoint))
+    return (run.cast(x, run.dtype(B)),)
+
+
+def backward_solve(
+    run: Any, grad_X: Any, LU: Any, pivots: Any, X: Any, left: bool, adjoint: bool, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    factors, pivots, grad, x = promoted(run, LU), run.contiguous(pivots), promoted(run, grad_X), promoted(run, X)
+    if not left:
+        grad, x = transposed_copy(run, grad), transposed_copy(run, x)
+    dfactors, db = solve_gradient(run, factors, pivots, x, grad, adjoint == left)
+    if not left:
+        db = transposed_copy(run, db)
+    dtype = run.dtype(X)
+    return run.cast(summed(run, dfactors, LU), dtype), run.cast(db, dtype)
+
+
 def reference_factor(A: Any, *, pivot: bool = True) -> Any:
     import torch
 
@@ -109,10 +167,33 @@ def reference_lu(A: Any, *, pivot: bool = True) -> Any:
     return torch.linalg.lu(A, pivot=pivot)
 
 
+def reference_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    import torch
+
+    return torch.linalg.lu_solve(LU, pivots, B, left=left, adjoint=adjoint)
+
+
 def samples(draw: Draw) -> Sample:
     rows = draw.size(most=65)
     columns = rows if draw.chance(0.5) else draw.size(most=65)
     return Sample((draw.floats((*draw.leading(most=1), rows, columns)),))
+
+
+def samples_solve(draw: Draw) -> Sample:
+    n, sides, left = draw.size(most=65), draw.choice((1, 2, 5, 33)), draw.chance(0.5)
+    leading = draw.leading(most=1)
+    factors = draw.floats((*leading, n, n), -1.0, 1.0, layout="contiguous")
+    for i in range(n):
+        factors.values[..., i, i] += 4.0 if i % 2 else -4.0  # far from singular
+        factors.values[..., i, :i] /= 4 * n
+    pivots = Values(
+        draw.integers((*leading, n), 0, n, layout="contiguous").values.clip(range(1, n + 1), n).astype("int32"),
+        is_float=False,
+        grad=False,
+    )
+    shape = (n, sides) if left else (sides, n)
+    named = {"left": left, "adjoint": draw.chance(0.5)}
+    return Sample((factors, pivots, draw.floats((*leading, *shape))), named)
 
 
 LU_FACTOR = Op(
@@ -150,4 +231,18 @@ LU = Op(
     samples=samples,
     namesake="torch.linalg.lu",
 )
-OPS = (LU_FACTOR, LU_FACTOR_EX, LU)
+LU_SOLVE = Op(
+    noun="linalg_lu_solve",
+    summary="A X = B with the factors of A",
+    forward=Stage("(Tensor LU, Tensor pivots, Tensor B, bool left, bool adjoint) -> Tensor X", forward_solve),
+    backward=Stage(
+        "(Tensor grad_X, Tensor LU, Tensor pivots, Tensor X, bool left, bool adjoint, bool[] wanted)"
+        " -> (Tensor dLU, Tensor dB)",
+        backward_solve,
+    ),
+    gradients=("LU", "B"),
+    reference=reference_solve,
+    samples=samples_solve,
+    namesake="torch.linalg.lu_solve",
+)
+OPS = (LU_FACTOR, LU_FACTOR_EX, LU, LU_SOLVE)

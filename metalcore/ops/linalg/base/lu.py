@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from metalcore.ops.base.launch import column_sum
+from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, lane_groups
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -33,23 +35,25 @@ def factor(run: Any, a: Any, exchanges: bool = True) -> tuple[Any, Any, Any]:
     if is_for_lanes(run, dtype, batch.number, rows, columns):
         size = max(rows, columns) if steps else 0
         numbers = (batch.number, rows if steps else 0, columns if steps else 0)
-        arguments = (a, Out(tuple(a.shape), dtype), pivots, info, *numbers)
+        outs = (Out(tuple(a.shape), dtype), pivots, info)
         types, groups = (dtype, capacity(size)), lane_groups(batch.number)
-        return _three(run.launch(IN_LANES, types, (exchanges,), arguments, groups, (LANES,)))
+        return _three(run.launch(IN_LANES, types, (exchanges,), (a, *outs, *numbers), groups, (LANES,)))
     threads = (policy("linalg_lu", run.family, dtype)["threads"],)
     chunks = -(-columns // BLOCK)
-    factors, known, found = a, None, None
+    factors: Any = a
+    known: Any = None
+    found: Any = None
     for begin in range(0, steps, BLOCK):
         copies = begin == 0 or not run.writes_in_place
         panel = Out(batch.shape(rows - begin, BLOCK), dtype)
-        arguments = (factors, known, panel, pivots if copies else known, info, rows, columns, begin)
-        panels, *other, found = run.launch(PANEL, (dtype,), (exchanges,), arguments, (batch.number,), threads)
+        given = (factors, known, panel, pivots if copies else known, info, rows, columns, begin)
+        panels, *other, found = run.launch(PANEL, (dtype,), (exchanges,), given, (batch.number,), threads)
         known = other[0] if other else known
         if columns == BLOCK:
             return panels, known, found
         out = Out(tuple(a.shape), dtype) if copies else factors
-        arguments = (factors, panels, known, out, rows, columns, begin)
-        made = run.launch(APPLY, (dtype,), (copies,), arguments, (chunks, batch.number), threads)
+        changed = (factors, panels, known, out, rows, columns, begin)
+        made = run.launch(APPLY, (dtype,), (copies,), changed, (chunks, batch.number), threads)
         factors = made[0] if made else factors
     return factors, known, found
 
@@ -101,6 +105,19 @@ def _in_lanes(run: Any, a: Any, b: Any, sides: int, transposed: bool) -> tuple[A
     return x, info
 
 
-def number_of(array: Any) -> int:
-    """Matrices in an array."""
-    return math.prod(array.shape[:-2])
+def batches(op: str, a: Any, b: Any) -> tuple[Any, Any]:
+    """Both with the same leading dimensions; a single matrix `a` is left as it is, and serves for all b."""
+    return (a, b) if len(a.shape) == 2 else broadcast(op, a, b)
+
+
+def transposed_copy(run: Any, array: Any) -> Any:
+    return run.contiguous(array.swapaxes(-1, -2))
+
+
+def summed(run: Any, gradients: Any, like: Any) -> Any:
+    """The gradient of a matrix that served for all others: their sum. Else the gradients as they are."""
+    if len(gradients.shape) == len(like.shape):
+        return gradients
+    shape = tuple(like.shape)
+    flat = gradients.reshape(math.prod(gradients.shape[:-2]), math.prod(shape))
+    return column_sum(run, flat, shape, run.dtype(gradients))

@@ -12,7 +12,7 @@ from metalcore.runtimes.kernel import Kernel, Out
 
 UNPACK = Kernel("linalg/lu_parts", "lu_unpack", ("has_permutation",))
 JOIN = Kernel("linalg/lu_parts", "join_triangles", ("is_wide", "is_tall"))
-PERMUTE_BACK = Kernel("linalg/lu_parts", "permute_back", ("is_wide", "is_tall"))
+PERMUTE = Kernel("linalg/lu_parts", "permute_rows", ("is_wide", "is_tall", "is_forward"))
 
 
 def unpack(run: Any, factors: Any, pivots: Any) -> tuple[Any, Any, Any]:
@@ -63,16 +63,40 @@ def lu_gradient(run: Any, lower: Any, upper: Any, pivots: Any, dlower: Any, dupp
     )
     middle = solve_triangular(run, l_square, middle, upper=False, transpose=True, unit=True)
     middle = solve_triangular(run, u_square, middle, upper=True, transpose=True, left=False)
-    return permute_back(run, middle, rest, pivots, rows, columns)
+    out = Out(batch.shape(rows, columns), run.dtype(lower))
+    arguments = (middle, rest, pivots, out, rows, columns, steps, 0)
+    groups = (-(-rows // BLOCK), batch.number)
+    (gradient,) = run.launch(PERMUTE, (run.dtype(lower),), (is_wide, is_tall, False), arguments, groups, (LANES,))
+    return gradient
 
 
-def permute_back(run: Any, square: Any, rest: Any, pivots: Any, rows: int, columns: int) -> Any:
-    """P times the matrix with these parts."""
-    batch, dtype = Batch.of(square), run.dtype(square)
-    arguments = (square, rest, pivots, Out(batch.shape(rows, columns), dtype), rows, columns)
-    constants, groups = (columns > rows, rows > columns), (-(-rows // BLOCK), batch.number)
-    (out,) = run.launch(PERMUTE_BACK, (dtype,), constants, arguments, groups, (LANES,))
+def permute(run: Any, x: Any, pivots: Any, forward: bool) -> Any:
+    """P x, or P^T x where `forward`: as rows were exchanged. One permutation may serve for all x."""
+    batch, dtype = Batch.of(x), run.dtype(x)
+    numbers = (batch.rows, batch.columns, batch.rows, int(len(pivots.shape) == 1))
+    arguments = (x, None, pivots, Out(tuple(x.shape), dtype), *numbers)
+    groups = (-(-batch.rows // BLOCK), batch.number)
+    (out,) = run.launch(PERMUTE, (dtype,), (False, False, forward), arguments, groups, (LANES,))
     return out
+
+
+def solve_gradient(run: Any, factors: Any, pivots: Any, x: Any, grad: Any, transposed: bool) -> tuple[Any, Any]:
+    """Gradients of LU and of B, where A X = B, or A^T X = B, was solved with A = P L U."""
+    _, lower, upper = unpack(run, factors, None)
+    if transposed:
+        z, g = permute(run, x, pivots, True), permute(run, grad, pivots, True)
+        w = matmul(run, lower, z, transpose_a=True)
+        g = solve_triangular(run, factors, g, upper=False, unit=True)
+        dlower = matmul(run, z, g, transpose_b=True, alpha=-1.0)
+        db = solve_triangular(run, factors, g, upper=True)
+        dupper = matmul(run, w, db, transpose_b=True, alpha=-1.0)
+    else:
+        w = solve_triangular(run, factors, grad, upper=True, transpose=True)
+        dupper = matmul(run, w, x, transpose_b=True, alpha=-1.0)
+        v = solve_triangular(run, factors, w, upper=False, transpose=True, unit=True)
+        dlower = matmul(run, v, matmul(run, upper, x), transpose_b=True, alpha=-1.0)
+        db = permute(run, v, pivots, False)
+    return join(run, dlower, dupper), db
 
 
 def _rows(run: Any, array: Any, count: int) -> tuple[Any, Any]:
