@@ -7,10 +7,12 @@ from typing import Any
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base import panel_qr, tall_qr
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_matrix, lane_groups, promoted
+from metalcore.ops.linalg.base.product import Block
 from metalcore.ops.linalg.base.result import named
-from metalcore.ops.linalg.base.tall_qr import suits, tall_qr
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
 
 __all__ = ["qr"]
 IN_LANES = Kernel("linalg/qr", "qr_lanes")
@@ -42,15 +44,36 @@ def forward(run: Any, A: Any, mode: str) -> tuple[Any, ...]:
 
 
 def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
-    """Q and R of a contiguous float32 (or float64) array of matrices."""
-    batch = Batch.of(work)
+    """Q and R of a contiguous float32 (or float64) array of matrices; Q is an array of no elements in mode "r"."""
+    batch, dtype = Batch.of(work), run.dtype(work)
+    least, wants_q = min(batch.rows, batch.columns), mode != "r"
+    if suits_lanes(run, batch, dtype):
+        return _in_lanes(run, work, batch, dtype, mode)
+    if mode != "complete" and tall_qr.suits(run, batch, dtype):
+        q, r = tall_qr.tall_qr(run, work, wants_q)
+    elif mode != "complete" and 0 < batch.columns <= LANES:
+        found = panel_qr.panel(run, Block.of(work), batch)
+        r = found.out.reshape(batch.shape(least, batch.columns))
+        q = panel_qr.panel_q(run, found, batch.shape(batch.rows, least), least) if wants_q else None
+    else:
+        packed, scales, kept = panel_qr.factorise(run, work)
+        r = panel_qr.upper(run, packed, scales, batch.rows if mode == "complete" else least)
+        width = batch.rows if mode == "complete" else least
+        q = panel_qr.form_q(run, kept, batch, dtype, width) if wants_q else None
+    return run.empty((0,), dtype) if q is None else q, r
+
+
+def suits_lanes(run: Any, batch: Batch, dtype: str) -> bool:
+    """Whether a thread has a matrix: small ones, and enough of them where they are not tiny."""
+    most = max(batch.rows, batch.columns)
+    chosen = policy("linalg_qr", run.family, dtype)
+    return most <= chosen["tiny"] or (most <= LANES and batch.number >= chosen["least"])
+
+
+def _in_lanes(run: Any, work: Any, batch: Batch, dtype: str, mode: str) -> tuple[Any, Any]:
     least = min(batch.rows, batch.columns)
     width = {"reduced": least, "complete": batch.rows, "r": 0}[mode]
     height = batch.rows if mode == "complete" else least
-    dtype = run.dtype(work)
-    if mode != "complete" and suits(run, batch, dtype):
-        q, r = tall_qr(run, work, mode == "reduced")
-        return run.empty((0,), dtype) if q is None else q, r
     q_shape = (0,) if mode == "r" else batch.shape(batch.rows, width)
     outs = (Out(q_shape, dtype), Out(batch.shape(height, batch.columns), dtype), Out((0,), dtype))
     numbers = (batch.number, batch.rows, batch.columns, width, height, 0)

@@ -12,7 +12,7 @@ from metalcore.runtimes.policy import policy
 
 UP = Kernel("linalg/tall_qr", "tall_qr_up")
 DOWN = Kernel("linalg/tall_qr", "tall_qr_down")
-CHUNK = 32  # rows that a thread takes in at a time
+CHUNK = 24  # rows that a thread takes in at a time
 
 
 def suits(run: Any, batch: Batch, dtype: str) -> bool:
