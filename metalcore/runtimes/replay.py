@@ -51,10 +51,11 @@ class Step(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A look at the errors that a kernel noted, and what is said of the first."""
+    """A look at the errors that a kernel noted, or at info, and what is said of the first."""
 
     errors: int
     explain: Callable[[int, int], str]
+    is_info: bool = False
 
 
 class Recording(NamedTuple):
@@ -134,6 +135,12 @@ class _Recorder:
         if self.steps is not None:
             self.steps.append(Check(found, explain))
 
+    def check_info(self, info: Any, explain: Callable[[int, int], str]) -> None:
+        self._run.check_info(info, explain)
+        found = self.index(info)
+        if self.steps is not None:
+            self.steps.append(Check(found, explain, is_info=True))
+
     def allocation(self, made: Any) -> Allocation | Like:
         for i, known in enumerate(self.arrays):
             if (
@@ -195,7 +202,7 @@ class Remembered:
             return tuple(self._plan(self._run, *arguments))
         if recording.number is not None:
             self._in_c.promote(recording.number)
-        return repeat(recording, arguments, self._empty, self._like, self._run.check_errors)
+        return repeat(recording, arguments, self._empty, self._like, self._run)
 
     def _record(self, key: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         recorder = _Recorder(self._run, arguments)
@@ -215,7 +222,8 @@ class Remembered:
         plans: list[Any] = []
         for step in recording.steps:
             if isinstance(step, Check):
-                steps.append(Look(step.errors, len(recorder.arrays[step.errors])))
+                errors = recorder.arrays[step.errors]
+                steps.append(Look(step.errors, errors.numel() if step.is_info else len(errors), step.is_info))
                 plans.append(None)
                 continue
             plan = step.function.packed_plan(step.groups, step.group_size)
@@ -241,9 +249,14 @@ class Remembered:
         recording, plans = self._numbered[number]
         step = recording.steps[at]
         if isinstance(step, Check):
-            self._run.check_errors(errors, step.explain)
+            check(self._run, step, errors)
         else:
             step.function.raise_status(status, plans[at])
+
+
+def check(run: CpuRuntime, step: Check, errors: Any) -> None:
+    """Raises what the plan itself would."""
+    (run.check_info if step.is_info else run.check_errors)(errors, step.explain)
 
 
 def repeat(
@@ -251,13 +264,13 @@ def repeat(
     arguments: tuple[Any, ...],
     empty: Callable[..., Any],
     like: Callable[[Any], Any],
-    check_errors: Callable[[Any, Callable[[int, int], str]], None],
+    run: CpuRuntime,
 ) -> tuple[Any, ...]:
     """The launches again, on other arrays of the same shapes."""
     arrays = list(arguments)
     for step in recording.steps:
         if isinstance(step, Check):
-            check_errors(arrays[step.errors], step.explain)
+            check(run, step, arrays[step.errors])
             continue
         function, made, pairs, addresses, pack, numbers, groups, group_size = step
         for output in made:

@@ -64,10 +64,12 @@ class Launch:
 
 @dataclass(frozen=True)
 class Look:
-    """At the errors that a kernel noted: which array, and how many rows it has."""
+    """At the errors that a kernel noted: which array, and how many rows it has. `is_info`: an int32 array that holds 0
+    where a factorisation did not fail."""
 
     array: int
     rows: int
+    is_info: bool = False
 
 
 class Recordings:
@@ -114,7 +116,7 @@ class Recordings:
 
     def _step(self, step: Launch | Look) -> _Step:
         if isinstance(step, Look):
-            return _Step(errors=step.array, n_errors=step.rows)
+            return _Step(errors=step.array, n_errors=step.rows, n_words=int(step.is_info))
         self._kept.append(step)
         makers = [self._maker(*made) for made in step.made]
         return _Step(

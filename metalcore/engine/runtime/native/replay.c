@@ -22,7 +22,7 @@ typedef struct mc_address { /* a word of the packed arguments, and the array who
   uint32_t word, array;
 } mc_address;
 
-typedef struct mc_step { /* a launch; without a plan: a look at the errors that a kernel noted */
+typedef struct mc_step { /* a launch; without a plan: a look at the errors that a kernel noted, or with n_words at info */
   const mc_plan* plan;
   const mc_maker* makers;
   const mc_address* addresses;
@@ -108,6 +108,12 @@ static int launch_step(const mc_step* step, mc_object* const* arrays, uint32_t t
 static int check_step(const mc_step* step, mc_object* const* arrays) {
   uint64_t address;
   if (!address_of(arrays[step->errors], &address)) return -1;
+  const int32_t* info = (const int32_t*)(uintptr_t)address;
+  if (step->n_words) {
+    for (uint64_t i = 0; i < step->n_errors; i++)
+      if (info[i]) return 1;
+    return 0;
+  }
   const int64_t* rows = (const int64_t*)(uintptr_t)address;
   for (uint64_t i = 0; i < step->n_errors; i++)
     if (rows[3 * i]) return 1;
