@@ -76,8 +76,9 @@ inline float factorise_panel(device T* v, threadgroup float* products, uint rows
     sum = 0;
     for (uint i = j + 1 + team.group; i < rows; i += team.groups) {
       device T* at = v + i * LANES;
-      const float own = at[j] * scale * h.inverse, following = j + 1 < columns ? at[next] - own * next_w : 0.0f;
-      const float value = at[lane] * factor * second - own * w;
+      // Both are rounded once: `following` must be just what lane `next` stores
+      const float own = at[j] * scale * h.inverse, following = fma(-own, next_w, float(at[next]));
+      const float value = fma(-own, w, at[lane] * factor * second);
       simdgroup_barrier(mem_flags::mem_device);  // all have read the columns j and next
       at[lane] = value;
       sum += i > j + 1 ? following * value : 0.0f;
