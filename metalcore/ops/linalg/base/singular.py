@@ -1,0 +1,117 @@
+"""Singular value decompositions as plans use them: kernels/linalg/svd.metal and svd_group.metal."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, lane_groups
+from metalcore.ops.linalg.base.result import batch_element
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+IN_LANES = Kernel("linalg/svd", "svd_lanes", ("has_vectors",))
+CONSTANTS = ("has_vectors", "is_in_place")
+FACTOR = Kernel("linalg/svd_group", "svd_factor", CONSTANTS)
+ROUND = Kernel("linalg/svd_group", "svd_round", CONSTANTS)
+VALUES = Kernel("linalg/svd_group", "svd_values", CONSTANTS)
+LEFT = Kernel("linalg/svd_group", "svd_left", CONSTANTS)
+SWEEPS = 30  # with two blocks of vectors, in one launch
+LAUNCHED_SWEEPS = 16  # each one is some launches, which end at once where there is nothing left to do
+LARGEST_BLOCK = 64  # as in the kernel
+NOT_FINITE = -4
+
+
+class Decomposition(NamedTuple):
+    """A = U diag(S) Vh: where `is_tall`, the rows of `left` are columns of U, else rows of Vh; `right` has the others."""
+
+    left: Any
+    values: Any
+    right: Any
+    info: Any
+    is_tall: bool
+
+    @property
+    def u(self) -> Any:
+        return (self.left if self.is_tall else self.right).swapaxes(-1, -2)
+
+    @property
+    def vh(self) -> Any:
+        return self.right if self.is_tall else self.left
+
+
+def decompose(run: Any, a: Any, has_vectors: bool = True, is_full: bool = False) -> Decomposition:
+    """Of a contiguous float32 (or float64) array of matrices. No error is raised: that is for `check`."""
+    batch, dtype = Batch.of(a), run.dtype(a)
+    is_tall = batch.rows > batch.columns
+    work = run.contiguous(a.swapaxes(-1, -2)) if is_tall else a
+    shape = Batch(batch.leading, batch.number, *work.shape[-2:])
+    lefts = (shape.columns if is_full else shape.rows) if has_vectors else 0
+    in_lanes = shape.columns <= LANES and batch.number >= policy("linalg_svd", run.family, dtype)["lanes_from"]
+    found = (_in_lanes if in_lanes and shape.rows else _in_groups)(run, work, shape, dtype, has_vectors, lefts)
+    left, values, right, info = found
+    return Decomposition(left, values, right, info, is_tall)
+
+
+def check(run: Any, info: Any, is_batch: bool) -> None:
+    """Raise LinAlgError for the first matrix that has no decomposition."""
+    run.check_info(info, lambda at, code: _explain(at, code, is_batch))
+
+
+def _explain(position: int, code: int, is_batch: bool) -> str:
+    start = (
+        f"{batch_element('linalg.svd', position, is_batch)}The algorithm failed to converge because the input matrix "
+    )
+    if code == NOT_FINITE:
+        return f"{start}contained non-finite values."
+    return f"{start}is ill-conditioned or has too many repeated singular values (error code: {code})."
+
+
+def _outs(batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Out, Out, Out, Out]:
+    n, m = batch.rows, batch.columns
+    right = Out(batch.shape(n, n) if has_vectors else (0,), dtype)
+    left = Out(batch.shape(lefts, m) if has_vectors else (0,), dtype)
+    return left, Out(batch.shape(n), dtype), right, Out(batch.leading, "int32")
+
+
+def _in_lanes(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> list[Any]:
+    n, m = batch.rows, batch.columns
+    arguments = (work, *_outs(batch, dtype, has_vectors, lefts), batch.number, n, m, lefts)
+    types = (dtype, capacity(m))
+    found: list[Any] = run.launch(IN_LANES, types, (has_vectors,), arguments, lane_groups(batch.number), (LANES,))
+    return found
+
+
+def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Any, ...]:
+    n, m, number = batch.rows, batch.columns, batch.number
+    chosen = policy("linalg_svd", run.family, dtype)
+    threads, types, constants = (chosen["threads"],), (dtype,), (has_vectors, run.writes_in_place)
+    is_small = n <= 2 * LARGEST_BLOCK
+    block = max(1, -(-n // 2)) if is_small else chosen["block"]
+    blocks = 2 * -(-n // (2 * block)) if n else 2
+    slots = (blocks - 1) * (blocks // 2)
+    square = (number, n, n) if has_vectors else (0,)
+    column, whole = Out((number, n), dtype), Out((number,), dtype)
+    index = Out((number, n), "int32")
+    arguments: tuple[Any, ...] = (
+        *(work, Out((number, n, m), dtype), Out((number, n, n), dtype), Out(square, dtype)),
+        *(column, column, Out((number, 2, n), dtype), index, index, whole, Out((number, slots), "int32")),
+        *(n, m, slots),
+    )
+    x, r, turns, scales, factors, _, places, pivots, whole, moved = run.launch(
+        FACTOR, types, constants, arguments, (number if n else 0,), threads
+    )
+    state = [r, turns, scales, moved]
+    for number_of_round in range(1 if is_small else LAUNCHED_SWEEPS * (blocks - 1)):
+        outs = state if run.writes_in_place else [Out(tuple(a.shape), run.dtype(a)) for a in state]
+        numbers = (n, block, blocks, number_of_round % (blocks - 1), SWEEPS if is_small else 1)
+        grid = (blocks // 2, number if n else 0)
+        made = run.launch(ROUND, types, constants, (*state, *outs, *numbers), grid, threads)
+        state = state if run.writes_in_place else made
+    r, turns, scales, moved = state
+    left, values, right, info = _outs(batch, dtype, has_vectors, lefts)
+    arguments = (r, scales, whole, moved, values, right, index, Out((number, 2, n), dtype), info, n, slots)
+    values, right, order, _, info = run.launch(VALUES, types, constants, arguments, (number,), threads)
+    grid = (-(-lefts // (threads[0] // LANES)), number)
+    arguments = (turns, x, factors, places, pivots, order, left, n, m, lefts)
+    (left,) = run.launch(LEFT, types, constants, arguments, grid, threads)
+    return left, values, right, info
