@@ -7,6 +7,8 @@ constant bool is_sum [[function_constant(0)]];   // y is 1
 constant bool is_norm [[function_constant(1)]];  // y is x, and the square root is taken
 constant bool has_low [[function_constant(2)]];  // what is rounded off goes to `low`
 constant bool is_split [[function_constant(3)]];
+constant bool is_residual [[function_constant(4)]];  // start - the sum
+constant bool has_pair [[function_constant(5)]];     // y is a pair
 
 constant constexpr uint SPECIAL = LIMBS;         // where a partial number has what is not finite: three counts
 constant constexpr uint PARTIAL = LIMBS + 3;
@@ -61,6 +63,8 @@ template <typename T>
     constant long& y_rows [[buffer(10)]],
     constant long& x_step [[buffer(11)]],
     constant long& y_step [[buffer(12)]],
+    device const T* y_low [[buffer(13)]],
+    device const T* start [[buffer(14)]],
     uint group [[threadgroup_position_in_grid]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]],
@@ -73,25 +77,37 @@ template <typename T>
   const long row = sum / y_rows, batch = row / x_rows;
   device const T* a = x + batch * x_step + (row % x_rows) * width + first;
   device const T* b = is_sum || is_norm ? a : y + batch * y_step + (sum % y_rows) * width + first;
-  const uint count = uint(min(block, width - first));
+  device const T* b_low = has_pair ? y_low + batch * y_step + (sum % y_rows) * width + first : b;
+  const uint count = uint(min(block, width - first)), one = float_bits(1.0f), flip = is_residual ? 0x80000000 : 0;
+  const uint terms = has_pair ? BIN_PRODUCTS / 2 : BIN_PRODUCTS;
   long bins[BINS];
   uint limbs[LIMBS];
   clear_limbs(limbs);
-  uint top = 0;
-  for (uint begin = 0; begin < count; begin += 32 * BIN_PRODUCTS) {
-    const uint end = min(count, begin + 32 * BIN_PRODUCTS);
+  uint top = 0, begins = 0;
+  if (is_residual && first == 0) {
+    begins = lane == 0 ? float_bits(start[sum]) : 0;
+    clear_bins(bins);
+    top = add_product(bins, begins, one);
+    carry_bins(bins, limbs);
+  }
+  for (uint begin = 0; begin < count; begin += 32 * terms) {
+    const uint end = min(count, begin + 32 * terms);
     clear_bins(bins);
     for (uint i = begin + lane; i < end; i += 32) {
-      const uint p = float_bits(a[i]);
-      top = max(top, add_product(bins, p, is_sum ? float_bits(1.0f) : is_norm ? p : float_bits(b[i])));
+      const uint p = float_bits(a[i]) ^ flip;
+      top = max(top, add_product(bins, p, is_sum ? one : is_norm ? p : float_bits(b[i])));
+      if (has_pair) {
+        top = max(top, add_product(bins, p, float_bits(b_low[i])));
+      }
     }
     carry_bins(bins, limbs);
   }
   uint found = 0;
   if (simd_max(top) == 255) {
+    found = is_residual ? special_product(begins, one) : 0;
     for (uint i = lane; i < count; i += 32) {
-      const uint p = float_bits(a[i]);
-      found |= special_product(p, is_sum ? float_bits(1.0f) : is_norm ? p : float_bits(b[i]));
+      const uint p = float_bits(a[i]) ^ flip;
+      found |= special_product(p, is_sum ? one : is_norm ? p : float_bits(b[i]));
     }
   }
   ulong mine = 0;

@@ -1,5 +1,6 @@
 // C = A B, or C = S - A B, with sums in float-float (Dot2: precise_reduce.metal) or without error. B may be a pair
-// B + B_low. A thread has one column of C, so rows of B are read along memory; a simdgroup takes `each` rows of C.
+// B + B_low. A thread has one column of C, a simdgroup takes 32 columns and `each` rows. B comes in panels of 32 columns
+// that lie one after the other, padded with zeros: rows of a wide matrix would fall on few lines of the cache.
 #include "float_float.h"
 #include "exact_accumulator.h"
 
@@ -13,6 +14,30 @@ constant constexpr uint TERMS = 32;
 inline FloatFloat finite_pair(float value, float error) {
   const FloatFloat sum = two_sum(value, error);
   return {isfinite(value) ? sum.high : value, isfinite(value) ? sum.low : 0.0f};
+}
+
+// B in panels.
+template <typename T>
+[[kernel]] void precise_pack(
+    device const T* b [[buffer(0)]],
+    device T* panels [[buffer(1)]],
+    constant long& inner [[buffer(2)]],
+    constant long& columns [[buffer(3)]],
+    constant long& each [[buffer(4)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint3 groups [[threadgroups_per_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  const ulong batch = group.z, first = ulong(group.y) * each;
+  const uint j = group.x * 32 + lane;
+  device const T* from = b + batch * ulong(inner * columns);
+  device T* to = panels + (batch * groups.x + group.x) * ulong(inner * 32);
+  for (ulong k = first; k < min(first + each, ulong(inner)); k++) {
+    T value = T(0);
+    if (j < uint(columns)) {
+      value = from[k * columns + j];
+    }
+    to[k * 32 + lane] = value;
+  }
 }
 
 // Matrices of a batch begin `step` elements after the one before.
@@ -37,35 +62,38 @@ template <typename T>
   const long batch = group.z, first = (long(group.y) * simdgroups + simdgroup) * each;
   const uint n = uint(columns), depth = uint(inner), j = group.x * 32 + lane;
   device const T* left = a + batch * a_step;
-  device const T* right = b + batch * b_step;
-  device const T* right_low = b_low + batch * b_step;
+  device const T* right = b + batch * b_step + long(group.x) * inner * 32;
+  device const T* right_low = b_low + batch * b_step + long(group.x) * inner * 32;
   for (long i = first; i < min(first + each, rows); i++) {
     device const T* row = left + i * inner;
     const ulong at = ulong((batch * rows + i) * columns);
-    if (j < n) {
-      float value = is_residual ? float(start[at + j]) : 0.0f, error = 0.0f;
-      for (uint begin = 0; begin < depth; begin += TERMS) {
-        const uint end = min(depth, begin + TERMS);
-        for (uint k = begin; k < end; k++) {
-          const float p = is_residual ? -float(row[k]) : float(row[k]);
-          const float q = float(right[ulong(k) * n + j]);
-          if (is_plain) {
-            value = fma(p, q, value);
-          } else {
-            const FloatFloat product = two_product(p, q), next = two_sum(value, product.high);
-            value = next.high;
-            error += next.low + product.low;
-            if (has_pair) {
-              error = fma(p, float(right_low[ulong(k) * n + j]), error);
-            }
+    float value = 0.0f, error = 0.0f;
+    if (is_residual && j < n) {
+      value = float(start[at + j]);
+    }
+    for (uint begin = 0; begin < depth; begin += TERMS) {
+      const uint end = min(depth, begin + TERMS);
+      for (uint k = begin; k < end; k++) {
+        const float p = is_residual ? -float(row[k]) : float(row[k]);
+        const float q = float(right[k * 32 + lane]);
+        if (is_plain) {
+          value = fma(p, q, value);
+        } else {
+          const FloatFloat product = two_product(p, q), next = two_sum(value, product.high);
+          value = next.high;
+          error += next.low + product.low;
+          if (has_pair) {
+            error = fma(p, float(right_low[k * 32 + lane]), error);
           }
         }
-        if (!is_plain) {
-          const FloatFloat pair = finite_pair(value, error);
-          value = pair.high;
-          error = pair.low;
-        }
       }
+      if (!is_plain) {
+        const FloatFloat pair = finite_pair(value, error);
+        value = pair.high;
+        error = pair.low;
+      }
+    }
+    if (j < n) {
       high[at + j] = value;
       if (has_low) {
         low[at + j] = error;
@@ -97,43 +125,50 @@ template <typename T>
   const uint flip = is_residual ? 0x80000000 : 0, one = float_bits(1.0f);
   const uint terms = BIN_PRODUCTS / 2;
   device const T* left = a + batch * a_step;
-  device const T* right = b + batch * b_step;
-  device const T* right_low = b_low + batch * b_step;
+  device const T* right = b + batch * b_step + long(group.x) * inner * 32;
+  device const T* right_low = b_low + batch * b_step + long(group.x) * inner * 32;
   for (long i = first; i < min(first + each, rows); i++) {
     device const T* row = left + i * inner;
     const ulong at = ulong((batch * rows + i) * columns);
     long bins[BINS];
     uint limbs[LIMBS];
+    clear_limbs(limbs);
+    uint top = 0, found = 0, begins = 0;
+    if (is_residual && j < n) {
+      begins = float_bits(start[at + j]);
+    }
+    for (uint begin = 0; begin < max(depth, 1u); begin += terms) {
+      const uint end = min(depth, begin + terms);
+      clear_bins(bins);
+      if (is_residual && begin == 0) {
+        top = add_product(bins, begins, one);
+      }
+      for (uint k = begin; k < end; k++) {
+        const uint p = float_bits(row[k]) ^ flip;
+        top = max(top, add_product(bins, p, float_bits(right[k * 32 + lane])));
+        if (has_pair) {
+          top = max(top, add_product(bins, p, float_bits(right_low[k * 32 + lane])));
+        }
+      }
+      carry_bins(bins, limbs);
+    }
+    if (simd_max(top) == 255) {
+      found = is_residual ? special_product(begins, one) : 0;
+      for (uint k = 0; k < depth; k++) {
+        found |= special_product(float_bits(row[k]) ^ flip, float_bits(right[k * 32 + lane]));
+      }
+    }
+    const uint bits = found != 0 ? special_bits(found) : rounded_limbs(limbs);
+    uint rest = 0;
+    if (has_low) {
+      const bool is_finite = (bits & 0x7fffffff) < INFINITE;
+      subtract_float(limbs, is_finite ? bits : 0);
+      rest = is_finite ? rounded_limbs(limbs) : 0;
+    }
     if (j < n) {
-      clear_limbs(limbs);
-      uint top = 0, found = 0;
-      for (uint begin = 0; begin < max(depth, 1u); begin += terms) {
-        const uint end = min(depth, begin + terms);
-        clear_bins(bins);
-        if (is_residual && begin == 0) {
-          top = max(top, add_product(bins, float_bits(start[at + j]), one));
-        }
-        for (uint k = begin; k < end; k++) {
-          const uint p = float_bits(row[k]) ^ flip;
-          top = max(top, add_product(bins, p, float_bits(right[ulong(k) * n + j])));
-          if (has_pair) {
-            top = max(top, add_product(bins, p, float_bits(right_low[ulong(k) * n + j])));
-          }
-        }
-        carry_bins(bins, limbs);
-      }
-      if (simd_max(top) == 255) {
-        found = is_residual ? special_product(float_bits(start[at + j]), one) : 0;
-        for (uint k = 0; k < depth; k++) {
-          found |= special_product(float_bits(row[k]) ^ flip, float_bits(right[ulong(k) * n + j]));
-        }
-      }
-      const uint bits = found != 0 ? special_bits(found) : rounded_limbs(limbs);
       high[at + j] = as_type<float>(bits);
       if (has_low) {
-        const bool is_finite = (bits & 0x7fffffff) < INFINITE;
-        subtract_float(limbs, is_finite ? bits : 0);
-        low[at + j] = is_finite ? as_type<float>(rounded_limbs(limbs)) : 0.0f;
+        low[at + j] = as_type<float>(rest);
       }
     }
   }

@@ -9,6 +9,8 @@ constant bool is_norm [[function_constant(1)]];   // y is x, and the square root
 constant bool has_low [[function_constant(2)]];   // the low half goes to `low`
 constant bool is_split [[function_constant(3)]];  // a sum is several blocks
 constant bool is_plain [[function_constant(4)]];  // float alone: no error is kept
+constant bool is_residual [[function_constant(5)]];  // start - the sum
+constant bool has_pair [[function_constant(6)]];     // y is a pair
 
 constant constexpr uint TERMS = 32;
 
@@ -50,6 +52,8 @@ template <typename T>
     constant long& y_rows [[buffer(10)]],
     constant long& x_step [[buffer(11)]],
     constant long& y_step [[buffer(12)]],
+    device const T* y_low [[buffer(13)]],
+    device const T* start [[buffer(14)]],
     uint group [[threadgroup_position_in_grid]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]],
@@ -62,6 +66,7 @@ template <typename T>
   const long row = sum / y_rows, batch = row / x_rows;
   device const T* a = x + batch * x_step + (row % x_rows) * width + first;
   device const T* b = is_sum || is_norm ? a : y + batch * y_step + (sum % y_rows) * width + first;
+  device const T* b_low = has_pair ? y_low + batch * y_step + (sum % y_rows) * width + first : b;
   const uint count = uint(min(block, width - first));
   int exponent = 0;
   float scale = 1.0f;
@@ -74,10 +79,13 @@ template <typename T>
     scale = ldexp(1.0f, -exponent);
   }
   float value = 0.0f, error = 0.0f;
+  if (is_residual && first == 0) {
+    value = lane == 0 ? float(start[sum]) : 0.0f;
+  }
   for (uint begin = 0; begin < count; begin += 32 * TERMS) {
     const uint end = min(count, begin + 32 * TERMS);
     for (uint i = begin + lane; i < end; i += 32) {
-      const float p = is_norm ? float(a[i]) * scale : float(a[i]);
+      const float p = is_norm ? float(a[i]) * scale : is_residual ? -float(a[i]) : float(a[i]);
       const float q = is_norm ? p : is_sum ? 1.0f : float(b[i]);
       if (is_plain) {
         value = is_sum ? value + p : fma(p, q, value);
@@ -89,6 +97,9 @@ template <typename T>
         const FloatFloat product = two_product(p, q), next = two_sum(value, product.high);
         value = next.high;
         error += next.low + product.low;
+        if (has_pair) {
+          error = fma(p, float(b_low[i]), error);
+        }
       }
     }
     if (!is_plain) {

@@ -29,7 +29,9 @@ INF, NAN = math.inf, math.nan
 
 
 def same_bits(found: Any, expected: Any) -> bool:
-    return np.array_equal(np.asarray(found, np.float32).view(np.uint32), np.asarray(expected, np.float32).view(np.uint32))
+    return np.array_equal(
+        np.asarray(found, np.float32).view(np.uint32), np.asarray(expected, np.float32).view(np.uint32)
+    )
 
 
 def test_ten_thousand_hard_dot_products() -> None:
@@ -60,6 +62,7 @@ def test_order_and_launch_shape_do_not_matter() -> None:
     assert results == [nearest_float(exact_dots(x.numpy()[None], y.numpy()[None])[0], 2 * UNIT)] * 6
 
 
+@pytest.mark.sweep
 def test_sums_of_any_floats() -> None:
     x = any_floats(np.random.default_rng(SEED + 2), (300, 40))
     expected = [nearest_float(sum(as_integers(row)), UNIT) for row in x]
@@ -86,7 +89,9 @@ def test_products_of_matrices() -> None:
     assert same_bits(high, expected)
     few = metalcore.precise.matmul(a, b[:, :3], precision="exact")
     assert same_bits(few, np.array(expected)[:, :3])
-    rests = [t - (h << UNIT) for row, hs in zip(rows, high, strict=True) for t, h in zip(row, as_integers(hs), strict=True)]
+    rests = [
+        t - (h << UNIT) for row, hs in zip(rows, high, strict=True) for t, h in zip(row, as_integers(hs), strict=True)
+    ]
     assert same_bits(low.reshape(-1), [nearest_float(r, 2 * UNIT) for r in rests])
 
 
@@ -113,9 +118,11 @@ def test_corners(terms: list[tuple[float, float]], expected: float) -> None:
     y = np.array([t[1] for t in terms], np.float32)
     assert same_bits(metalcore.precise.dot(x, y, precision="exact"), expected)
     wide = np.tile(y[:, None], (1, 16))
-    assert same_bits(metalcore.precise.matmul(x[None], wide, precision="exact"), np.full((1, 16), expected))
+    high, low = metalcore.precise.matmul(x[None], wide, precision="exact", pair=True)
+    assert same_bits(high, np.full((1, 16), expected)) and np.isfinite(low).all()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_exact_when_converted(dtype: torch.dtype) -> None:
     torch.manual_seed(0)

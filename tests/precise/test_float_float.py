@@ -41,10 +41,10 @@ BOUNDS = (3.01, 3.01, 4, 15.01, 25 / 8, 2, 2, 3.5, 7.01, 2)
 
 
 def pairs(random: np.random.Generator, count: int) -> Array:
-    """Normalised pairs: random ones, low parts of exactly half a step, none at all, powers of two, ones and zeros' next."""
-    high = (random.uniform(1, 2, count) * np.ldexp(random.choice([-1, 1], count), random.integers(-12, 13, count))).astype(
-        np.float32
-    )
+    """Normalised pairs: random ones, powers of two and their neighbours, low parts of half a step or none."""
+    high = (
+        random.uniform(1, 2, count) * np.ldexp(random.choice([-1, 1], count), random.integers(-12, 13, count))
+    ).astype(np.float32)
     high[::7] = np.ldexp(np.float32(1), random.integers(-12, 13, len(high[::7])))
     high[3::7] = np.nextafter(high[3::7] * 0 + 2, np.float32(0))
     share = random.choice([0.5, -0.5, 0.25, 0.0, 2.0**-20, 0.49999], count)
@@ -116,14 +116,14 @@ def test_integers_are_exact() -> None:
 def test_what_fast_math_does_to_a_dot_product(is_safe: bool) -> None:
     """The kernel of precise.dot, as torch.mps.compile_shader gets it, compiled with fast math."""
     x, y = cancelling(np.random.default_rng(SEED), 1, 999, 20)
-    variant = REDUCE.variant(("float32",), (False, False, True, False, False))
+    variant = REDUCE.variant(("float32",), (False, False, True, False, False, False, False))
     text = shader_text(variant)
     assert "#pragma METAL fp math_mode(safe)" in text
     library = metalcore.Library(text if is_safe else re.sub(r"#pragma METAL.*", "", text), math_mode="fast")
     high, low, nothing = np.zeros(1, np.float32), np.zeros(1, np.float32), np.zeros(1, np.float32)
     numbers = (1, 999, 999, 1, 1, 1, 999, 999)
     run = library.function(variant.entry_point)
-    run(x, y, nothing, high, low, *numbers, threads=(32, 1, 1), group_size=(32, 1, 1))
+    run(x, y, nothing, high, low, *numbers, x, x, threads=(32, 1, 1), group_size=(32, 1, 1))
     (truth,), (size,) = exact_dots(x, y), exact_dots(np.abs(x), np.abs(y))
     found = exact((high[0], low[0])) * (1 << (2 * UNIT))
     error = abs(found - truth) / size

@@ -36,9 +36,7 @@ def forward(run: Any, a: Any, b: Any, precision: str, pair: bool) -> tuple[Any, 
     return product.matmul(run, a, b, precision=precision, pair=pair)
 
 
-def backward(
-    run: Any, grad_high: Any, a: Any, b: Any, precision: str, wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+def backward(run: Any, grad_high: Any, a: Any, b: Any, precision: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """da = g b^T and db = a^T g, in the same precision; a matrix that stood for a batch gets the sum over it."""
     dtype, grad = run.dtype(a), run.cast(grad_high, run.dtype(a))
     da = db = run.empty((0,), dtype)

@@ -12,6 +12,7 @@ from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 MATMUL = Kernel("precise_matmul", "precise_matmul", ("is_residual", "has_pair", "has_low", "is_plain"))
+PACK = Kernel("precise_matmul", "precise_pack")
 EXACT = Kernel("precise_matmul", "precise_matmul_exact", ("is_residual", "has_pair", "has_low"))
 
 
@@ -33,22 +34,26 @@ def matmul(run: Any, a: Any, b: Any, *, precision: str, pair: bool = False) -> t
     rows, inner = a.shape[-2:]
     columns = b.shape[-1]
     a, batch = run.contiguous(a), math.prod(leading)
-    a_step, b_step = (rows * inner if a.shape[:-2] else 0), (inner * columns if b.shape[:-2] else 0)
+    a_step, b_step = (rows * inner if len(a.shape) > 2 else 0), (inner * columns if len(b.shape) > 2 else 0)
     shape = (*leading, rows, columns)
     if columns < policy("precise", run.family, run.dtype(a))["few_columns"]:
         turned = run.contiguous(b.swapaxes(-1, -2))
         sums = Rows(batch * rows * columns, inner, max(rows, 1), max(columns, 1), a_step, b_step)
         return reduce(run, "dot", a, turned, sums, shape, precision, pair)
-    return _launch(run, a, run.contiguous(b), None, None, shape, a_step, b_step, precision, pair)
+    return _launch(run, a, run.contiguous(b), None, None, shape, precision, pair)
 
 
 def residual(run: Any, a: Any, x: Any, x_low: Any, b: Any, *, precision: str) -> Any:
-    """b - a (x + x_low) of batches with equal leading dimensions, computed with more digits, then rounded."""
-    rows, inner = a.shape[-2:]
-    shape = tuple(b.shape)
-    a_step, b_step = rows * inner, inner * shape[-1]
-    arrays = [run.contiguous(array) for array in (a, x, x_low, b)]
-    return _launch(run, *arrays, shape, a_step, b_step, precision, False)[0]
+    """b - a (x + x_low) of batches with equal leading dimensions, computed with more digits, then rounded once."""
+    a, b = run.contiguous(a), run.contiguous(b)
+    rows, columns = b.shape[-2:]
+    if columns < policy("precise", run.family, run.dtype(a))["few_columns"]:
+        inner = a.shape[-1]
+        turned, turned_low = (None if y is None else run.contiguous(y.swapaxes(-1, -2)) for y in (x, x_low))
+        sums = Rows(math.prod(b.shape), inner, max(rows, 1), max(columns, 1), rows * inner, columns * inner)
+        return reduce(run, "dot", a, turned, sums, tuple(b.shape), precision, False, turned_low, b)[0]
+    x_low = None if x_low is None else run.contiguous(x_low)
+    return _launch(run, a, run.contiguous(x), x_low, b, tuple(b.shape), precision, False)[0]
 
 
 def _launch(
@@ -58,18 +63,19 @@ def _launch(
     b_low: Any,
     start: Any,
     shape: tuple[int, ...],
-    a_step: int,
-    b_step: int,
     precision: str,
     pair: bool,
 ) -> tuple[Any, Any]:
     *leading, rows, columns = shape
-    dtype = run.dtype(a)
+    dtype, inner = run.dtype(a), a.shape[-1]
     wide, chosen = accumulator(dtype), policy("precise", run.family, dtype)
     threads, each = chosen["threads"], chosen["rows_each"]
     outs = (Out(shape, wide), Out(shape if pair else (0,), wide))
-    numbers = (rows, a.shape[-1], columns, a_step, b_step, each)
-    arguments = (a, b, b if b_low is None else b_low, b if start is None else start, *outs, *numbers)
+    steps = [rows * inner if len(a.shape) > 2 else 0, -(-columns // 32) * 32 * inner if len(b.shape) > 2 else 0]
+    numbers = (rows, inner, columns, *steps, each)
+    panels = _packed(run, b)
+    panels_low = panels if b_low is None else _packed(run, b_low)
+    arguments = (a, panels, panels_low, panels if start is None else start, *outs, *numbers)
     constants: tuple[bool, ...] = (start is not None, b_low is not None, pair)
     kernel = EXACT
     if precision != "exact":
@@ -77,3 +83,13 @@ def _launch(
     groups = (-(-columns // 32), -(-rows // (each * threads // 32)), math.prod(leading))
     high, low = run.launch(kernel, (dtype,), constants, arguments, groups, (threads, 1, 1))
     return high, low
+
+
+def _packed(run: Any, b: Any) -> Any:
+    """Panels of 32 columns, one after the other, padded with zeros."""
+    *leading, inner, columns = b.shape
+    dtype, batch, panels = run.dtype(b), math.prod(leading), -(-columns // 32)
+    each = policy("precise", run.family, dtype)["pack_rows"]
+    arguments = (b, Out((batch * panels * inner * 32,), dtype), inner, columns, each)
+    (packed,) = run.launch(PACK, (dtype,), (), arguments, (panels, -(-inner // each), batch), (32, 1, 1))
+    return packed

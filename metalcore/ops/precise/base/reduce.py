@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.launch import accumulator
-from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.kernel import Items, Kernel, Out
 from metalcore.runtimes.policy import policy
 
 PRECISIONS = ("float32", "float-float", "exact")
 _CONSTANTS = ("is_sum", "is_norm", "has_low", "is_split")
-REDUCE = Kernel("precise_reduce", "precise_reduce", (*_CONSTANTS, "is_plain"))
+REDUCE = Kernel("precise_reduce", "precise_reduce", (*_CONSTANTS, "is_residual", "has_pair", "is_plain"))
 REDUCE_MERGE = Kernel("precise_reduce", "precise_reduce_merge", ("is_norm", "has_low"))
-EXACT = Kernel("precise_exact", "precise_exact", _CONSTANTS)
+EXACT = Kernel("precise_exact", "precise_exact", (*_CONSTANTS, "is_residual", "has_pair"))
 EXACT_MERGE = Kernel("precise_exact", "precise_exact_merge", ("is_norm", "has_low"))
 GRADIENT = Kernel("precise_gradient", "precise_gradient", ("is_sum", "is_norm"))
 REDUCE_PARTIAL, EXACT_PARTIAL = 3, 23  # what a block leaves: a pair and its exponent; limbs and three counts
@@ -53,10 +53,19 @@ class Rows(NamedTuple):
 
 
 def reduce(
-    run: Any, kind: str, x: Any, y: Any, rows: Rows, shape: tuple[int, ...], precision: str, pair: bool
+    run: Any,
+    kind: str,
+    x: Any,
+    y: Any,
+    rows: Rows,
+    shape: tuple[int, ...],
+    precision: str,
+    pair: bool,
+    y_low: Any = None,
+    start: Any = None,
 ) -> tuple[Any, Any]:
     """High and low halves, of this shape, of every sum; the low one has no elements where it is not asked for. `kind`
-    is "sum", "dot" or "norm"."""
+    is "sum", "dot" or "norm". With `start` the result is start - the sum; with `y_low` y is a pair."""
     dtype = run.dtype(x)
     wide, chosen = accumulator(dtype), policy("precise", run.family, dtype)
     is_exact, threads = precision == "exact", chosen["threads"]
@@ -69,10 +78,10 @@ def reduce(
         partial = Out((places * (EXACT_PARTIAL if is_exact else REDUCE_PARTIAL),), partial.dtype)
     high, low = Out(shape, wide), Out(shape if pair else (0,), wide)
     ends = (high, low) if not is_split else (Out((0,), wide), Out((0,), wide))
-    constants = (kind == "sum", is_norm, pair, is_split)
+    constants: Items = (kind == "sum", is_norm, pair, is_split, start is not None, y_low is not None)
     if not is_exact:
         constants += (precision == "float32",)
-    arguments = (x, y, partial, *ends, rows.sums, rows.width, block, blocks, *rows[2:])
+    arguments: Items = (x, y, partial, *ends, rows.sums, rows.width, block, blocks, *rows[2:], y_low, start)
     kernel, merge = (EXACT, EXACT_MERGE) if is_exact else (REDUCE, REDUCE_MERGE)
     parts, *found = run.launch(kernel, (dtype,), constants, arguments, (-(-places // each),), (threads,))
     if is_split:
