@@ -180,8 +180,8 @@ def _factors(A: Array, random: np.random.Generator) -> tuple[Array, ...]:
 
 
 def _product(A: Array, B: Array, C: Any) -> Ratios:
-    """Every entry against the bound of its dot product."""
-    bound = np.abs(A) @ np.abs(B)
+    """Every entry against the bound of its dot product; what lies below the normal numbers is rounded to 2^-149."""
+    bound = np.abs(A) @ np.abs(B) + 2.0**-149 / ROUNDING
     return {"error": r.worst(np.abs(A @ B - r.doubles(C)), bound, r.size(A) * ROUNDING)}
 
 

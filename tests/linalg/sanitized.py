@@ -1,0 +1,95 @@
+"""Every kernel of linear algebra under the sanitizer, on the launches of a CPU and of a GPU.
+
+python -m tests.linalg.sanitized [FUNCTION...]       exit status 0: nothing was found
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+import metalcore
+from metalcore.ops import functions
+from metalcore.ops.linalg.base.matrices import make
+from metalcore.ops.linalg.base.trials import TRIALS
+from metalcore.runtimes.kernel import FOLDER
+from metalcore.runtimes.routes import torch_ops_on
+from tests.linalg.cases import CASES
+from tests.ops.sanitized import FAMILIES, Found, Noting
+
+SIZES = (3, 40, 150)
+"""A matrix a thread, a matrix a threadgroup, blocked."""
+
+
+def examine(name: str, families: tuple[str, ...] = FAMILIES, sizes: tuple[int, ...] = SIZES) -> Found:
+    """The small case of a function with its gradient, then the trials of the accuracy suite that need it."""
+    found = Found(name)
+    for family in families:
+        run = Noting(family, found)
+        if name in CASES:
+            with metalcore.mode("sanitize") as report, torch_ops_on(run):
+                _with_gradient(name)
+            found.findings += [f"{name} {family} case: {f}" for f in report.findings]
+        for trial in TRIALS.values():
+            if name not in trial.needs:
+                continue
+            for n in (s for s in sizes if s <= trial.most):
+                for rows, columns in _shapes(trial.shapes, n):
+                    label = f"{name} ({trial.name}) {family} {rows} x {columns}"
+                    with metalcore.mode("sanitize") as report, torch_ops_on(run):
+                        _try(trial.name, rows, columns)
+                    found.findings += [f"{label}: {f}" for f in report.findings]
+    return found
+
+
+def _shapes(shapes: tuple[str, ...], n: int) -> list[tuple[int, int]]:
+    few = -(-n // 3)
+    return [{"square": (n, n), "tall": (n, few), "wide": (few, n)}[shape] for shape in shapes]
+
+
+def _try(name: str, rows: int, columns: int) -> None:
+    trial = TRIALS[name]
+    kind = "random" if "random" in trial.kinds else trial.kinds[0]
+    inputs = trial.inputs(make(kind, rows, columns, (2,)), np.random.default_rng(0))
+    tensors = [torch.from_numpy(np.asarray(v, np.float32)) for v in inputs]
+    trial.call(SimpleNamespace(**functions("linalg")), *tensors)
+
+
+def _with_gradient(name: str) -> None:
+    case = CASES[name]
+    tensors = [t.requires_grad_() if t.is_floating_point() else t for t in case.inputs()]
+    reached = [o for o in case.ours(*tensors) if o.requires_grad]
+    if reached:
+        torch.autograd.grad([o.sum() for o in reached], [t for t in tensors if t.requires_grad], allow_unused=True)
+
+
+def kernels() -> set[str]:
+    """Every kernel in kernels/linalg."""
+    texts = (file.read_text() for file in sorted((FOLDER / "linalg").glob("*.metal")))
+    return {name for text in texts for name in re.findall(r"\[\[kernel\]\]\s+void\s+(\w+)\s*\(", text)}
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or sorted(functions("linalg"))
+    failed, ran = 0, set()
+    for name in chosen:
+        found = examine(name)
+        failed += len(found.findings)
+        ran |= {launch.split()[0] for launch in found.launches}
+        print(f"{name}: {len(found.launches)} kernels ({', '.join(sorted(found.launches))}), ", end="")
+        print("nothing found" if not found.findings else f"{len(found.findings)} findings", flush=True)
+        for line in found.findings:
+            print(f"  {line}")
+    left = sorted(kernels() - ran)
+    if left and not sys.argv[1:]:
+        print(f"never launched: {', '.join(left)}")
+        failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
