@@ -115,6 +115,7 @@ _KNOWN = (
     Case("cholesky_solve", lambda: (sides(), factor()), theirs="cholesky_solve"),
     Case("cholesky_inverse", lambda: (factor(),), theirs="cholesky_inverse"),
     Case("qr", lambda: (general(4, N),)),
+    Case("geqrf", lambda: (general(4, N),), theirs="geqrf"),
     Case("householder_product", _reflectors),
     Case("ormqr", lambda: (*_reflectors(), random(BATCH, 4, 2)), theirs="ormqr"),
     Case("lu", lambda: (general(),)),

@@ -16,6 +16,7 @@ from metalcore.ops.linalg.base.matrices import KINDS, POSITIVE_DEFINITE, SYMMETR
 from metalcore.ops.linalg.base.trials import TRIALS
 from metalcore.tools.cli import cli
 from metalcore.tools.health.linalg import groups
+from tests.linalg.table import PAGE, with_functions
 
 SMALL, LARGE = 5, 40  # a matrix a thread, a matrix a threadgroup
 
@@ -104,3 +105,8 @@ def test_unknown_names_are_refused() -> None:
         groups(["cholesk"], (), ("numpy",), 1)
     with pytest.raises(ArgumentError, match="there is no route 'cuda'"):
         groups([], (), ("cuda",), 1)
+
+
+def test_the_page_lists_every_function() -> None:
+    text = PAGE.read_text()
+    assert with_functions(text) == text, "run: python -m tests.linalg.table"
