@@ -1,36 +1,10 @@
 // QR of up to 32 columns and any number of rows, one matrix a threadgroup: a lane has a column, simdgroups share the
-// rows. The reflectors come out as one product: H_0 ... H_k-1 = I - V T V^T (Schreiber, Van Loan: compact WY).
+// rows. The reflectors come out as one product, I - V T V^T.
+#include "linalg/compact_wy.h"
 #include "linalg/householder.h"
-
-constant constexpr uint LANES = 32;
-constant constexpr uint SIMDGROUPS = 32;  // at most
 
 constant bool is_packed [[function_constant(0)]];  // out is the whole matrix, with R and v in the block; else it is R
 constant bool copies [[function_constant(1)]];     // out is a new matrix: what lies outside the block is copied from a
-
-// Where a thread is, and what it needs to exchange with those of other simdgroups.
-struct Team {
-  threadgroup float* partial;
-  uint lane;
-  uint group;
-  uint groups;
-
-  float finish(float value, bool is_max) const {
-    if (groups == 1) {
-      simdgroup_barrier(mem_flags::mem_device);
-      return value;
-    }
-    partial[group * LANES + lane] = value;
-    threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
-    float whole = partial[lane];
-    for (uint g = 1; g < groups; g++) {
-      const float other = partial[g * LANES + lane];
-      whole = is_max ? max(whole, other) : whole + other;
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    return whole;
-  }
-};
 
 // Sums of the products of column j, times `scale`, with all columns, over the rows after j; column j itself is scaled too.
 template <typename T>
@@ -164,20 +138,7 @@ template <typename T>
     if (lane < least) {
       tau[long(matrix) * least + lane] = own_tau;
     }
-    // Column j of T is -tau_j T (V^T v_j), with tau_j on the diagonal; a lane has a row
-    device T* to = t + long(matrix) * LANES * LANES;
-    for (uint j = 0; j < LANES; j++) {
-      const float tau_j = simd_broadcast(own_tau, ushort(j));
-      float sum = 0;
-      for (uint l = 0; l < j && j < least; l++) {
-        sum += partial[l * LANES + lane] * products[j * LANES + l];
-      }
-      partial[j * LANES + lane] = j >= least ? 0.0f : lane < j ? -tau_j * sum : lane == j ? tau_j : 0.0f;
-    }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint i = 0; i < LANES; i++) {
-      to[i * LANES + lane] = partial[lane * LANES + i];
-    }
+    write_factor(t + long(matrix) * LANES * LANES, partial, products, own_tau, least, lane);
   }
 }
 

@@ -1,21 +1,22 @@
-"""A = Q R: kernels/linalg/qr.metal."""
+"""A = Q R: kernels/linalg/qr.metal, tall_qr.metal and panel_qr.metal."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import panel_qr, tall_qr
-from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_matrix, lane_groups, promoted
-from metalcore.ops.linalg.base.product import Block
+from metalcore.ops.linalg.base.lanes_qr import in_lanes, suits_lanes
+from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, promoted
+from metalcore.ops.linalg.base.product import Block, matmul, update
+from metalcore.ops.linalg.base.reflectors import copied, joined
 from metalcore.ops.linalg.base.result import named
-from metalcore.runtimes.kernel import Kernel, Out
-from metalcore.runtimes.policy import policy
+from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
 
 __all__ = ["qr"]
-IN_LANES = Kernel("linalg/qr", "qr_lanes")
 MODES = ("reduced", "complete", "r")
 
 
@@ -48,7 +49,7 @@ def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
     batch, dtype = Batch.of(work), run.dtype(work)
     least, wants_q = min(batch.rows, batch.columns), mode != "r"
     if suits_lanes(run, batch, dtype):
-        return _in_lanes(run, work, batch, dtype, mode)
+        return in_lanes(run, work, batch, dtype, mode)[:2]
     if mode != "complete" and tall_qr.suits(run, batch, dtype):
         q, r = tall_qr.tall_qr(run, work, wants_q)
     elif mode != "complete" and 0 < batch.columns <= LANES:
@@ -63,23 +64,32 @@ def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
     return run.empty((0,), dtype) if q is None else q, r
 
 
-def suits_lanes(run: Any, batch: Batch, dtype: str) -> bool:
-    """Whether a thread has a matrix: small ones, and enough of them where they are not tiny."""
-    most = max(batch.rows, batch.columns)
-    chosen = policy("linalg_qr", run.family, dtype)
-    return most <= chosen["tiny"] or (most <= LANES and batch.number >= chosen["least"])
+def backward(run: Any, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    """[dQ + Q S] R^-T, where S is symmetric with the upper triangle of dR R^T - Q^T dQ. Of a wide A the columns beyond
+    the m-th depend on R alone."""
+    if mode == "r":
+        refuse("linalg.qr", "mode", "'reduced' or 'complete' for a gradient, which needs Q", "'r'")
+    rows, columns, given = Q.shape[-2], R.shape[-1], run.dtype(Q)
+    if Q.shape[-1] > columns:
+        refuse("linalg.qr", "mode", "'reduced' for a gradient where A has more rows than columns", "'complete'")
+    q, r, dq, dr = (promoted(run, x) for x in (Q, R, grad_Q, grad_R))
+    if rows >= columns:
+        return (run.cast(_square_gradient(run, dq, dr, q, r), given),)
+    # A = [X, Y], R = [U, V], Y = Q V: dY = Q dV, and Q gets Y dV^T = Q V dV^T
+    u, v, du, dv = (run.contiguous(x) for x in (r[..., :rows], r[..., rows:], dr[..., :rows], dr[..., rows:]))
+    whole = copied(run, dq) if run.writes_in_place else dq
+    whole = update(run, Block.of(whole), Block.of(q), Block.of(matmul(run, v, dv, transpose_b=True)))
+    left, right = _square_gradient(run, whole, du, q, u), matmul(run, q, dv)
+    return (run.cast(joined(run, left, right), given),)
 
 
-def _in_lanes(run: Any, work: Any, batch: Batch, dtype: str, mode: str) -> tuple[Any, Any]:
-    least = min(batch.rows, batch.columns)
-    width = {"reduced": least, "complete": batch.rows, "r": 0}[mode]
-    height = batch.rows if mode == "complete" else least
-    q_shape = (0,) if mode == "r" else batch.shape(batch.rows, width)
-    outs = (Out(q_shape, dtype), Out(batch.shape(height, batch.columns), dtype), Out((0,), dtype))
-    numbers = (batch.number, batch.rows, batch.columns, width, height, 0)
-    types = (dtype, capacity(max(batch.rows, batch.columns)))
-    q, r, _ = run.launch(IN_LANES, types, (), (work, *outs, *numbers), lane_groups(batch.number), (LANES,))
-    return q, r
+def _square_gradient(run: Any, dq: Any, dr: Any, q: Any, r: Any) -> Any:
+    inner = matmul(run, dr, r, transpose_b=True)
+    inner = update(run, Block.of(inner), Block.of(q), Block.of(dq), alpha=-1.0, transpose_a=True)
+    inner = triangle(run, inner, upper=True, mirrored=True)
+    whole = copied(run, dq) if run.writes_in_place else dq
+    whole = update(run, Block.of(whole), Block.of(q), Block.of(inner))
+    return solve_triangular(run, r, whole, upper=True, transpose=True, left=False)
 
 
 def reference(A: Any, mode: str = "reduced") -> Any:
@@ -97,6 +107,10 @@ QR = Op(
     noun="linalg_qr",
     summary="A = Q R",
     forward=Stage("(Tensor A, str mode) -> (Tensor Q, Tensor R)", forward),
+    backward=Stage(
+        "(Tensor grad_Q, Tensor grad_R, Tensor Q, Tensor R, str mode, bool[] wanted) -> Tensor dA", backward
+    ),
+    gradients=("A",),
     reference=reference,
     samples=samples,
     public_outputs=2,

@@ -1,4 +1,4 @@
-"""QR by panels of 32 columns, each one threadgroup's work, with products for the rest: kernels/linalg/panel_qr.metal."""
+"""QR by panels of 32 columns, a threadgroup for each, and products for the rest: kernels/linalg/panel_qr.metal."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Q_ROWS = 128  # rows of Q that a threadgroup forms
 
 
 class Reflectors(NamedTuple):
-    """A product of up to 32 reflectors, I - V T V^T: it changes the rows from `row` on. V has 32 columns and T is 32 x 32,
-    with zeros where there are fewer reflectors."""
+    """A product of up to 32 reflectors, I - V T V^T: it changes the rows from `row` on. V has 32 columns and T is
+    32 x 32, with zeros where there are fewer reflectors."""
 
     v: Any
     t: Any

@@ -1,0 +1,189 @@
+"""Reflectors as LAPACK keeps them: kernels/linalg/householder.metal and reflectors.metal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import check_float, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base import panel_qr
+from metalcore.ops.linalg.base.lanes_qr import in_lanes, suits_lanes
+from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_matrix, lane_groups, promoted
+from metalcore.ops.linalg.base.reflectors import compact, copied
+from metalcore.ops.linalg.base.result import named
+from metalcore.runtimes.kernel import Kernel, Out
+
+__all__ = ["geqrf", "householder_product", "ormqr"]
+PRODUCT = Kernel("linalg/householder", "householder_lanes")
+TAUS = Kernel("linalg/householder", "householder_taus")
+GRADIENT = Kernel("linalg/reflectors", "householder_gradient")
+
+
+def geqrf(input: Any) -> Any:
+    """(a, tau): R above the diagonal of `a`, Householder's vectors below it, as LAPACK and torch.geqrf return them.
+
+    >>> import numpy as np, metalcore
+    >>> a, tau = metalcore.linalg.geqrf(np.array([[3.0], [4.0]], np.float32))
+    >>> a.round(3).tolist(), tau.round(3).tolist()
+    ([[-5.0], [0.5]], [1.600000023841858])
+    """
+    check_matrix("linalg.geqrf", "input", input)
+    return named("geqrf", "a tau", GEQRF(input))
+
+
+def householder_product(A: Any, tau: Any) -> Any:
+    """The first columns of H_0 H_1 ..., where H_i = I - tau_i v_i v_i^T and v_i stands below the diagonal of A."""
+    _check("linalg.householder_product", "A", A, tau)
+    if A.shape[-2] < A.shape[-1]:
+        refuse("linalg.householder_product", "A", "of at least as many rows as columns", f"of shape {tuple(A.shape)}")
+    return HOUSEHOLDER_PRODUCT(A, tau)
+
+
+def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    """Q `other`, or `other` Q where not `left`, with Q the whole product of the reflectors in `input` and `tau`, or
+    with its transpose."""
+    op = "linalg.ormqr"
+    _check(op, "input", input, tau)
+    check_matrix(op, "other", other)
+    side = -2 if left else -1
+    if len(other.shape) != len(input.shape) or tuple(other.shape[:-2]) != tuple(input.shape[:-2]):
+        refuse(op, "other", f"a batch of {tuple(input.shape[:-2])} matrices", f"of shape {tuple(other.shape)}")
+    if other.shape[side] != input.shape[-2]:
+        what = "rows" if left else "columns"
+        refuse(op, "other", f"of {input.shape[-2]} {what}, as input has rows", f"of shape {tuple(other.shape)}")
+    return ORMQR(input, tau, other, bool(left), bool(transpose))
+
+
+def _check(op: str, argument: str, array: Any, tau: Any) -> None:
+    dtype = check_matrix(op, argument, array)
+    given = check_float(op, "tau", tau)
+    if given != dtype:
+        refuse(op, "tau", f"of {argument}'s dtype, {dtype}", given)
+    if tuple(tau.shape[:-1]) != tuple(array.shape[:-2]) or len(tau.shape) != len(array.shape) - 1:
+        refuse(op, "tau", f"of shape {(*array.shape[:-2], 'k')}", f"of shape {tuple(tau.shape)}")
+    if tau.shape[-1] > min(array.shape[-2:]):
+        refuse(op, "tau", f"at most {min(array.shape[-2:])} numbers for each matrix", f"of shape {tuple(tau.shape)}")
+
+
+def geqrf_forward(run: Any, input: Any) -> tuple[Any, ...]:
+    given, work = run.dtype(input), promoted(run, input)
+    batch, dtype = Batch.of(work), run.dtype(work)
+    least = min(batch.rows, batch.columns)
+    if suits_lanes(run, batch, dtype):
+        packed, _, tau = in_lanes(run, work, batch, dtype, "packed")
+    else:
+        packed, scales, _ = panel_qr.factorise(run, work)
+        packed = panel_qr.upper(run, packed, scales, batch.rows, keeps_lower=True)
+        arguments = (packed, Out(batch.shape(least), dtype), batch.rows, batch.columns, least)
+        groups = (-(-least // LANES), batch.number, 1)
+        (tau,) = run.launch(TAUS, (dtype,), (), arguments, groups, (LANES,))
+    return run.cast(packed, given), run.cast(tau, given)
+
+
+def product_forward(run: Any, A: Any, tau: Any) -> tuple[Any, ...]:
+    given, work, taus = run.dtype(A), promoted(run, A), promoted(run, tau)
+    batch, dtype = Batch.of(work), run.dtype(work)
+    if batch.rows <= LANES:
+        numbers = (batch.number, batch.rows, batch.columns, taus.shape[-1])
+        arguments = (work, taus, Out(tuple(work.shape), dtype), *numbers)
+        types = (dtype, capacity(batch.rows))
+        (q,) = run.launch(PRODUCT, types, (), arguments, lane_groups(batch.number), (LANES,))
+    else:
+        q = panel_qr.form_q(run, compact(run, work, taus), batch, dtype, batch.columns)
+    return (run.cast(q, given),)
+
+
+def product_backward(run: Any, grad_Q: Any, A: Any, tau: Any, Q: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    given = run.dtype(A)
+    arrays = [promoted(run, x) for x in (A, tau, Q, grad_Q)]
+    batch, dtype = Batch.of(A), run.dtype(arrays[0])
+    shape = tuple(A.shape)
+    outs = (
+        *(Out(shape, dtype), Out(shape, dtype), Out(batch.shape(2, batch.columns), dtype)),
+        *(Out(shape, dtype), Out(tuple(tau.shape), dtype)),
+    )
+    numbers = (batch.rows, batch.columns, tau.shape[-1])
+    *_, grad_a, grad_tau = run.launch(GRADIENT, (dtype,), (), (*arrays, *outs, *numbers), (batch.number,), (LANES,))
+    return run.cast(grad_a, given), run.cast(grad_tau, given)
+
+
+def ormqr_forward(run: Any, input: Any, tau: Any, other: Any, left: bool, transpose: bool) -> tuple[Any, ...]:
+    given = run.dtype(input)
+    if not left:
+        other, transpose = other.swapaxes(-1, -2), not transpose
+    kept = compact(run, promoted(run, input), promoted(run, tau))
+    work = promoted(run, other)
+    work = copied(run, work) if run.writes_in_place else work  # products change it
+    for found in kept if transpose else reversed(kept):
+        work = panel_qr.apply(run, found, work, 0, work.shape[-1], transpose=transpose)
+    return (run.cast(work if left else run.contiguous(work.swapaxes(-1, -2)), given),)
+
+
+def geqrf_reference(input: Any) -> Any:
+    import torch
+
+    return torch.geqrf(input)
+
+
+def product_reference(A: Any, tau: Any) -> Any:
+    import torch
+
+    return torch.linalg.householder_product(A, tau)
+
+
+def ormqr_reference(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    import torch
+
+    return torch.ormqr(input, tau, other, left, transpose)
+
+
+def geqrf_samples(draw: Draw) -> Sample:
+    return Sample((draw.floats((*draw.leading(most=1), draw.size(most=33), draw.size(most=33))),))
+
+
+def product_samples(draw: Draw) -> Sample:
+    columns, leading = draw.size(most=33), draw.leading(most=1)
+    rows, reflectors = columns + draw.choice((0, 0, 1, 5)), draw.integer(0, columns)
+    return Sample((draw.floats((*leading, rows, columns), -1, 1), draw.floats((*leading, reflectors), 0, 0.5)))
+
+
+def ormqr_samples(draw: Draw) -> Sample:
+    leading, rows, sides = draw.leading(most=1), draw.size(least=1, most=40), draw.size(least=1, most=9)
+    columns, left = draw.integer(1, rows), draw.chance(0.5)
+    tau = draw.floats((*leading, columns), 0, 0.5)
+    other = draw.floats((*leading, rows, sides) if left else (*leading, sides, rows))
+    return Sample((draw.floats((*leading, rows, columns), -0.5, 0.5), tau, other, left, draw.chance(0.5)))
+
+
+GEQRF = Op(
+    noun="linalg_geqrf",
+    summary="R and the reflectors of A = Q R, as LAPACK keeps them",
+    forward=Stage("(Tensor input) -> (Tensor a, Tensor tau)", geqrf_forward),
+    reference=geqrf_reference,
+    samples=geqrf_samples,
+    public_outputs=2,
+    namesake="torch.geqrf",
+)
+HOUSEHOLDER_PRODUCT = Op(
+    noun="linalg_householder_product",
+    summary="Q from reflectors",
+    forward=Stage("(Tensor A, Tensor tau) -> Tensor Q", product_forward),
+    backward=Stage(
+        "(Tensor grad_Q, Tensor A, Tensor tau, Tensor Q, bool[] wanted) -> (Tensor dA, Tensor dtau)", product_backward
+    ),
+    gradients=("A", "tau"),
+    reference=product_reference,
+    samples=product_samples,
+    namesake="torch.linalg.householder_product",
+)
+ORMQR = Op(
+    noun="linalg_ormqr",
+    summary="Q from reflectors, times a matrix",
+    forward=Stage("(Tensor input, Tensor tau, Tensor other, bool left, bool transpose) -> Tensor out", ormqr_forward),
+    reference=ormqr_reference,
+    samples=ormqr_samples,
+    namesake="torch.ormqr",
+)
+OPS = (GEQRF, HOUSEHOLDER_PRODUCT, ORMQR)
