@@ -8,13 +8,11 @@ from typing import Any
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.linalg.base import panel_qr, tall_qr
-from metalcore.ops.linalg.base.lanes_qr import in_lanes, suits_lanes
-from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, promoted
+from metalcore.ops.linalg.base.matrix import check_matrix, promoted
 from metalcore.ops.linalg.base.product import Block, matmul, update
+from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient
 from metalcore.ops.linalg.base.reflectors import copied, joined
 from metalcore.ops.linalg.base.result import named
-from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
 
 __all__ = ["qr"]
 MODES = ("reduced", "complete", "r")
@@ -44,26 +42,6 @@ def forward(run: Any, A: Any, mode: str) -> tuple[Any, ...]:
     return run.cast(q, given), run.cast(r, given)
 
 
-def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
-    """Q and R of a contiguous float32 (or float64) array of matrices; Q is an array of no elements in mode "r"."""
-    batch, dtype = Batch.of(work), run.dtype(work)
-    least, wants_q = min(batch.rows, batch.columns), mode != "r"
-    if suits_lanes(run, batch, dtype):
-        return in_lanes(run, work, batch, dtype, mode)[:2]
-    if mode != "complete" and tall_qr.suits(run, batch, dtype):
-        q, r = tall_qr.tall_qr(run, work, wants_q)
-    elif mode != "complete" and 0 < batch.columns <= LANES:
-        found = panel_qr.panel(run, Block.of(work), batch)
-        r = found.out.reshape(batch.shape(least, batch.columns))
-        q = panel_qr.panel_q(run, found, batch.shape(batch.rows, least), least) if wants_q else None
-    else:
-        packed, scales, kept = panel_qr.factorise(run, work)
-        r = panel_qr.upper(run, packed, scales, batch.rows if mode == "complete" else least)
-        width = batch.rows if mode == "complete" else least
-        q = panel_qr.form_q(run, kept, batch, dtype, width) if wants_q else None
-    return run.empty((0,), dtype) if q is None else q, r
-
-
 def backward(run: Any, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """[dQ + Q S] R^-T, where S is symmetric with the upper triangle of dR R^T - Q^T dQ. Of a wide A the columns beyond
     the m-th depend on R alone."""
@@ -74,22 +52,13 @@ def backward(run: Any, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str, want
         refuse("linalg.qr", "mode", "'reduced' for a gradient where A has more rows than columns", "'complete'")
     q, r, dq, dr = (promoted(run, x) for x in (Q, R, grad_Q, grad_R))
     if rows >= columns:
-        return (run.cast(_square_gradient(run, dq, dr, q, r), given),)
+        return (run.cast(orthogonal_gradient(run, dq, dr, q, r), given),)
     # A = [X, Y], R = [U, V], Y = Q V: dY = Q dV, and Q gets Y dV^T = Q V dV^T
     u, v, du, dv = (run.contiguous(x) for x in (r[..., :rows], r[..., rows:], dr[..., :rows], dr[..., rows:]))
     whole = copied(run, dq) if run.writes_in_place else dq
     whole = update(run, Block.of(whole), Block.of(q), Block.of(matmul(run, v, dv, transpose_b=True)))
-    left, right = _square_gradient(run, whole, du, q, u), matmul(run, q, dv)
+    left, right = orthogonal_gradient(run, whole, du, q, u), matmul(run, q, dv)
     return (run.cast(joined(run, left, right), given),)
-
-
-def _square_gradient(run: Any, dq: Any, dr: Any, q: Any, r: Any) -> Any:
-    inner = matmul(run, dr, r, transpose_b=True)
-    inner = update(run, Block.of(inner), Block.of(q), Block.of(dq), alpha=-1.0, transpose_a=True)
-    inner = triangle(run, inner, upper=True, mirrored=True)
-    whole = copied(run, dq) if run.writes_in_place else dq
-    whole = update(run, Block.of(whole), Block.of(q), Block.of(inner))
-    return solve_triangular(run, r, whole, upper=True, transpose=True, left=False)
 
 
 def reference(A: Any, mode: str = "reduced") -> Any:

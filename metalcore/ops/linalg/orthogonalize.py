@@ -1,0 +1,126 @@
+"""Orthonormal bases: kernels/linalg/polar.metal, and qr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.check import refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
+from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+__all__ = ["complete_basis", "orthogonalize"]
+SIGNS = Kernel("linalg/polar", "positive_diagonal")
+COMPLETED = Kernel("linalg/polar", "completed")
+
+
+def orthogonalize(A: Any) -> Any:
+    """A matrix of A's shape with orthonormal columns that span those of A, or with orthonormal rows where A has fewer
+    rows than columns.
+
+    It is what Gram and Schmidt would give: the j-th column is the j-th of A without its parts along those before, with
+    A's direction. Where A has not full rank, other directions fill the gaps.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.linalg.orthogonalize(np.array([[2.0, 1.0], [0.0, 3.0]], np.float32))
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    check_matrix("linalg.orthogonalize", "A", A)
+    return ORTHOGONALIZE(A)
+
+
+def complete_basis(Q: Any) -> Any:
+    """The orthogonal m x m matrix that begins with the k orthonormal columns of Q (m x k): m - k columns are added.
+
+    >>> import numpy as np, metalcore
+    >>> np.abs(metalcore.linalg.complete_basis(np.array([[0.0], [1.0]], np.float32)))
+    array([[0., 1.],
+           [1., 0.]], dtype=float32)
+    """
+    check_matrix("linalg.complete_basis", "Q", Q)
+    if Q.shape[-1] > Q.shape[-2]:
+        refuse("linalg.complete_basis", "Q", "of at most as many columns as rows", f"of shape {tuple(Q.shape)}")
+    return COMPLETE_BASIS(Q)
+
+
+def forward(run: Any, A: Any) -> tuple[Any, ...]:
+    given, is_wide = run.dtype(A), A.shape[-2] < A.shape[-1]
+    work = promoted(run, A.swapaxes(-1, -2) if is_wide else A)
+    batch, dtype = Batch.of(work), run.dtype(work)
+    q, r = factorise(run, work, "reduced")
+    outs = (Out(tuple(q.shape), dtype), Out(tuple(r.shape), dtype))
+    groups = (batch.rows + batch.columns, batch.number, 1)
+    group = (policy("linalg_panel_qr", run.family, dtype)["row_threads"],)
+    q, r = run.launch(SIGNS, (dtype,), (), (q, r, *outs, batch.rows, batch.columns), groups, group)
+    return run.cast(run.contiguous(q.swapaxes(-1, -2)) if is_wide else q, given), r
+
+
+def backward(run: Any, grad_Q: Any, Q: Any, R: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    given, is_wide = run.dtype(Q), Q.shape[-2] < Q.shape[-1]
+    q, dq = (promoted(run, x.swapaxes(-1, -2) if is_wide else x) for x in (Q, grad_Q))
+    found = orthogonal_gradient(run, dq, None, q, R)
+    return (run.cast(run.contiguous(found.swapaxes(-1, -2)) if is_wide else found, given),)
+
+
+def complete_forward(run: Any, Q: Any) -> tuple[Any, ...]:
+    given, work = run.dtype(Q), promoted(run, Q)
+    batch, dtype = Batch.of(work), run.dtype(work)
+    whole, _ = factorise(run, work, "complete")
+    if batch.columns == 0:
+        return (run.cast(whole, given),)
+    arguments = (work, whole, Out(tuple(whole.shape), dtype), batch.rows, batch.columns)
+    group = (policy("linalg_panel_qr", run.family, dtype)["row_threads"],)
+    (out,) = run.launch(COMPLETED, (dtype,), (), arguments, (batch.rows, batch.number, 1), group)
+    return (run.cast(out, given),)
+
+
+def reference(A: Any) -> Any:
+    import torch
+
+    is_wide = A.shape[-2] < A.shape[-1]
+    Q, R = torch.linalg.qr(A.mT if is_wide else A)
+    Q = Q * torch.where(R.diagonal(dim1=-2, dim2=-1) < 0, -1, 1).to(Q.dtype).unsqueeze(-2)
+    return Q.mT if is_wide else Q
+
+
+def complete_reference(Q: Any) -> Any:
+    import torch
+
+    whole = torch.linalg.qr(Q, mode="complete").Q
+    return torch.cat((Q, whole[..., Q.shape[-1] :]), dim=-1)
+
+
+def samples(draw: Draw) -> Sample:
+    return Sample((draw.floats((*draw.leading(most=1), draw.size(most=33), draw.size(most=33))),))
+
+
+def complete_samples(draw: Draw) -> Sample:
+    rows = draw.size(most=33)
+    values = draw.floats((*draw.leading(most=1), rows, draw.integer(0, rows)))
+    import numpy as np
+
+    return Sample((type(values)(np.linalg.qr(values.values)[0].astype(np.float32).astype(np.float64)),))
+
+
+ORTHOGONALIZE = Op(
+    noun="linalg_orthogonalize",
+    summary="orthonormal columns, or rows, with the span of a matrix",
+    forward=Stage("(Tensor A) -> (Tensor Q, Tensor R)", forward),
+    backward=Stage("(Tensor grad_Q, Tensor Q, Tensor R, bool[] wanted) -> Tensor dA", backward),
+    gradients=("A",),
+    reference=reference,
+    samples=samples,
+)
+COMPLETE_BASIS = Op(
+    noun="linalg_complete_basis",
+    summary="an orthogonal matrix that begins with given columns",
+    forward=Stage("(Tensor Q) -> Tensor out", complete_forward),
+    reference=complete_reference,
+    samples=complete_samples,
+)
+OPS = (ORTHOGONALIZE, COMPLETE_BASIS)
