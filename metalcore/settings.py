@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
+
+from metalcore.errors import ArgumentError
 
 
 def dump_dir() -> Path | None:
@@ -43,8 +46,10 @@ def matmul_tile() -> tuple[int, int] | None:
     value = os.environ.get("METALCORE_MATMUL_TILE", "").strip()
     if not value:
         return None
-    rows, _, columns = value.partition("x")
-    return int(rows), int(columns)
+    match = re.fullmatch(r"(\d+)x(\d+)", value)
+    if match is None:
+        raise ArgumentError(f"METALCORE_MATMUL_TILE must be rows and columns, as in 16x16, not {value!r}")
+    return int(match[1]), int(match[2])
 
 
 def mps_fast_math() -> bool:

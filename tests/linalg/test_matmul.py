@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+import metalcore
+from metalcore.errors import ArgumentError
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime, torch_cpu
@@ -67,8 +69,9 @@ def updated(run: Any, lower: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.as_tensor(found), truth
 
 
-@pytest.mark.parametrize("route", ["cpu", "apple", "mps text", "mlx text"])
-@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize(
+    "route, lower", [("cpu", False), ("cpu", True), ("apple", False), ("mps text", True), ("mlx text", True)]
+)
 def test_update_changes_the_block_alone(route: str, lower: bool) -> None:
     run = {
         "cpu": torch_cpu,
@@ -81,7 +84,61 @@ def test_update_changes_the_block_alone(route: str, lower: bool) -> None:
 
 
 @pytest.mark.parametrize("tile", ["16x16", "32x8", "8x32"])
-def test_tile_of_the_environment(tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("family", ["cpu", "apple"])
+def test_tile_of_the_environment(tile: str, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles through threadgroup memory, and by simdgroup_matrix."""
     monkeypatch.setenv("METALCORE_MATMUL_TILE", tile)
     a, b = made(37, 41), made(41, 43, seed=1)
-    assert is_close(matmul(torch_cpu(), a, b), a, b)
+    run = CpuRuntime(TorchArrays(), family=family)
+    assert is_close(matmul(run, a, b), a, b)
+    for wrong in ("7x5", "big"):
+        monkeypatch.setenv("METALCORE_MATMUL_TILE", wrong)
+        with pytest.raises(ArgumentError, match="(?i)tile"):
+            matmul(run, a, b)
+
+
+def test_vectors_and_tiny_matrices() -> None:
+    run = torch_cpu()
+    a, x = made(3, 70, 41), made(3, 41, 1, seed=1)
+    assert is_close(matmul(run, a, x), a, x)
+    assert is_close(matmul(run, a[0], x), a[0], x)
+    assert is_close(matmul(run, a, x[0]), a, x[0])
+    assert is_close(matmul(run, x, a, transpose_a=True, transpose_b=True), x.mT, a.mT)
+    a, b = made(45, 3, 7), made(45, 7, 5, seed=1)
+    assert is_close(matmul(run, a, b), a, b)
+    assert is_close(matmul(run, a.mT.contiguous(), b.mT.contiguous(), transpose_a=True, transpose_b=True), a, b)
+
+
+def test_public_function() -> None:
+    """Gradients of every kind of argument, and what torch makes of the op."""
+
+    def doubles(*shape: int) -> torch.Tensor:
+        return made(*shape).double().requires_grad_()
+
+    ours = metalcore.linalg.matmul
+    for first, second in (((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((2, 1, 3, 4), (2, 4, 2))):
+        assert torch.autograd.gradcheck(ours, (doubles(*first), doubles(*second)))
+    for first, second in (((4,), (4,)), ((3, 4), (4,)), ((4,), (2, 4, 3)), ((3, 0), (0, 2)), ((0, 3, 2), (2, 2))):
+        a, b = made(*first), made(*second, seed=1)
+        assert torch.allclose(ours(a, b), a @ b, atol=1e-6) and ours(a, b).shape == (a @ b).shape
+    a, b = made(2, 3, 4).requires_grad_(), made(2, 4, 5).requires_grad_()
+    torch.library.opcheck(torch.ops.metalcore.linalg_matmul.default, (a, b))
+    assert torch.allclose(torch.compile(ours, fullgraph=True, backend="aot_eager")(a, b), a @ b, atol=1e-6)
+    half = ours(a.half(), b.half())
+    assert half.dtype == torch.float16 and torch.allclose(half.float(), a @ b, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (torch.ones(2, 3), torch.ones(2, 3)),
+        (torch.ones(2, 2, 3), torch.ones(3, 3, 3)),
+        (torch.ones(2, 3, dtype=torch.complex64), torch.ones(3, 3)),
+        (torch.ones(3), torch.tensor(1.0)),
+        (torch.ones(3, 3), torch.ones(3, 3).half()),
+        (torch.ones(3, 3), torch.ones(3, 3).int()),
+    ],
+)
+def test_bad_input(first: torch.Tensor, second: torch.Tensor) -> None:
+    with pytest.raises(ArgumentError, match=r"linalg\.matmul"):
+        metalcore.linalg.matmul(first, second)

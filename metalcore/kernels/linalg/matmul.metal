@@ -1,42 +1,8 @@
 // out = alpha op(a) op(b), or out = c + alpha op(a) op(b) on a block of c; op transposes or not. A batch of matrices,
 // each described by where its block begins, the distance of rows and the distance of matrices (0: the same for all).
-#include <metal_simdgroup_matrix>
-#include <metal_stdlib>
-using namespace metal;
+#include "linalg/matmul.h"
 
-constant bool adds [[function_constant(0)]];      // c is added to; else it is not read
-constant bool copies [[function_constant(1)]];    // out is a new matrix: what lies outside the block is copied from c
-constant bool is_lower [[function_constant(2)]];  // what lies above the diagonal of the block need not be right
-
-constant constexpr uint LANES = 32;
 constant constexpr uint EACH = 2;  // rows of c that a thread computes: 2 sums of 32 lanes and a row of b fit a CPU's registers
-
-// Part `share` of `shares` of what lies outside the block of one matrix.
-template <typename T>
-inline void copy_rest(device const T* c, device T* out, long begin, uint rows, uint columns, uint whole_rows, uint pitch,
-                      uint share, uint shares, uint lid, uint threads) {
-  const uint row = uint(begin / pitch), column = uint(begin % pitch);
-  for (uint i = share; i < whole_rows; i += shares) {
-    const bool is_inside = i >= row && i < row + rows;
-    device const T* from = c + long(i) * pitch;
-    device T* to = out + long(i) * pitch;
-    for (uint j = lid; j < (is_inside ? column : pitch); j += threads) {
-      to[j] = from[j];
-    }
-    if (is_inside) {
-      for (uint j = column + columns + lid; j < pitch; j += threads) {
-        to[j] = from[j];
-      }
-    }
-  }
-}
-
-// Element `at` of out: the sum on top of what earlier pieces gave, or of c.
-template <typename T>
-inline void add_sum(device const T* c, device T* out, uint at, float sum, bool is_later) {
-  const float before = is_later ? float(out[at]) : adds ? float(c[at]) : 0.0f;
-  out[at] = T(before + sum);
-}
 
 // Sums of two rows of a, numbers of which lie `step` apart, times a column of b.
 template <typename P>
@@ -116,10 +82,17 @@ template <typename T, uint ROWS, uint COLUMNS, uint TRANSPOSE_A, uint TRANSPOSE_
   for (uint start = 0; start < depth || start == 0; start += DEPTH) {
     const uint steps = min(DEPTH, uint(depth) - start);
     if (TRANSPOSE_B) {
-      for (uint j = simd_group_id; j < COLUMNS; j += simd_groups) {
-        device const T* row = b + min(j, filled - 1) * b_pitch + start;
+      for (uint j = simd_group_id; j < filled; j += simd_groups) {
+        device const T* row = b + j * b_pitch + start;
         for (uint k = lane; k < steps; k += LANES) {
           b_tile[k * COLUMNS + j] = row[k];
+        }
+      }
+      if (filled < COLUMNS) {
+        for (uint k = simd_group_id * ACROSS + across; k < steps; k += simd_groups * ACROSS) {
+          if (!is_column) {
+            b_tile[k * COLUMNS + column] = 0;
+          }
         }
       }
     } else {

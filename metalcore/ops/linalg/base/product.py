@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from metalcore import settings
+from metalcore.errors import ArgumentError
+from metalcore.ops.linalg.base.matrix import LANES, capacity, lane_groups
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 TILED = Kernel("linalg/matmul", "matmul_tiled", ("adds", "copies", "is_lower"))
+SIMDGROUP = Kernel("linalg/matmul_simdgroup", "matmul_simdgroup", ("adds", "copies", "is_lower"))
+VECTOR = Kernel("linalg/matmul_small", "matmul_vector")
+IN_LANES = Kernel("linalg/matmul_small", "matmul_lanes", ("transpose_a", "transpose_b"))
+VECTOR_ROWS = 4  # ROWS in the kernel
+TINY = 8  # matrices up to this size go to threads
 COPIED_ROWS = 16  # rows outside the block that a threadgroup copies
 
 
@@ -53,11 +61,58 @@ def matmul(
     if leading and len(b.shape) == 2 and not transpose_a:  # one matrix of many rows
         rows, number = rows * number, 1
         a = a.reshape(rows, depth)
-    place = (0, columns, rows)
-    out = Out(shape, run.dtype(a))
-    sizes = (rows, columns, depth)
-    flags, plain = (transpose_a, transpose_b), (False, False, False)
+    out, sizes = Out(shape, run.dtype(a)), (rows, columns, depth)
+    flags = (transpose_a, transpose_b)
+    if depth and 1 in (rows, columns):
+        found = _vector(run, a, b, out, sizes, number, alpha, flags)
+        if found is not None:
+            return found
+    if depth and max(sizes) <= TINY and number >= _policy(run, a)["lanes_from"] and len(a.shape) == len(b.shape):
+        return _in_lanes(run, a, b, out, sizes, number, alpha, flags)
+    place, plain = (0, columns, rows), (False, False, False)
     return _launch(run, Block.of(a), Block.of(b), None, out, sizes, place, number, alpha, flags, plain, 0)
+
+
+def _vector(
+    run: Any,
+    a: Any,
+    b: Any,
+    out: Out,
+    sizes: tuple[int, int, int],
+    number: int,
+    alpha: float,
+    transposed: tuple[bool, bool],
+) -> Any:
+    """The product of a matrix and a vector where rows of the matrix lie along memory; None where they do not."""
+    rows, columns, depth = sizes
+    if columns == 1 and not transposed[0]:
+        matrix, vector, height = a, b, rows
+    elif rows == 1 and transposed[1]:
+        matrix, vector, height = b, a, columns
+    else:
+        return None
+    strides = [x.shape[-2] * x.shape[-1] if len(x.shape) > 2 else 0 for x in (matrix, vector)]
+    arguments = (matrix, vector, out, height, depth, *strides, alpha)
+    groups = (-(-height // VECTOR_ROWS), number)
+    (y,) = run.launch(VECTOR, (out.dtype,), (), arguments, groups, (LANES,))
+    return y
+
+
+def _in_lanes(
+    run: Any,
+    a: Any,
+    b: Any,
+    out: Out,
+    sizes: tuple[int, int, int],
+    number: int,
+    alpha: float,
+    transposed: tuple[bool, bool],
+) -> Any:
+    types = (out.dtype, capacity(max(sizes)))
+    (found,) = run.launch(
+        IN_LANES, types, transposed, (a, b, out, number, *sizes, alpha), lane_groups(number), (LANES,)
+    )
+    return found
 
 
 def multiply(run: Any, a: Block, b: Block, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
@@ -111,14 +166,39 @@ def _launch(
     constants: tuple[bool, bool, bool],
     copies: int,
 ) -> Any:
-    dtype = run.dtype(a.array)
-    chosen = policy("linalg_matmul", run.family, dtype)
+    dtype, chosen = run.dtype(a.array), _policy(run, a.array)
     rows, columns = settings.matmul_tile() or (chosen["tile_rows"], chosen["tile_columns"])
-    across, down = -(-sizes[1] // columns), -(-sizes[0] // rows)
+    is_simdgroup = chosen["simdgroup_matrix"] and dtype == "float32"
+    down = _check_tile(rows, columns, is_simdgroup)
+    across, high = -(-sizes[1] // columns), -(-sizes[0] // rows)
     if copies:
         across = max(across, 1)
-        down += -(-copies // across)
-    types = (dtype, rows, columns, *map(int, transposed))
+        high += -(-copies // across)
     arguments = (a.array, b.array, c, out, *sizes, *a.place, *b.place, *place, alpha)
-    made = run.launch(TILED, types, constants, arguments, (across, down, number), (chosen["threads"],))
+    groups, (first, second) = (across, high, number), map(int, transposed)
+    if is_simdgroup:
+        types: tuple[Any, ...] = (dtype, rows, columns, down, first, second)
+        made = run.launch(SIMDGROUP, types, constants, arguments, groups, (4 * LANES,))
+    else:
+        types = (dtype, rows, columns, first, second)
+        made = run.launch(TILED, types, constants, arguments, groups, (chosen["threads"],))
     return made[0] if made else out
+
+
+def _policy(run: Any, array: Any) -> Mapping[str, Any]:
+    return policy("linalg_matmul", run.family, run.dtype(array))
+
+
+def _check_tile(rows: int, columns: int, is_simdgroup: bool) -> int:
+    """How many of 4 simdgroups share the rows of a tile, and an error where a kernel cannot have such a tile."""
+    if not is_simdgroup:
+        if columns not in (8, 16, 32) or not 1 <= rows <= 256:
+            raise ArgumentError(f"a tile of a product has 1 to 256 rows and 8, 16 or 32 columns, not {rows}x{columns}")
+        return 1
+    down = 4 if columns == 8 else 1 if rows == 8 else 2
+    if rows % (8 * down) or columns % (32 // down) or not 0 < rows * columns <= 4096:
+        raise ArgumentError(
+            f"a tile of a product by simdgroup_matrix is of four parts whose sides are multiples of 8, as 16x16, 32x8 "
+            f"and 8x32, with up to 64x64 numbers, not {rows}x{columns}"
+        )
+    return down
