@@ -50,9 +50,8 @@ template <typename T, uint N>
     }
     const float norm = sqrt(square);
     if (has_vectors) {
-      const float inverse = norm > 0 ? 1 / norm : 0.0f;
       for (uint i = 0; i < n; i++) {
-        r[k * PITCH + i] *= inverse;
+        r[k * PITCH + i] = norm > 0 ? r[k * PITCH + i] / norm : 0.0f;
       }
     }
     sizes[k] = r_scales[k] * norm;

@@ -97,9 +97,15 @@ template <typename T>
     const float scale = scales[chosen];
     device T* v = x + long(place) * m;
     const uint row = svd_place(v, k, m, lane);
-    const float square = svd_dot(v, v, k, m, lane), head = v[row], first = v[k];
-    const float norm = head < 0 ? sqrt(square) : -sqrt(square);
-    const float factor = square > 0 ? 1 / (norm * (norm - head)) : 0.0f;
+    const float head = v[row], first = v[k];
+    float tail = 0;
+    for (uint i = k + lane; i < m; i += 32) {
+      tail += i == row ? 0.0f : v[i] * v[i];
+    }
+    tail = simd_sum(tail);
+    const float root = sqrt(head * head + tail);
+    const float norm = tail == 0 ? head : head < 0 ? root : -root;
+    const float factor = tail == 0 ? 0.0f : 1 / (norm * (norm - head));
     threadgroup_barrier(mem_flags::mem_device);
     if (thread_index == 0) {
       places[chosen] = places[k];
@@ -346,9 +352,9 @@ template <typename T>
       order[k] = place;
     }
     if (has_vectors) {
-      const float inverse = size > 0 ? 1 / norms[k] : 0.0f;
+      const float norm = norms[k];
       for (uint i = lane; i < n; i += 32) {
-        right[long(place) * n + i] = vectors[long(k) * n + i] * inverse;
+        right[long(place) * n + i] = size > 0 ? vectors[long(k) * n + i] / norm : 0.0f;
       }
     }
   }
@@ -358,7 +364,7 @@ template <typename T>
   }
   open = simd_or(open);
   if (thread_index == 0) {
-    info[matrix] = is_finite ? int(open) : SVD_NOT_FINITE;
+    info[matrix] = n == 0 ? 0 : is_finite ? int(open) : SVD_NOT_FINITE;
   }
   if (!has_vectors || positive == n) {
     return;
@@ -416,8 +422,48 @@ template <typename T>
   }
 }
 
-// Vectors of the side of `length` elements: Q times the product of the turns; beyond `columns`, Q times an axis. A
-// simdgroup has one of them.
+// W vectors are multiplied by Q at once, so that each reflection is read once for all of them.
+template <typename T, uint W>
+inline void svd_reflect(thread device T** u, device const T* x, device const T* factors, device const int* places,
+                        device const int* pivots, uint n, uint m, uint lane) {
+  for (uint k = n; k-- > 0;) {
+    device const T* v = x + long(places[k]) * m;
+    const uint row = pivots[k];
+    float dots[W];
+    for (uint w = 0; w < W; w++) {
+      dots[w] = 0;
+    }
+    for (uint i = k + lane; i < m; i += 32) {
+      const float value = v[i];
+      for (uint w = 0; w < W; w++) {
+        dots[w] += value * u[w][i];
+      }
+    }
+    for (uint w = 0; w < W; w++) {
+      dots[w] = factors[k] * simd_sum(dots[w]);
+    }
+    for (uint i = k + lane; i < m; i += 32) {
+      const float value = v[i];
+      for (uint w = 0; w < W; w++) {
+        u[w][i] -= value * dots[w];
+      }
+    }
+    simdgroup_barrier(mem_flags::mem_device);
+    for (uint w = 0; w < W; w++) {
+      const float first = u[w][k], second = u[w][row];
+      simdgroup_barrier(mem_flags::mem_device);
+      if (lane == 0) {
+        u[w][k] = second;
+        u[w][row] = first;
+      }
+    }
+    simdgroup_barrier(mem_flags::mem_device);
+  }
+}
+
+constant constexpr uint SVD_LEFTS = 4;  // vectors that a simdgroup has
+
+// Vectors of the side of `length` elements: Q times the product of the turns; beyond `columns`, Q times an axis.
 template <typename T>
 [[kernel]] void svd_left(
     device const T* turns [[buffer(0)]],
@@ -434,43 +480,42 @@ template <typename T>
     uint lane [[thread_index_in_simdgroup]],
     uint group [[simdgroup_index_in_threadgroup]],
     uint groups [[simdgroups_per_threadgroup]]) {
-  const uint n = columns, m = length;
+  const uint n = columns, m = length, all = lefts;
   const long matrix = at.y;
-  const uint number = at.x * groups + group;
-  if (number >= uint(lefts)) {
-    return;
+  const uint begin = (at.x * groups + group) * SVD_LEFTS;
+  device T* u[SVD_LEFTS];
+  for (uint w = 0; w < SVD_LEFTS; w++) {
+    const uint number = begin + w;
+    if (number >= all) {
+      break;
+    }
+    const uint place = number < n ? uint(order[matrix * n + number]) : number;
+    device T* to = u[w] = left + (matrix * all + place) * m;
+    if (number < n) {
+      device const T* turned = turns + (matrix * n + number) * n;
+      const float inverse = rsqrt(svd_dot(turned, turned, 0, n, lane));  // 1 but for what rounding did
+      for (uint i = lane; i < n; i += 32) {
+        to[i] = turned[i] * inverse;
+      }
+      for (uint i = n + lane; i < m; i += 32) {
+        to[i] = 0;
+      }
+    } else {
+      for (uint i = lane; i < m; i += 32) {
+        to[i] = i == number ? 1.0f : 0.0f;
+      }
+    }
   }
-  const uint place = number < n ? uint(order[matrix * n + number]) : number;
-  device T* u = left + (matrix * lefts + place) * m;
-  float inverse = 1;
-  if (number < n) {
-    device const T* turned = turns + (matrix * n + number) * n;
-    inverse = rsqrt(svd_dot(turned, turned, 0, n, lane));  // 1 but for what rounding did
-    for (uint i = lane; i < n; i += 32) {
-      u[i] = turned[i] * inverse;
-    }
-    for (uint i = n + lane; i < m; i += 32) {
-      u[i] = 0;
-    }
+  simdgroup_barrier(mem_flags::mem_device);
+  x += matrix * n * m;
+  factors += matrix * n;
+  places += matrix * n;
+  pivots += matrix * n;
+  if (begin + SVD_LEFTS <= all) {
+    svd_reflect<T, SVD_LEFTS>(u, x, factors, places, pivots, n, m, lane);
   } else {
-    for (uint i = lane; i < m; i += 32) {
-      u[i] = i == number ? 1.0f : 0.0f;
-    }
-  }
-  for (uint k = n; k-- > 0;) {
-    device const T* v = x + (matrix * n + places[matrix * n + k]) * m;
-    simdgroup_barrier(mem_flags::mem_device);
-    const float dot = factors[matrix * n + k] * svd_dot(v, (device const T*)u, k, m, lane);
-    for (uint i = k + lane; i < m; i += 32) {
-      u[i] -= v[i] * dot;
-    }
-    simdgroup_barrier(mem_flags::mem_device);
-    const uint row = pivots[matrix * n + k];
-    const float first = u[k], second = u[row];
-    simdgroup_barrier(mem_flags::mem_device);
-    if (lane == 0) {
-      u[k] = second;
-      u[row] = first;
+    for (uint w = 0; begin + w < all; w++) {
+      svd_reflect<T, 1>(u + w, x, factors, places, pivots, n, m, lane);
     }
   }
 }

@@ -117,7 +117,7 @@ inline void factor_lanes(thread float* x, thread float* scales, thread float* r,
       r[i * PITCH + k] = value;
       r[k * PITCH + i] = 0;
     }
-    float square = 0;
+    float tail = 0;
     for (uint i = k; i < length; i++) {
       const float before = v[i];
       float value = before;
@@ -127,10 +127,11 @@ inline void factor_lanes(thread float* x, thread float* scales, thread float* r,
         x[j * PITCH + i] = is_chosen ? before : x[j * PITCH + i];
       }
       v[i] = value;
-      square += value * value;
+      tail += i > k ? value * value : 0.0f;
     }
-    const float head = v[k], norm = head < 0 ? sqrt(square) : -sqrt(square);
-    const float factor = square > 0 ? 1 / (norm * (norm - head)) : 0.0f, inverse = 1 / scale;
+    const float head = v[k], root = sqrt(head * head + tail);
+    const float norm = tail == 0 ? head : head < 0 ? root : -root;
+    const float factor = tail == 0 ? 0.0f : 1 / (norm * (norm - head)), inverse = 1 / scale;
     v[k] = head - norm;
     r[k * PITCH + k] = norm;
     factors[k] = factor;

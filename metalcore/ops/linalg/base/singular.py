@@ -19,10 +19,11 @@ SWEEPS = 30  # with two blocks of vectors, in one launch
 LAUNCHED_SWEEPS = 16  # each one is some launches, which end at once where there is nothing left to do
 LARGEST_BLOCK = 64  # as in the kernel
 NOT_FINITE = -4
+LEFTS = 4  # vectors that a simdgroup multiplies, as in the kernel
 
 
 class Decomposition(NamedTuple):
-    """A = U diag(S) Vh: where `is_tall`, the rows of `left` are columns of U, else rows of Vh; `right` has the others."""
+    """A = U diag(S) Vh: `left` has columns of U as rows where `is_tall`, else rows of Vh; `right` the others."""
 
     left: Any
     values: Any
@@ -111,7 +112,7 @@ def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool,
     left, values, right, info = _outs(batch, dtype, has_vectors, lefts)
     arguments = (r, scales, whole, moved, values, right, index, Out((number, 2, n), dtype), info, n, slots)
     values, right, order, _, info = run.launch(VALUES, types, constants, arguments, (number,), threads)
-    grid = (-(-lefts // (threads[0] // LANES)), number)
+    grid = (-(-lefts // (threads[0] // LANES * LEFTS)), number)
     arguments = (turns, x, factors, places, pivots, order, left, n, m, lefts)
     (left,) = run.launch(LEFT, types, constants, arguments, grid, threads)
     return left, values, right, info
