@@ -1,13 +1,11 @@
 // A = V diag(w) V^T of symmetric matrices, eigenvalues ascending. One triangle of A is read: the lower one, or the upper
-// one where is_upper. A thread has a matrix of n <= N: Householder reflections make it tridiagonal (Q, d and e: as
+// one where `upper`. A thread has a matrix of n <= N: Householder reflections make it tridiagonal (Q, d and e: as
 // EISPACK's tred2, from the last row up), then implicit QL steps with Wilkinson's shift turn Q into V.
 // info is 0, or how many off-diagonal elements did not vanish; matrices with NaN or infinity inside count as such.
 // Every thread works on its own block [begin, end] of the tridiagonal matrix; the simdgroup sweeps over the union.
 #include "linalg/givens.h"
 #include "linalg/lanes.h"
 
-constant bool is_upper [[function_constant(0)]];
-constant bool has_vectors [[function_constant(1)]];
 constant constexpr uint STEPS = 30;  // QL steps for an eigenvalue, on average, before giving up; 2 are usual
 
 template <typename T, uint N>
@@ -18,6 +16,8 @@ template <typename T, uint N>
     device int* info [[buffer(3)]],
     constant long& count [[buffer(4)]],
     constant long& size [[buffer(5)]],
+    constant long& upper [[buffer(6)]],
+    constant long& with_vectors [[buffer(7)]],
     uint group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
   constexpr uint PITCH = N + 1;
@@ -26,6 +26,7 @@ template <typename T, uint N>
   float z[N * PITCH];             // the matrix, then in its rows the reflections, then Q, then V
   float d[N], e[N], c[N], s[N];   // c and s: first w and tau of the reflections, then rotations, then the order
   const uint n = size;
+  const bool is_upper = upper != 0, has_vectors = with_vectors != 0;
   const long first = long(group) * LANES;
   load_lanes(a, z, tile, n, n, PITCH, first, count, lane);
 

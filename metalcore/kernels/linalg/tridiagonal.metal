@@ -1,5 +1,5 @@
 // A = Q T Q^T of symmetric matrices of any size, and the eigenvalues and eigenvectors of tridiagonal ones. One triangle
-// of A is read: the lower one, or the upper one where is_upper. A is scaled by a power of two first.
+// of A is read: the lower one, or the upper one where `upper`. A is scaled by a power of two first.
 //
 // tridiagonalise: as EISPACK's tred2, from the last row up: row i becomes (0, ..., 0, e[i - 1], d[i]) by the reflection
 // I - tau v v^T, and v takes the place of the row. The rank-2 update of a step waits for the next one: then one pass over
@@ -11,8 +11,6 @@
 #include "group.h"
 #include "linalg/givens.h"
 
-constant bool is_upper [[function_constant(0)]];
-constant bool has_vectors [[function_constant(1)]];
 constant constexpr uint WIDTH = 32;
 constant constexpr uint STEPS = 30;  // QL steps for an eigenvalue, on average, before giving up; 2 are usual
 
@@ -28,6 +26,7 @@ template <typename T>
     device T* scales [[buffer(5)]],
     device T* update [[buffer(6)]],
     constant long& size [[buffer(7)]],
+    constant long& upper [[buffer(8)]],
     uint matrix [[threadgroup_position_in_grid]],
     uint lid [[thread_index_in_threadgroup]],
     uint threads [[threads_per_threadgroup]],
@@ -38,6 +37,7 @@ template <typename T>
   threadgroup float partial[32];
   const Lane at = {lane, simdgroup, simdgroups};
   const uint n = size;
+  const bool is_upper = upper != 0;
   const long begin = long(matrix) * n;
   a += begin * n;
   turned += begin * n;
@@ -172,12 +172,14 @@ template <typename T>
     device T* vectors [[buffer(9)]],
     device int* info [[buffer(10)]],
     constant long& size [[buffer(11)]],
+    constant long& with_vectors [[buffer(12)]],
     uint2 group [[threadgroup_position_in_grid]],
     uint2 groups [[threadgroups_per_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
   constexpr float eps = numeric_limits<float>::epsilon(), least = numeric_limits<float>::min();
   threadgroup float tile[WIDTH * (WIDTH + 1)];
   const uint n = size, strip_count = (n + WIDTH - 1) / WIDTH, share = group.x, shares = groups.x;
+  const bool has_vectors = with_vectors != 0;
   const long matrix = group.y, begin = matrix * n;
   turned += begin * n;
   diagonal += begin;

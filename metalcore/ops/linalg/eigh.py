@@ -8,14 +8,17 @@ from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_square, lane_groups, promoted
+from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 __all__ = ["eigh", "eigvalsh"]
-IN_LANES = Kernel("linalg/eigh", "eigh_lanes", ("is_upper", "has_vectors"))
-TRIDIAGONALISE = Kernel("linalg/tridiagonal", "tridiagonalise", ("is_upper",))
-TRIDIAGONAL_EIGH = Kernel("linalg/tridiagonal", "tridiagonal_eigh", ("has_vectors",))
+IN_LANES = Kernel("linalg/eigh", "eigh_lanes")
+GRADIENT = Kernel("linalg/eigh_gradient", "eigh_gradient")
+VALUES_GRADIENT = Kernel("linalg/eigh_gradient", "eigvalsh_gradient")
+TRIDIAGONALISE = Kernel("linalg/tridiagonal", "tridiagonalise")
+TRIDIAGONAL_EIGH = Kernel("linalg/tridiagonal", "tridiagonal_eigh")
 
 
 def eigh(A: Any, UPLO: str = "L") -> Any:
@@ -42,7 +45,8 @@ def _is_upper(op: str, UPLO: Any) -> bool:
     return UPLO in "Uu"
 
 
-def _solve(run: Any, A: Any, is_upper: bool, has_vectors: bool) -> tuple[Any, Any]:
+def decompose(run: Any, A: Any, is_upper: bool, has_vectors: bool) -> tuple[Any, Any]:
+    """Eigenvalues, and eigenvectors (an array of no elements where they are not wanted)."""
     batch, n = Batch.of(A), A.shape[-1]
     work = promoted(run, A)
     chosen = policy("linalg_eigh", run.family, run.dtype(work))
@@ -59,28 +63,28 @@ def _outs(batch: Batch, n: int, dtype: str, has_vectors: bool) -> tuple[Out, Out
     return Out(batch.shape(n), dtype), vectors, Out(batch.leading, "int32")
 
 
-def _in_lanes(run: Any, a: Any, batch: Batch, n: int, constants: tuple[bool, bool]) -> list[Any]:
+def _in_lanes(run: Any, a: Any, batch: Batch, n: int, wanted: tuple[bool, bool]) -> list[Any]:
     dtype = run.dtype(a)
-    arguments = (a, *_outs(batch, n, dtype, constants[1]), batch.number, n)
-    types = (dtype, capacity(n))
-    found: list[Any] = run.launch(IN_LANES, types, constants, arguments, lane_groups(batch.number), (LANES,))
+    arguments = (a, *_outs(batch, n, dtype, wanted[1]), batch.number, n, *wanted)
+    types = (dtype, capacity(max(n, policy("linalg_eigh", run.family, dtype)["capacity"])))
+    found: list[Any] = run.launch(IN_LANES, types, (), arguments, lane_groups(batch.number), (LANES,))
     return found
 
 
-def _in_groups(run: Any, a: Any, batch: Batch, n: int, constants: tuple[bool, bool]) -> list[Any]:
-    is_upper, has_vectors = constants
+def _in_groups(run: Any, a: Any, batch: Batch, n: int, wanted: tuple[bool, bool]) -> list[Any]:
+    is_upper, has_vectors = wanted
     dtype, number = run.dtype(a), batch.number
     chosen = policy("linalg_eigh", run.family, dtype)
     rows = [Out((number, n), dtype)] * 3
-    arguments = (a, Out((number, n, n), dtype), *rows, Out((number,), dtype), Out((number, 2, n), dtype), n)
+    arguments = (a, Out((number, n, n), dtype), *rows, Out((number,), dtype), Out((number, 2, n), dtype), n, is_upper)
     threads = (min(chosen["threads"], -(-n // LANES) * LANES),)
-    *reduced, _ = run.launch(TRIDIAGONALISE, (dtype,), (is_upper,), arguments, (number,), threads)
+    *reduced, _ = run.launch(TRIDIAGONALISE, (dtype,), (), arguments, (number,), threads)
     strips = -(-n // LANES)
     shares = min(strips, -(-chosen["groups"] // max(1, number))) if has_vectors else 1
     room = (Out((number, shares, 4, n), dtype), Out((number, shares, n), "int32"))
     strip = Out((number, strips, n, LANES) if has_vectors else (0,), dtype)
-    arguments = (*reduced, strip, *room, *_outs(batch, n, dtype, has_vectors), n)
-    found = run.launch(TRIDIAGONAL_EIGH, (dtype,), (has_vectors,), arguments, (shares, number), (LANES,))
+    arguments = (*reduced, strip, *room, *_outs(batch, n, dtype, has_vectors), n, has_vectors)
+    found = run.launch(TRIDIAGONAL_EIGH, (dtype,), (), arguments, (shares, number), (LANES,))
     last: list[Any] = found[3:]
     return last
 
@@ -93,11 +97,33 @@ def _explain(position: int, code: int, is_batch: bool) -> str:
 
 
 def forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
-    return _solve(run, A, upper, True)
+    return decompose(run, A, upper, True)
 
 
 def forward_values(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
-    return _solve(run, A, upper, False)[:1]
+    return decompose(run, A, upper, False)[:1]
+
+
+def backward(
+    run: Any, grad_eigenvalues: Any, grad_eigenvectors: Any, eigenvalues: Any, eigenvectors: Any
+) -> tuple[Any, ...]:
+    values, vectors, dvalues, dvectors = (
+        promoted(run, x) for x in (eigenvalues, eigenvectors, grad_eigenvalues, grad_eigenvectors)
+    )
+    batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
+    arguments = (matmul(run, vectors, dvectors, transpose_a=True), values, dvalues, Out(batch.shape(n, n), dtype), n)
+    (middle,) = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
+    found = matmul(run, matmul(run, vectors, middle), vectors, transpose_b=True)
+    return (run.cast(found, run.dtype(eigenvectors)),)
+
+
+def backward_values(run: Any, grad_eigenvalues: Any, A: Any, upper: bool) -> tuple[Any, ...]:
+    """The vectors are found here: who asks for eigenvalues alone should not wait for them."""
+    vectors, dvalues = promoted(run, decompose(run, A, upper, True)[1]), promoted(run, grad_eigenvalues)
+    batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
+    arguments = (vectors, dvalues, Out(batch.shape(n, n), dtype), n)
+    (scaled,) = run.launch(VALUES_GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
+    return (run.cast(matmul(run, scaled, vectors, transpose_b=True), run.dtype(A)),)
 
 
 def reference(A: Any, UPLO: str = "L") -> Any:
@@ -121,6 +147,11 @@ EIGH = Op(
     noun="linalg_eigh",
     summary="A = V diag(w) V^T",
     forward=Stage("(Tensor A, bool upper) -> (Tensor eigenvalues, Tensor eigenvectors)", forward),
+    backward=Stage(
+        "(Tensor grad_eigenvalues, Tensor grad_eigenvectors, Tensor eigenvalues, Tensor eigenvectors) -> Tensor dA",
+        backward,
+    ),
+    gradients=("A",),
     reference=reference,
     samples=samples,
     public_outputs=2,
@@ -130,6 +161,8 @@ EIGVALSH = Op(
     noun="linalg_eigvalsh",
     summary="the eigenvalues of a symmetric matrix",
     forward=Stage("(Tensor A, bool upper) -> Tensor eigenvalues", forward_values),
+    backward=Stage("(Tensor grad_eigenvalues, Tensor A, bool upper) -> Tensor dA", backward_values),
+    gradients=("A",),
     reference=reference_values,
     samples=samples,
     namesake="torch.linalg.eigvalsh",
