@@ -64,17 +64,20 @@ template <typename T, uint ROWS, uint COLUMNS, uint DOWN, uint TRANSPOSE_A, uint
   }
   for (uint start = 0; is_needed && start < depth; start += DEPTH) {
     const uint steps = min(DEPTH, uint(depth) - start);
+#pragma clang loop unroll(disable)
     for (uint e = lid; e < ROWS * DEPTH; e += THREADS) {  // along memory
       const uint i = TRANSPOSE_A ? e % ROWS : e / DEPTH, k = TRANSPOSE_A ? e / ROWS : e % DEPTH;
       const long at = TRANSPOSE_A ? (start + k) * a_pitch + i : i * a_pitch + start + k;
       a_tile[i * DEPTH + k] = i < here && k < steps ? float(a[at]) : 0.0f;
     }
+#pragma clang loop unroll(disable)
     for (uint e = lid; e < COLUMNS * DEPTH; e += THREADS) {
       const uint j = TRANSPOSE_B ? e / DEPTH : e % COLUMNS, k = TRANSPOSE_B ? e % DEPTH : e / COLUMNS;
       const long at = TRANSPOSE_B ? j * b_pitch + start + k : (start + k) * b_pitch + j;
       b_tile[k * COLUMNS + j] = j < filled && k < steps ? float(b[at]) : 0.0f;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
+#pragma clang loop unroll(disable)
     for (uint k = 0; k < DEPTH; k += 8) {
       simdgroup_float8x8 left[DOWN_8], right[ACROSS_8];
       for (uint i = 0; i < DOWN_8; i++) {
@@ -97,6 +100,7 @@ template <typename T, uint ROWS, uint COLUMNS, uint DOWN, uint TRANSPOSE_A, uint
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
+#pragma clang loop unroll(disable)
   for (uint e = lid; e < ROWS * COLUMNS; e += THREADS) {
     const uint i = e / COLUMNS, j = e % COLUMNS;
     if (i < here && j < filled && (is_needed || copies)) {
