@@ -10,19 +10,59 @@ constant constexpr uint LANES = 32;
 constant constexpr uint LANE_PITCH = 33;
 constant constexpr uint LANE_TILE = LANES * LANE_PITCH;  // elements of threadgroup memory that a simdgroup needs
 
+// Matrices of SIZE elements, a number that the compiler knows: every thread reads or writes its own, with no detour.
+template <typename T, uint SIZE>
+inline void load_small(device const T* from, thread float* to, uint columns, uint pitch, uint lane) {
+  uint place = 0, column = 0;
+  for (uint e = 0; e < SIZE; e++) {
+    to[place + column] = from[lane * SIZE + e];
+    column++;
+    if (column == columns) {
+      column = 0;
+      place += pitch;
+    }
+  }
+}
+
+template <typename T, uint SIZE>
+inline void store_small(thread const float* from, device T* to, uint columns, uint pitch, uint lane) {
+  uint place = 0, column = 0;
+  for (uint e = 0; e < SIZE; e++) {
+    to[lane * SIZE + e] = T(from[place + column]);
+    column++;
+    if (column == columns) {
+      column = 0;
+      place += pitch;
+    }
+  }
+}
+
 // `to[i * pitch + j]` gets element (i, j) of the thread's matrix, of `rows` x `columns` numbers. `first` is the matrix
 // of lane 0.
 template <typename T>
 inline void load_lanes(device const T* from, thread float* to, threadgroup float* tile, uint rows, uint columns,
                        uint pitch, long first, long count, uint lane) {
   const uint size = rows * columns;
+  if (first + LANES <= count && (size == 4 || size == 8 || size == 16)) {
+    device const T* own = from + first * size;
+    if (size == 4) {
+      load_small<T, 4>(own, to, columns, pitch, lane);
+    } else if (size == 8) {
+      load_small<T, 8>(own, to, columns, pitch, lane);
+    } else {
+      load_small<T, 16>(own, to, columns, pitch, lane);
+    }
+    return;
+  }
   uint place = 0, column = 0;
   for (uint begin = 0; begin < size; begin += LANES) {
     const uint filled = min(LANES, size - begin);
     for (uint m = 0; m < LANES; m++) {
+      T x = 0;  // a store without a mask is faster on CPUs
       if (lane < filled) {
-        tile[m * LANE_PITCH + lane] = from[min(first + m, count - 1) * size + begin + lane];
+        x = from[min(first + m, count - 1) * size + begin + lane];
       }
+      tile[m * LANE_PITCH + lane] = x;
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
     for (uint e = 0; e < filled; e++) {
@@ -42,6 +82,17 @@ template <typename T>
 inline void store_lanes(thread const float* from, device T* to, threadgroup float* tile, uint rows, uint columns,
                         uint pitch, long first, long count, uint lane) {
   const uint size = rows * columns;
+  if (first + LANES <= count && (size == 4 || size == 8 || size == 16)) {
+    device T* own = to + first * size;
+    if (size == 4) {
+      store_small<T, 4>(from, own, columns, pitch, lane);
+    } else if (size == 8) {
+      store_small<T, 8>(from, own, columns, pitch, lane);
+    } else {
+      store_small<T, 16>(from, own, columns, pitch, lane);
+    }
+    return;
+  }
   uint place = 0, column = 0;
   for (uint begin = 0; begin < size; begin += LANES) {
     const uint filled = min(LANES, size - begin);

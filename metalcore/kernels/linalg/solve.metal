@@ -64,32 +64,34 @@ template <typename T, uint N>
 
 // A triangular system with 32 right-hand sides, in place: blocks of 32 rows are solved and taken from the others.
 template <typename T, bool UPPER, bool UNIT, bool TRANSPOSED>
-inline void solve_triangle(device T* column, long sides, device const T* a, uint n, threadgroup float* tile,
-                           bool is_inside, Place at) {
+inline void solve_triangle(device T* column, device const T* a, uint n, threadgroup float* tile, Place at) {
   for (uint done = 0; done < n; done += BLOCK) {
     const uint begin = UPPER ? (n - 1 - done) / BLOCK * BLOCK : done;
     const uint end = min(begin + BLOCK, n);
     if (at.simdgroup == 0) {
-      solve_block<T, UPPER, UNIT, TRANSPOSED>(column, sides, a, n, begin, end - begin, begin, tile, is_inside, at.lane);
+      solve_block<T, UPPER, UNIT, TRANSPOSED>(column, BLOCK, a, n, begin, end - begin, begin, tile, true, at.lane);
     }
     share();
-    subtract_product<T, TRANSPOSED>(column, sides, a, n, UPPER ? 0 : end, UPPER ? begin : n, begin, end - begin, tile,
-                                    is_inside, at);
+    subtract_product<T, TRANSPOSED>(column, BLOCK, a, n, UPPER ? 0 : end, UPPER ? begin : n, begin, end - begin, tile,
+                                    true, at);
     share();
   }
 }
 
-// X of A X = B from the factors of A, or of the one A that all B share; a threadgroup has 32 right-hand sides.
+// X of A X = B from the factors of A, or of the one A that all B share; a threadgroup has 32 right-hand sides. They are
+// worked on row after row, filled up with zeros: whole rows of 32 are faster than parts, and stand together.
 template <typename T>
 [[kernel]] void solve_factored(
     device const T* factors [[buffer(0)]],
     device const int* pivots [[buffer(1)]],
     device const T* b [[buffer(2)]],
     device T* x [[buffer(3)]],
-    constant long& size [[buffer(4)]],
-    constant long& sides [[buffer(5)]],
-    constant long& is_shared [[buffer(6)]],
+    device T* work [[buffer(4)]],
+    constant long& size [[buffer(5)]],
+    constant long& sides [[buffer(6)]],
+    constant long& is_shared [[buffer(7)]],
     uint2 group [[threadgroup_position_in_grid]],
+    uint2 groups [[threadgroups_per_grid]],
     uint thread_index [[thread_index_in_threadgroup]],
     uint threads [[threads_per_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
@@ -102,23 +104,30 @@ template <typename T>
   const long matrix = is_shared ? 0 : group.y;
   device const T* lu = factors + matrix * size * size;
   device const int* exchanged = pivots + matrix * size;
-  device T* column = x + group.y * size * sides + side;
+  device T* column = work + (group.y * long(groups.x) + group.x) * size * BLOCK + lane;
   for (uint i = simdgroup; i < n; i += simdgroups) {
-    if (is_inside) {
-      column[i * sides] = is_inverse ? T(i == side) : b[group.y * size * sides + i * sides + side];
+    T value = is_inverse ? T(i == side) : T(0);
+    if (!is_inverse && is_inside) {
+      value = b[(group.y * size + i) * sides + side];
     }
+    column[i * BLOCK] = value;
   }
   share();
   if (is_transposed) {
-    solve_triangle<T, false, false, true>(column, sides, lu, n, tile, is_inside, at);
-    solve_triangle<T, true, true, true>(column, sides, lu, n, tile, is_inside, at);
+    solve_triangle<T, false, false, true>(column, lu, n, tile, at);
+    solve_triangle<T, true, true, true>(column, lu, n, tile, at);
   }
   if (simdgroup == 0) {
-    exchange_rows(column, sides, exchanged, 0, n, n, is_transposed, is_inside);
+    exchange_rows(column, BLOCK, exchanged, 0, n, n, is_transposed, true);
   }
   share();
   if (!is_transposed) {
-    solve_triangle<T, false, true, false>(column, sides, lu, n, tile, is_inside, at);
-    solve_triangle<T, true, false, false>(column, sides, lu, n, tile, is_inside, at);
+    solve_triangle<T, false, true, false>(column, lu, n, tile, at);
+    solve_triangle<T, true, false, false>(column, lu, n, tile, at);
+  }
+  for (uint i = simdgroup; i < n; i += simdgroups) {
+    if (is_inside) {
+      x[(group.y * size + i) * sides + side] = column[i * BLOCK];
+    }
   }
 }

@@ -68,10 +68,12 @@ def solve_factored(run: Any, factors: Any, pivots: Any, b: Any, transposed: bool
     batch, dtype, n = Batch.of(factors if inverse else b), run.dtype(factors), factors.shape[-1]
     sides = n if inverse else b.shape[-1]
     is_shared = int(len(factors.shape) == 2 and not inverse)
-    arguments = (factors, pivots, None if inverse else b, Out(batch.shape(n, sides), dtype), n, sides, is_shared)
     threads = policy("linalg_lu", run.family, dtype)["threads"]
-    groups = (-(-sides // BLOCK) if n else 0, batch.number)
-    (x,) = run.launch(SOLVE_FACTORED, (dtype,), (transposed, inverse), arguments, groups, (threads,))
+    chunks = -(-sides // BLOCK) if n else 0
+    groups = (chunks, batch.number)
+    outs = (Out(batch.shape(n, sides), dtype), Out((batch.number * chunks, n, BLOCK), dtype))
+    arguments = (factors, pivots, None if inverse else b, *outs, n, sides, is_shared)
+    x, _ = run.launch(SOLVE_FACTORED, (dtype,), (transposed, inverse), arguments, groups, (threads,))
     return x
 
 
