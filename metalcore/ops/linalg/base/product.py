@@ -17,7 +17,7 @@ SIMDGROUP = Kernel("linalg/matmul_simdgroup", "matmul_simdgroup", ("adds", "copi
 VECTOR = Kernel("linalg/matmul_small", "matmul_vector")
 IN_LANES = Kernel("linalg/matmul_small", "matmul_lanes", ("transpose_a", "transpose_b"))
 VECTOR_ROWS = 4  # ROWS in the kernel
-TINY = 8  # matrices up to this size go to threads
+TINY = 16  # matrices up to this size go to threads
 COPIED_ROWS = 16  # rows outside the block that a threadgroup copies
 
 
@@ -69,8 +69,11 @@ def matmul(
             return found
     if depth and max(sizes) <= TINY and number >= _policy(run, a)["lanes_from"] and len(a.shape) == len(b.shape):
         return _in_lanes(run, a, b, out, sizes, number, alpha, flags)
-    place, plain = (0, columns, rows), (False, False, False)
-    return _launch(run, Block.of(a), Block.of(b), None, out, sizes, place, number, alpha, flags, plain, 0)
+    first, second, plain = Block.of(a), Block.of(b), (False, False, False)
+    if columns == 1 and transpose_a and not transpose_b:  # the same as a row times a matrix, whose rows lie along memory
+        first, second, sizes, flags = second, first, (1, rows, depth), (True, False)
+    place = (0, sizes[1], sizes[0])
+    return _launch(run, first, second, None, out, sizes, place, number, alpha, flags, plain, 0)
 
 
 def _vector(
