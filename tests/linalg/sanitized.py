@@ -23,6 +23,8 @@ from tests.ops.sanitized import FAMILIES, Found, Noting
 
 SIZES = (3, 40, 150)
 """A matrix a thread, a matrix a threadgroup, blocked."""
+IN_LANES = 260
+"""Matrices from which on a thread has one."""
 
 
 def examine(name: str, families: tuple[str, ...] = FAMILIES, sizes: tuple[int, ...] = SIZES) -> Found:
@@ -54,7 +56,8 @@ def _shapes(shapes: tuple[str, ...], n: int) -> list[tuple[int, int]]:
 def _try(name: str, rows: int, columns: int) -> None:
     trial = TRIALS[name]
     kind = "random" if "random" in trial.kinds else trial.kinds[0]
-    inputs = trial.inputs(make(kind, rows, columns, (2,)), np.random.default_rng(0))
+    batch = IN_LANES if max(rows, columns) <= 32 else 2
+    inputs = trial.inputs(make(kind, rows, columns, (batch,)), np.random.default_rng(0))
     tensors = [torch.from_numpy(np.asarray(v, np.float32)) for v in inputs]
     trial.call(SimpleNamespace(**functions("linalg")), *tensors)
 

@@ -18,7 +18,7 @@ every = pytest.mark.parametrize(
     "case", [pytest.param(c, id=n, marks=[] if n in USUAL else [pytest.mark.sweep]) for n, c in CASES.items()]
 )
 all_of_them = pytest.mark.parametrize("case", [pytest.param(c, id=n) for n, c in CASES.items()])
-WITH_OWN_TESTS = ("orthogonalize", "complete_basis", "polar")
+WITH_OWN_TESTS = ("orthogonalize", "complete_basis", "polar", "newton_schulz")
 
 
 def same(found: Any, expected: Any, tolerance: float = 2e-5) -> None:

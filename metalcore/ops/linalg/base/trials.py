@@ -15,7 +15,7 @@ import numpy as np
 
 from metalcore.ops.linalg.base import ratios as r
 from metalcore.ops.linalg.base.matrices import EXACTLY_SINGULAR, KINDS, POSITIVE_DEFINITE, SYMMETRIC
-from metalcore.ops.linalg.base.ratios import EIGH_LIMIT, LINEAR_LIMIT, ROUNDING, SVD_LIMIT, Array, Ratios
+from metalcore.ops.linalg.base.ratios import EIGH_LIMIT, LINEAR_LIMIT, PRECISION, ROUNDING, SVD_LIMIT, Array, Ratios
 
 ALL_SHAPES = ("square", "tall", "wide")
 REGULAR = tuple(kind for kind in KINDS if kind not in EXACTLY_SINGULAR)
@@ -193,6 +193,26 @@ def _basis(A: Array, Q: Any) -> Ratios:
     return {**r.orthogonality(Q), "span": r.worst(r.norm(A - inside), r.norm(A), r.size(A) * ROUNDING)}
 
 
+def _completed(Q: Array, found: Any) -> Ratios:
+    """Orthogonal, and it begins with Q."""
+    whole = r.doubles(found)
+    away = r.norm(whole[..., : Q.shape[-1]] - Q)
+    return {**r.orthogonality(whole), "beginning": r.worst(away, np.ones_like(away), r.size(Q) * ROUNDING)}
+
+
+def _polar(A: Array, U: Any, P: Any) -> Ratios:
+    """A = U P; P is symmetric and has no negative eigenvalue."""
+    U, P = r.doubles(U), r.doubles(P)
+    unit = r.size(A) * PRECISION
+    least = -np.linalg.eigvalsh((P + _t(P)) / 2).min(-1, initial=0) if np.isfinite(P).all() else np.inf
+    return {
+        **r.orthogonality(U),
+        "residual": r.worst(r.norm(A - U @ P), r.norm(A), unit),
+        "symmetry": r.worst(r.norm(P - _t(P)), r.norm(A), unit),
+        "semidefinite": r.worst(np.asarray(least), r.norm(A), unit),
+    }
+
+
 def _trials() -> tuple[Trial, ...]:
     t = Trial
     return (
@@ -300,6 +320,14 @@ def _trials() -> tuple[Trial, ...]:
         t(
             "orthogonalize", "orthogonalize", ("orthogonalize",), KINDS, LINEAR_LIMIT,
             lambda f, A: (f.orthogonalize(A),), _basis, shapes=ALL_SHAPES,
+        ),
+        t(
+            "complete_basis", "orthogonalize", ("complete_basis",), ("orthogonal", "identity"), LINEAR_LIMIT,
+            lambda f, A: (f.complete_basis(A),), _completed, shapes=("square", "tall"), long=False,
+        ),
+        t(
+            "polar", "orthogonalize", ("polar",), KINDS, SVD_LIMIT,
+            lambda f, A: f.polar(A), _polar, shapes=ALL_SHAPES, most=128, long=False,
         ),
         t(
             "matmul", "matmul", ("matmul",), KINDS, LINEAR_LIMIT,
