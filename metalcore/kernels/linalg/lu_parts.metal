@@ -58,6 +58,59 @@ template <typename T>
   }
 }
 
+// The same for a matrix a thread, from A itself: P, L and U of at most N rows and columns.
+template <typename T, uint N>
+[[kernel]] void lu_parts_lanes(
+    device const T* a [[buffer(0)]],
+    device T* p [[buffer(1)]],
+    device T* l [[buffer(2)]],
+    device T* u [[buffer(3)]],
+    device int* pivots [[buffer(4)]],
+    constant long& count [[buffer(5)]],
+    constant long& row_count [[buffer(6)]],
+    constant long& column_count [[buffer(7)]],
+    uint group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]]) {
+  constexpr uint PITCH = N + 1;
+  threadgroup float tile[LANE_TILE];
+  float work[N * PITCH], part[N * PITCH];
+  float exchanged[N];
+  const uint rows = row_count, columns = column_count, steps = min(rows, columns);
+  const long first = long(group) * LANES;
+  load_lanes(a, work, tile, rows, columns, PITCH, first, count, lane);
+  eliminate_lanes<N, PITCH, true>(work, exchanged, rows, columns, steps, has_permutation);
+  for (uint i = 0; i < rows; i++) {
+    for (uint j = 0; j < steps; j++) {
+      const float x = work[i * PITCH + j];
+      part[i * PITCH + j] = j < i ? x : j == i ? 1.0f : 0.0f;
+    }
+  }
+  store_lanes(part, l, tile, rows, steps, PITCH, first, count, lane);
+  for (uint i = 0; i < steps; i++) {
+    for (uint j = 0; j < i; j++) {
+      work[i * PITCH + j] = 0;
+    }
+  }
+  store_lanes(work, u, tile, steps, columns, PITCH, first, count, lane);
+  if (has_permutation) {
+    for (uint i = 0; i < rows; i++) {
+      float after = i;
+      for (uint k = 0; k < steps; k++) {
+        const float other = exchanged[k];
+        after = after == float(k) ? other : after == other ? float(k) : after;
+      }
+      for (uint j = 0; j < rows; j++) {
+        part[i * PITCH + j] = after == float(j) ? 1.0f : 0.0f;
+      }
+    }
+    store_lanes(part, p, tile, rows, rows, PITCH, first, count, lane);
+  }
+  for (uint k = 0; k < steps; k++) {
+    exchanged[k] += 1;
+  }
+  store_lanes(exchanged, pivots, tile, 1, steps, N, first, count, lane);
+}
+
 // The determinant from the diagonal of L U and from the number of exchanges; or its sign, and the logarithm of its size.
 template <typename T>
 [[kernel]] void lu_determinant(

@@ -10,9 +10,9 @@ from metalcore.ops.base.check import dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import expand
-from metalcore.ops.linalg.base.lu import batches, factor, solve_factored, summed, transposed_copy
-from metalcore.ops.linalg.base.lu_gradient import lu_gradient, solve_gradient, unpack
-from metalcore.ops.linalg.base.matrix import LANES, check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.lu import batches, factor, is_for_lanes, solve_factored, summed, transposed_copy
+from metalcore.ops.linalg.base.lu_gradient import lu_gradient, parts_in_lanes, solve_gradient, unpack
+from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 
@@ -112,9 +112,13 @@ def backward_factor(run: Any, grad_LU: Any, LU: Any, pivots: Any) -> tuple[Any, 
 
 
 def forward_lu(run: Any, A: Any, pivot: bool) -> tuple[Any, ...]:
-    factors, pivots, _ = factor(run, promoted(run, A), pivot)
-    dtype = run.dtype(A)
-    parts = unpack(run, factors, pivots if pivot else None)
+    a, dtype = promoted(run, A), run.dtype(A)
+    batch = Batch.of(a)
+    if 0 not in a.shape and is_for_lanes(run, run.dtype(a), batch.number, batch.rows, batch.columns):
+        *parts, pivots = parts_in_lanes(run, a, pivot)
+    else:
+        factors, pivots, _ = factor(run, a, pivot)
+        parts = list(unpack(run, factors, pivots if pivot else None))
     return (*(run.cast(part, dtype) for part in parts), pivots)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.linalg.base.lu import BLOCK
-from metalcore.ops.linalg.base.matrix import LANES, Batch
+from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, lane_groups
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.triangular import solve_triangular
 from metalcore.runtimes.kernel import Kernel, Out
 
 UNPACK = Kernel("linalg/lu_parts", "lu_unpack", ("has_permutation",))
+PARTS_IN_LANES = Kernel("linalg/lu_parts", "lu_parts_lanes", ("has_permutation",))
 JOIN = Kernel("linalg/lu_parts", "join_triangles", ("is_wide", "is_tall"))
 PERMUTE = Kernel("linalg/lu_parts", "permute_rows", ("is_wide", "is_tall", "is_forward"))
 
@@ -25,6 +26,17 @@ def unpack(run: Any, factors: Any, pivots: Any) -> tuple[Any, Any, Any]:
     groups = (-(-rows // BLOCK), batch.number)
     p, lower, upper = run.launch(UNPACK, (dtype,), (pivots is not None,), arguments, groups, (LANES,))
     return p, lower, upper
+
+
+def parts_in_lanes(run: Any, a: Any, exchanges: bool) -> tuple[Any, ...]:
+    """P, L, U and pivots of small matrices, one to a thread; P has no elements where rows are not exchanged."""
+    batch, dtype = Batch.of(a), run.dtype(a)
+    rows, columns, steps = batch.rows, batch.columns, min(batch.rows, batch.columns)
+    shape = batch.shape(rows, rows) if exchanges else (0,)
+    factors = (Out(shape, dtype), Out(batch.shape(rows, steps), dtype), Out(batch.shape(steps, columns), dtype))
+    arguments = (a, *factors, Out(batch.shape(steps), "int32"), batch.number, rows, columns)
+    types, groups = (dtype, capacity(max(rows, columns))), lane_groups(batch.number)
+    return tuple(run.launch(PARTS_IN_LANES, types, (exchanges,), arguments, groups, (LANES,)))
 
 
 def join(run: Any, lower: Any, upper: Any, other: Any = None, is_wide: bool = False, is_tall: bool = False) -> Any:
