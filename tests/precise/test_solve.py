@@ -78,6 +78,8 @@ def test_gradients() -> None:
     A = torch.randn(3, 5, 5) + 5 * torch.eye(5)
     a, b = (t.double().requires_grad_() for t in (A, torch.randn(3, 5, 2)))
     assert torch.autograd.gradcheck(precise.solve, (a, b))
+    assert torch.autograd.gradcheck(precise.qr, (a,))
+    assert torch.autograd.gradcheck(lambda a: precise.cholesky(a @ a.mT), (a,))
 
 
 @pytest.mark.parametrize("upper", [False, True])

@@ -9,6 +9,10 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.result import batch_element, named
+from metalcore.ops.linalg.cholesky import CHOLESKY as PLAIN_CHOLESKY
+from metalcore.ops.linalg.cholesky import cholesky as plain_cholesky
+from metalcore.ops.linalg.qr import QR as PLAIN_QR
+from metalcore.ops.linalg.qr import qr as plain_qr
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
@@ -39,9 +43,7 @@ def cholesky(A: Any, *, upper: bool = False, precision: str = "float-float") -> 
     check_square("precise.cholesky", "A", A)
     _check("precise.cholesky", precision)
     if precision == "float32":
-        from metalcore.ops.linalg.cholesky import cholesky as plain
-
-        return plain(A, upper=upper)
+        return plain_cholesky(A, upper=upper)
     return CHOLESKY(A, bool(upper))
 
 
@@ -59,9 +61,7 @@ def qr(A: Any, mode: str = "reduced", *, precision: str = "float-float") -> Any:
     if mode not in MODES:
         refuse("precise.qr", "mode", "'reduced', 'complete' or 'r'", repr(mode))
     if precision == "float32":
-        from metalcore.ops.linalg.qr import qr as plain
-
-        return plain(A, mode)
+        return plain_qr(A, mode)
     return named("linalg_qr", "Q R", QR(A, mode))
 
 
@@ -135,6 +135,8 @@ CHOLESKY = Op(
     noun="precise_cholesky",
     summary="A = L L^T in float-float arithmetic",
     forward=Stage("(Tensor A, bool upper) -> Tensor L", cholesky_forward),
+    backward=PLAIN_CHOLESKY.backward,
+    gradients=("A",),
     reference=cholesky_reference,
     samples=cholesky_samples,
 )
@@ -142,6 +144,8 @@ QR = Op(
     noun="precise_qr",
     summary="A = Q R in float-float arithmetic",
     forward=Stage("(Tensor A, str mode) -> (Tensor Q, Tensor R)", qr_forward),
+    backward=PLAIN_QR.backward,
+    gradients=("A",),
     reference=qr_reference,
     samples=qr_samples,
     public_outputs=2,
