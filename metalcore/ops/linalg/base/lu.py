@@ -33,7 +33,7 @@ def factor(run: Any, a: Any, exchanges: bool = True) -> tuple[Any, Any, Any]:
     rows, columns, steps = batch.rows, batch.columns, min(batch.rows, batch.columns)
     pivots, info = Out(batch.shape(steps), "int32"), Out(batch.leading, "int32")
     if is_for_lanes(run, dtype, batch.number, rows, columns):
-        size = max(rows, columns) if steps else 0
+        size = max(rows, columns) if steps and batch.number else 0
         numbers = (batch.number, rows if steps else 0, columns if steps else 0)
         outs = (Out(tuple(a.shape), dtype), pivots, info)
         types, groups = (dtype, capacity(size)), lane_groups(batch.number)
