@@ -9,12 +9,11 @@ from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
-from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient
+from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient, positive_qr
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 __all__ = ["complete_basis", "orthogonalize"]
-SIGNS = Kernel("linalg/polar", "positive_diagonal")
 COMPLETED = Kernel("linalg/polar", "completed")
 
 
@@ -51,12 +50,7 @@ def complete_basis(Q: Any) -> Any:
 def forward(run: Any, A: Any) -> tuple[Any, ...]:
     given, is_wide = run.dtype(A), A.shape[-2] < A.shape[-1]
     work = promoted(run, A.swapaxes(-1, -2) if is_wide else A)
-    batch, dtype = Batch.of(work), run.dtype(work)
-    q, r = factorise(run, work, "reduced")
-    outs = (Out(tuple(q.shape), dtype), Out(tuple(r.shape), dtype))
-    groups = (batch.rows + batch.columns, batch.number, 1)
-    group = (policy("linalg_panel_qr", run.family, dtype)["row_threads"],)
-    q, r = run.launch(SIGNS, (dtype,), (), (q, r, *outs, batch.rows, batch.columns), groups, group)
+    q, r = positive_qr(run, work)
     return run.cast(run.contiguous(q.swapaxes(-1, -2)) if is_wide else q, given), r
 
 

@@ -10,6 +10,10 @@ from metalcore.ops.linalg.base.matrix import LANES, Batch
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.reflectors import copied
 from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+SIGNS = Kernel("linalg/polar", "positive_diagonal")
 
 
 def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
@@ -30,6 +34,17 @@ def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
         width = batch.rows if mode == "complete" else least
         q = panel_qr.form_q(run, kept, batch, dtype, width) if wants_q else None
     return run.empty((0,), dtype) if q is None else q, r
+
+
+def positive_qr(run: Any, work: Any) -> tuple[Any, Any]:
+    """Q and R, reduced, with no negative number on R's diagonal; of at least as many rows as columns."""
+    batch, dtype = Batch.of(work), run.dtype(work)
+    q, r = factorise(run, work, "reduced")
+    outs = (Out(tuple(q.shape), dtype), Out(tuple(r.shape), dtype))
+    groups = (batch.rows + batch.columns, batch.number, 1)
+    group = (policy("linalg_panel_qr", run.family, dtype)["row_threads"],)
+    q, r = run.launch(SIGNS, (dtype,), (), (q, r, *outs, batch.rows, batch.columns), groups, group)
+    return q, r
 
 
 def orthogonal_gradient(run: Any, dq: Any, dr: Any, q: Any, r: Any) -> Any:
