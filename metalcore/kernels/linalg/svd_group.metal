@@ -131,12 +131,13 @@ template <typename T>
       simdgroup_barrier(mem_flags::mem_device);
       const float dot = factor * svd_dot(v, column, k, m, lane);
       float rest = 0;
-      for (uint i = k + 1 + lane; i < m; i += 32) {
+      for (uint i = k + lane; i < m; i += 32) {
         const float value = column[i] - v[i] * dot;
         column[i] = value;
-        rest += value * value;
+        rest += i == k ? 0.0f : value * value;
       }
       rest = simd_sum(rest);
+      simdgroup_barrier(mem_flags::mem_device);
       float own = scales[j];
       if (lane == 0) {
         r[long(k) * n + places[j]] = (above - v[k] * dot) * (own / scale);
@@ -236,6 +237,7 @@ template <typename T>
         if (svd_is_odd(square)) {
           square = svd_rescale(vector, scale, 0, n, lane);
         }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
         if (lane == 0) {
           squares[i] = square;
           sizes[i] = scale;
@@ -292,6 +294,7 @@ template <typename T>
       scales[matrix * n + numbers[i]] = sizes[i];
     }
   }
+  threadgroup_barrier(mem_flags::mem_device);  // all have read their slot
   if (group == 0 && lane == 0) {
     moved[own] = is_moved;
   }
