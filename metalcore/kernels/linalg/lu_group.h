@@ -58,6 +58,7 @@ inline void factor_panel(device T* a, uint rows, uint width, device int* pivots,
   for (uint i = at.simdgroup; i < rows; i += at.simdgroups) {
     seen.see(a[i * BLOCK], i);
   }
+  share();
   for (uint k = 0; k < steps; k++) {
     const uint place = exchanges ? pivot_row(seen, sizes, places, at) : k;
     device T* top = a + k * BLOCK;
@@ -80,6 +81,7 @@ inline void factor_panel(device T* a, uint rows, uint width, device int* pivots,
       device T* row = a + i * BLOCK;
       const float l = row[k] / divisor, x = fma(-l, u, row[lane]);
       seen.see(fma(-l, after, row[next]), i);
+      simdgroup_barrier(mem_flags::mem_device);  // every lane has read before one writes
       row[lane] = lane == k ? l : x;
     }
     share();
