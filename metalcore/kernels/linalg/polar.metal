@@ -87,7 +87,8 @@ template <typename T>
   device const T* from = x + group.y * size * size;
   device T* to = out + (group.y * size + row) * n;
   for (uint j = lid; j < n; j += threads) {
-    to[j] = 0.5f * from[row * n + j] + 0.5f * from[j * n + row];
+    const uint low = min(row, j), high = max(row, j);  // the same sum for both, so that both are rounded alike
+    to[j] = 0.5f * from[low * n + high] + 0.5f * from[high * n + low];
   }
 }
 
