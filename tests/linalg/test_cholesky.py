@@ -48,7 +48,7 @@ def test_small_and_large_numbers(scale: float) -> None:
         assert ratio(a, metalcore.linalg.cholesky(a), False) < 30
 
 
-@pytest.mark.parametrize("route", ["apple", "mps text", "mlx text"])
+@pytest.mark.parametrize("route", ["apple", "mlx text", pytest.param("mps text", marks=pytest.mark.sweep)])
 def test_routes(route: str) -> None:
     makers = {"apple": lambda: CpuRuntime(TorchArrays(), family="apple"), "mps text": text_mps, "mlx text": text_mlx}
     run = makers[route]()

@@ -70,7 +70,14 @@ def updated(run: Any, lower: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize(
-    "route, lower", [("cpu", False), ("cpu", True), ("apple", False), ("mps text", True), ("mlx text", True)]
+    "route, lower",
+    [
+        ("cpu", False),
+        ("apple", True),
+        ("mlx text", True),
+        pytest.param("cpu", True, marks=pytest.mark.sweep),
+        pytest.param("mps text", True, marks=pytest.mark.sweep),
+    ],
 )
 def test_update_changes_the_block_alone(route: str, lower: bool) -> None:
     run = {
@@ -83,9 +90,15 @@ def test_update_changes_the_block_alone(route: str, lower: bool) -> None:
     assert (found - truth).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("tile", ["16x16", "32x8", "8x32"])
-@pytest.mark.parametrize("family", ["cpu", "apple"])
-def test_tile_of_the_environment(tile: str, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "family, tile",
+    [
+        ("cpu", "16x16"),
+        ("apple", "8x32"),
+        *(pytest.param(f, t, marks=pytest.mark.sweep) for f in ("cpu", "apple") for t in ("32x8", "16x16", "8x32")),
+    ],
+)
+def test_tile_of_the_environment(family: str, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles through threadgroup memory, and by simdgroup_matrix."""
     monkeypatch.setenv("METALCORE_MATMUL_TILE", tile)
     a, b = made(37, 41), made(41, 43, seed=1)
@@ -93,7 +106,7 @@ def test_tile_of_the_environment(tile: str, family: str, monkeypatch: pytest.Mon
     assert is_close(matmul(run, a, b), a, b)
     for wrong in ("7x5", "big"):
         monkeypatch.setenv("METALCORE_MATMUL_TILE", wrong)
-        with pytest.raises(ArgumentError, match="(?i)tile"):
+        with pytest.raises(ArgumentError, match=r"(?i)tile"):
             matmul(run, a, b)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+import metalcore
+from metalcore.errors import ArgumentError
 from metalcore.ops.linalg.base.triangular import solve_triangular
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime, torch_cpu
@@ -71,7 +73,7 @@ def test_all_shapes(upper: bool, transpose: bool, left: bool, unit: bool) -> Non
         assert ratio(a, x, b, upper, transpose, left, unit) < 30, (n, sides)
 
 
-@pytest.mark.parametrize("route", ["apple", "mps text", "mlx text"])
+@pytest.mark.parametrize("route", ["apple", "mlx text", pytest.param("mps text", marks=pytest.mark.sweep)])
 def test_routes(route: str) -> None:
     """Blocks and vectors, with the launches and the text that a GPU gets."""
     a, b = triangular(2, 70, 70), made(2, 70, 35, seed=1)
@@ -87,3 +89,46 @@ def test_routes(route: str) -> None:
     few = b[..., :2].contiguous()
     x = solve_triangular(run, convert(a), convert(few), upper=True)
     assert ratio(a, x, few, True, False, True, False) < 30
+
+
+@pytest.mark.parametrize("upper, left, unit", [(False, True, False), (True, False, True)])
+def test_public_function(upper: bool, left: bool, unit: bool) -> None:
+    """The gradient of both arguments, with a batch of one of them."""
+    a = triangular(2, 5, 5).double().requires_grad_()
+    b = made(*((5, 3) if left else (3, 5)), seed=1).double().requires_grad_()
+
+    def ours(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return metalcore.linalg.solve_triangular(a, b, upper=upper, left=left, unitriangular=unit)
+
+    truth = torch.linalg.solve_triangular(a, b, upper=upper, left=left, unitriangular=unit)
+    assert torch.allclose(ours(a, b), truth)
+    assert torch.autograd.gradcheck(ours, (a, b))
+
+
+def test_torch_knows_the_op() -> None:
+    a, b = triangular(2, 5, 5).requires_grad_(), made(2, 5, 3).requires_grad_()
+    torch.library.opcheck(torch.ops.metalcore.linalg_solve_triangular.default, (a, b, True, True, False))
+    compiled = torch.compile(metalcore.linalg.solve_triangular, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(a, b, upper=True), metalcore.linalg.solve_triangular(a, b, upper=True))
+
+
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        (torch.ones(2, 3), torch.ones(2, 3)),
+        (torch.ones(3, 3), torch.ones(2, 3)),
+        (torch.ones(2, 3, 3), torch.ones(3, 3, 3)),
+        (torch.ones(3, 3), torch.ones(3)),
+        (torch.ones(3, 3), torch.ones(3, 3).half()),
+        (torch.ones(3, 3, dtype=torch.complex64), torch.ones(3, 3)),
+    ],
+)
+def test_bad_input(a: torch.Tensor, b: torch.Tensor) -> None:
+    with pytest.raises(ArgumentError, match=r"linalg\.solve_triangular"):
+        metalcore.linalg.solve_triangular(a, b, upper=True)
+
+
+def test_singular_matrix_gives_infinities_as_torch_does() -> None:
+    a, b = torch.tensor([[0.0, 1.0], [0.0, 1.0]]), torch.tensor([[3.0], [2.0]])
+    truth = torch.linalg.solve_triangular(a, b, upper=True)
+    assert truth.isinf().any() and torch.equal(metalcore.linalg.solve_triangular(a, b, upper=True), truth)
