@@ -46,6 +46,16 @@ def test_gradient_of_the_product() -> None:
     assert torch.autograd.gradcheck(metalcore.linalg.householder_product, (A, tau))
 
 
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_gradients_of_ormqr(left: bool, transpose: bool) -> None:
+    generator = torch.Generator().manual_seed(3)
+    A = torch.randn(2, 4, 3, dtype=torch.float64, generator=generator).requires_grad_()
+    tau = torch.rand(2, 2, dtype=torch.float64, generator=generator).requires_grad_()
+    C = torch.randn((2, 4, 5) if left else (2, 5, 4), dtype=torch.float64, generator=generator).requires_grad_()
+    assert torch.autograd.gradcheck(lambda *given: metalcore.linalg.ormqr(*given, left, transpose), (A, tau, C))
+
+
 def test_bad_input() -> None:
     A, tau = torch.randn(4, 3), torch.rand(3)
     with pytest.raises(ArgumentError, match="at most 3"):

@@ -44,9 +44,10 @@ template <typename T>
   }
 }
 
-// Gradients of Q = H_0 ... H_k-1 (first n columns) by v and tau, from that of Q. With G = H_i-1^T ... H_0^T dQ and
-// P = H_i+1 ... H_k-1: dtau_i = -(G^T v)^T (P^T v) and dv_i = -tau_i (G P^T v + P G^T v). P goes from one step to the
-// next by the inverse of H_i. One simdgroup a matrix; `p` and `g` are room for two copies of Q, `u` for two rows.
+// Gradients of Q = H_0 ... H_k-1 C, or of H_k-1 ... H_0 C where `is_reversed`, by v, tau and C, from that of Q. With
+// G = H_i-1^T ... H_0^T dQ and P = H_i+1 ... H_k-1 C: dtau_i = -(G^T v)^T (P^T v), dv_i = -tau_i (G P^T v + P G^T v), and
+// what G ends as is that of C. P goes from one step to the next by the inverse of H_i. One simdgroup a matrix; `p` is
+// room for a copy of Q, `u` for two rows.
 template <typename T>
 [[kernel]] void householder_gradient(
     device const T* a [[buffer(0)]],
@@ -59,13 +60,15 @@ template <typename T>
     device T* grad_a [[buffer(7)]],
     device T* grad_tau [[buffer(8)]],
     constant long& row_count [[buffer(9)]],
-    constant long& column_count [[buffer(10)]],
-    constant long& reflectors [[buffer(11)]],
+    constant long& a_columns [[buffer(10)]],
+    constant long& q_columns [[buffer(11)]],
+    constant long& reflectors [[buffer(12)]],
+    constant long& is_reversed [[buffer(13)]],
     uint matrix [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
-  const uint rows = row_count, n = column_count, k = reflectors;
-  const long place = long(matrix) * rows * n;
-  device const T* v = a + place;
+  const uint rows = row_count, pitch = a_columns, n = q_columns, k = reflectors;
+  const long place = long(matrix) * rows * n, a_place = long(matrix) * rows * pitch;
+  device const T* v = a + a_place;
   device T* left = g + place;
   device T* right = p + place;
   device T* of_right = u + long(matrix) * 2 * n;
@@ -73,14 +76,17 @@ template <typename T>
   for (uint i = lane; i < rows * n; i += LANES) {
     left[i] = grad[place + i];
     right[i] = q[place + i];
-    grad_a[place + i] = 0;
+  }
+  for (uint i = lane; i < rows * pitch; i += LANES) {
+    grad_a[a_place + i] = 0;
   }
   simdgroup_barrier(mem_flags::mem_device);
-  for (uint j = 0; j < k; j++) {
+  for (uint step = 0; step < k; step++) {
+    const uint j = is_reversed != 0 ? k - 1 - step : step;
     const float t = tau[matrix * reflectors + j];
     float squares = 0;
     for (uint i = j + 1 + lane; i < rows; i += LANES) {
-      squares += v[i * n + j] * v[i * n + j];
+      squares += v[i * pitch + j] * v[i * pitch + j];
     }
     squares = 1 + simd_sum(squares);
     const float inverse = t / (t * squares - 1);  // H^-1 = I - inverse v v^T
@@ -88,8 +94,8 @@ template <typename T>
     for (uint c = lane; c < n; c += LANES) {
       float before = right[j * n + c], other = left[j * n + c];
       for (uint i = j + 1; i < rows; i++) {
-        before += v[i * n + j] * right[i * n + c];
-        other += v[i * n + j] * left[i * n + c];
+        before += v[i * pitch + j] * right[i * n + c];
+        other += v[i * pitch + j] * left[i * n + c];
       }
       of_right[c] = before;
       of_left[c] = other;
@@ -98,7 +104,7 @@ template <typename T>
     both = simd_sum(both);
     simdgroup_barrier(mem_flags::mem_device);
     for (uint i = j; i < rows; i++) {
-      const float own = i == j ? 1.0f : float(v[i * n + j]);
+      const float own = i == j ? 1.0f : float(v[i * pitch + j]);
       float sum = 0;
       for (uint c = lane; c < n; c += LANES) {
         const float there = right[i * n + c] - inverse * own * of_right[c], here = left[i * n + c];
@@ -108,7 +114,7 @@ template <typename T>
       }
       sum = simd_sum(sum);
       if (i > j && lane == 0) {
-        grad_a[place + i * n + j] = -t * sum;
+        grad_a[a_place + i * pitch + j] = -t * sum;
       }
     }
     if (lane == 0) {

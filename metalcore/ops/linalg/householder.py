@@ -96,17 +96,19 @@ def product_forward(run: Any, A: Any, tau: Any) -> tuple[Any, ...]:
 
 
 def product_backward(run: Any, grad_Q: Any, A: Any, tau: Any, Q: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
-    given = run.dtype(A)
-    arrays = [promoted(run, x) for x in (A, tau, Q, grad_Q)]
-    batch, dtype = Batch.of(A), run.dtype(arrays[0])
-    shape = tuple(A.shape)
-    outs = (
-        *(Out(shape, dtype), Out(shape, dtype), Out(batch.shape(2, batch.columns), dtype)),
-        *(Out(shape, dtype), Out(tuple(tau.shape), dtype)),
-    )
-    numbers = (batch.rows, batch.columns, tau.shape[-1])
-    *_, grad_a, grad_tau = run.launch(GRADIENT, (dtype,), (), (*arrays, *outs, *numbers), (batch.number,), (LANES,))
-    return run.cast(grad_a, given), run.cast(grad_tau, given)
+    grads = _gradients(run, *(promoted(run, x) for x in (A, tau, Q, grad_Q)), is_reversed=False)
+    return tuple(run.cast(x, run.dtype(A)) for x in grads[:2])
+
+
+def _gradients(run: Any, a: Any, tau: Any, q: Any, dq: Any, *, is_reversed: bool) -> tuple[Any, Any, Any]:
+    """Of the reflectors, of tau, and of the C in Q = H_0 ... C, or in H_k-1 ... H_0 C."""
+    batch, dtype, columns = Batch.of(a), run.dtype(a), q.shape[-1]
+    same, pair = Out(tuple(q.shape), dtype), Out(batch.shape(2, columns), dtype)
+    outs = (same, same, pair, Out(tuple(a.shape), dtype), Out(tuple(tau.shape), dtype))
+    numbers = (batch.rows, batch.columns, columns, tau.shape[-1], int(is_reversed))
+    arguments = (a, tau, q, dq, *outs, *numbers)
+    _, dc, _, da, dtau = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number,), (LANES,))
+    return da, dtau, dc
 
 
 def ormqr_forward(run: Any, input: Any, tau: Any, other: Any, left: bool, transpose: bool) -> tuple[Any, ...]:
@@ -119,6 +121,17 @@ def ormqr_forward(run: Any, input: Any, tau: Any, other: Any, left: bool, transp
     for found in kept if transpose else reversed(kept):
         work = panel_qr.apply(run, found, work, 0, work.shape[-1], transpose=transpose)
     return (run.cast(work if left else run.contiguous(work.swapaxes(-1, -2)), given),)
+
+
+def ormqr_backward(
+    run: Any, grad_out: Any, input: Any, tau: Any, left: bool, transpose: bool, out: Any, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    if not left:
+        grad_out, out, transpose = grad_out.swapaxes(-1, -2), out.swapaxes(-1, -2), not transpose
+    arrays = [promoted(run, x) for x in (input, tau, out, grad_out)]
+    da, dtau, dc = _gradients(run, *arrays, is_reversed=transpose)
+    dc = dc if left else run.contiguous(dc.swapaxes(-1, -2))
+    return tuple(run.cast(x, run.dtype(input)) for x in (da, dtau, dc))
 
 
 def geqrf_reference(input: Any) -> Any:
@@ -182,6 +195,12 @@ ORMQR = Op(
     noun="linalg_ormqr",
     summary="Q from reflectors, times a matrix",
     forward=Stage("(Tensor input, Tensor tau, Tensor other, bool left, bool transpose) -> Tensor out", ormqr_forward),
+    backward=Stage(
+        "(Tensor grad_out, Tensor input, Tensor tau, bool left, bool transpose, Tensor out, bool[] wanted)"
+        " -> (Tensor dinput, Tensor dtau, Tensor dother)",
+        ormqr_backward,
+    ),
+    gradients=("input", "tau", "other"),
     reference=ormqr_reference,
     samples=ormqr_samples,
     namesake="torch.ormqr",
