@@ -1,0 +1,309 @@
+"""What singular values tell: pseudoinverse, least squares, rank, condition. kernels/linalg/svd_solve.metal."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from metalcore.ops.base.check import dtype_name, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base.batches import broadcast
+from metalcore.ops.linalg.base.matrix import Batch, check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.product import Block, matmul, update
+from metalcore.ops.linalg.base.result import named
+from metalcore.ops.linalg.base.singular import Decomposition, check, decompose
+from metalcore.ops.linalg.inverse import inv_ex
+from metalcore.ops.linalg.norm import matrix_norm, vector_norm
+from metalcore.ops.linalg.svd import svdvals
+from metalcore.runtimes.kernel import Kernel, Out
+
+__all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
+INVERTED = Kernel("linalg/svd_solve", "svd_inverted")
+RANK = Kernel("linalg/svd_solve", "svd_rank")
+RESIDUAL = Kernel("linalg/svd_solve", "svd_residual")
+DIFFERENCE = Kernel("linalg/svd_solve", "svd_difference")
+THREADS = 256
+PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+DRIVERS = ("gelsy", "gels", "gelsd", "gelss")
+NORMS = (None, 1, -1, 2, -2, math.inf, -math.inf, "fro", "nuc")
+
+
+def pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """The pseudoinverse. Singular values up to max(atol, rtol * the largest) count as zero.
+
+    `rtol` is max(m, n) * the precision of the dtype where neither is given, 0 where `atol` is. `hermitian` says that A
+    is symmetric, which changes nothing here.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.linalg.pinv(np.array([[2.0, 0.0], [0.0, 0.0]], np.float32))
+    array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
+    """
+    (check_square if hermitian else check_matrix)("linalg.pinv", "A", A)
+    return PINV(A, *_tolerances("linalg.pinv", A, atol, rtol))
+
+
+def matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """How many singular values are above max(atol, rtol * the largest); the defaults are those of `pinv`.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.linalg.matrix_rank(np.ones((3, 3), np.float32))
+    array(1)
+    """
+    (check_square if hermitian else check_matrix)("linalg.matrix_rank", "A", A)
+    return MATRIX_RANK(A, *_tolerances("linalg.matrix_rank", A, atol, rtol))
+
+
+def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values): the X with the least |A X - B|, and of these the smallest one.
+
+    Every `driver` is done by a singular value decomposition; they differ in what is returned, as torch's do: residuals
+    of systems with more equations than unknowns and full rank, but for "gelsy" (the default); the rank but for "gels";
+    singular values for "gelsd" and "gelss". What is not returned has no elements. Singular values up to `rcond` times
+    the largest count as zero.
+
+    >>> import numpy as np, metalcore
+    >>> A, B = np.array([[1.0], [1.0]], np.float32), np.array([[1.0], [3.0]], np.float32)
+    >>> metalcore.linalg.lstsq(A, B).solution.round(5)
+    array([[2.]], dtype=float32)
+    """
+    op = "linalg.lstsq"
+    dtype = check_matrix(op, "A", A)
+    if driver is not None and driver not in DRIVERS:
+        refuse(op, "driver", f"None or one of {DRIVERS}", repr(driver))
+    if dtype_name(B) != dtype:
+        refuse(op, "B", f"of A's dtype, {dtype}", f"of dtype {dtype_name(B)}")
+    is_vector = len(B.shape) == 1 or tuple(B.shape) == tuple(A.shape[:-1])
+    b = B[..., None] if is_vector else B
+    if len(b.shape) < 2 or b.shape[-2] != A.shape[-2]:
+        refuse(op, "B", f"with {A.shape[-2]} rows, as A has", f"of shape {tuple(B.shape)}")
+    a, b = broadcast(op, A, b)
+    few = PRECISION[dtype] * max(A.shape[-2:])
+    solution, residuals, rank, values = LSTSQ(a, b, few if rcond is None else float(rcond))
+    driver = driver or "gelsy"
+    is_more = A.shape[-2] > A.shape[-1] and driver != "gelsy"
+    has_residuals = is_more and (driver == "gels" or not (rank < A.shape[-1]).any())
+    solution = solution[..., 0] if is_vector else solution
+    residuals = (residuals[..., 0] if is_vector else residuals) if has_residuals else residuals.reshape(-1)[:0]
+    rank = rank if driver != "gels" else rank.reshape(-1)[:0]
+    values = values if driver in ("gelsd", "gelss") else values.reshape(-1)[:0]
+    return named("linalg_lstsq", "solution residuals rank singular_values", (solution, residuals, rank, values))
+
+
+def cond(A: Any, p: Any = None) -> Any:
+    """The condition number |A| |A^-1| in the norm `p`: None, 2 and -2 are quotients of singular values and take any
+    shape; 1, -1, inf, -inf, "fro" and "nuc" take square matrices, and give inf where there is no inverse.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.linalg.cond(np.diag(np.array([4.0, 2.0], np.float32)))
+    array(2., dtype=float32)
+    """
+    op = "linalg.cond"
+    if p not in NORMS:
+        refuse(op, "p", "None, 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc'", repr(p))
+    if p in (None, 2, -2):
+        check_matrix(op, "A", A)
+        if 0 in A.shape[-2:]:
+            refuse(op, "A", "of at least one row and column", f"of shape {tuple(A.shape)}")
+        values = svdvals(A)
+        largest, smallest = values[..., :1], values[..., -1:]
+        quotient = smallest / largest if p == -2 else largest / smallest
+        return quotient.reshape(tuple(A.shape[:-2]))
+    check_square(op, "A", A)
+    if p == "nuc":
+        values = svdvals(A)
+        return vector_norm(values, 1, -1) * vector_norm(1 / values, 1, -1)
+    inverse, info = inv_ex(A)
+    return _infinite_where(info != 0, matrix_norm(A, p) * matrix_norm(inverse, p))
+
+
+def _infinite_where(mask: Any, values: Any) -> Any:
+    if hasattr(values, "masked_fill"):
+        return values.masked_fill(mask, math.inf)
+    mlx = sys.modules.get("mlx.core")
+    if mlx is not None and isinstance(values, mlx.array):
+        return mlx.where(mask, math.inf, values)
+    return np.where(mask, np.float32(math.inf), values)
+
+
+def _tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[float, float]:
+    numbers: list[float | None] = []
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if value is None:
+            numbers.append(None)
+            continue
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError, RuntimeError):
+            refuse(op, name, "a number", repr(value))
+    absolute, relative = numbers
+    if relative is None:
+        relative = 0.0 if absolute is not None and absolute > 0 else PRECISION[dtype_name(A)] * max(A.shape[-2:])
+    return absolute or 0.0, relative
+
+
+def _grid(count: int) -> tuple[int]:
+    return (-(-count // THREADS),)
+
+
+def _inverted(run: Any, rows: Any, values: Any, atol: float, rtol: float) -> Any:
+    """Row i over singular value i, or zero."""
+    batch, dtype = Batch.of(rows), run.dtype(rows)
+    count = batch.number * batch.rows * batch.columns
+    arguments = (rows, values, Out(tuple(rows.shape), dtype), count, batch.rows, batch.columns, atol, rtol)
+    (found,) = run.launch(INVERTED, (dtype,), (), arguments, _grid(count), (THREADS,))
+    return found
+
+
+def _rank(run: Any, values: Any, leading: tuple[int, ...], atol: float, rtol: float) -> Any:
+    number = math.prod(leading)
+    arguments = (values, Out(leading, "int64"), number, values.shape[-1], atol, rtol)
+    (found,) = run.launch(RANK, (run.dtype(values),), (), arguments, _grid(number), (THREADS,))
+    return found
+
+
+def _u_rows(found: Decomposition) -> Any:
+    """The columns of U as rows."""
+    return found.left if found.is_tall else found.right
+
+
+def _pinv(run: Any, work: Any, atol: float, rtol: float) -> Any:
+    found = decompose(run, work)
+    check(run, found.info, len(work.shape) > 2)
+    return matmul(run, _inverted(run, found.vh, found.values, atol, rtol), _u_rows(found), transpose_a=True)
+
+
+def forward_pinv(run: Any, A: Any, atol: float, rtol: float) -> tuple[Any, ...]:
+    return (run.cast(_pinv(run, promoted(run, A), atol, rtol), run.dtype(A)),)
+
+
+def forward_rank(run: Any, A: Any, atol: float, rtol: float) -> tuple[Any, ...]:
+    found = decompose(run, promoted(run, A), has_vectors=False)
+    check(run, found.info, len(A.shape) > 2)
+    return (_rank(run, found.values, tuple(A.shape[:-2]), atol, rtol),)
+
+
+def forward_lstsq(run: Any, A: Any, B: Any, rcond: float) -> tuple[Any, ...]:
+    a, b = promoted(run, A), promoted(run, B)
+    found = decompose(run, a)
+    check(run, found.info, len(A.shape) > 2)
+    scaled = _inverted(run, matmul(run, _u_rows(found), b), found.values, 0.0, rcond)
+    solution = matmul(run, found.vh, scaled, transpose_a=True)
+    batch = Batch.of(b)
+    count = batch.number * batch.columns
+    arguments = (matmul(run, a, solution), b, Out(batch.shape(batch.columns), run.dtype(b)), count)
+    sizes = (batch.rows, batch.columns)
+    (residuals,) = run.launch(RESIDUAL, (run.dtype(b),), (), (*arguments, *sizes), _grid(count), (THREADS,))
+    rank, given = _rank(run, found.values, batch.leading, 0.0, rcond), run.dtype(A)
+    return run.cast(solution, given), run.cast(residuals, given), rank, run.cast(found.values, given)
+
+
+def backward_pinv(run: Any, grad_inverse: Any, inverse: Any, A: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    found = _pinv_gradient(run, promoted(run, grad_inverse), promoted(run, inverse), promoted(run, A))
+    return (run.cast(found, run.dtype(A)),)
+
+
+def _pinv_gradient(run: Any, grad: Any, inverse: Any, a: Any) -> Any:
+    """With P the pseudoinverse and G its gradient: P^T P (G^T - K A) + K P^T - A P K P^T - K^T P^T, K = G^T P."""
+
+    def product(x: Any, y: Any, **flags: bool) -> Any:
+        return matmul(run, x, y, **flags)
+
+    def added(x: Any, y: Any, z: Any, alpha: float, **flags: bool) -> Any:
+        return update(run, Block.of(x), Block.of(y), Block.of(z), alpha=alpha, **flags)
+
+    turned = run.contiguous(grad.swapaxes(-1, -2))
+    k = product(turned, inverse)
+    outer = product(k, inverse, transpose_b=True)
+    rest = _difference(run, turned, product(k, a))
+    found = product(product(inverse, inverse, transpose_a=True), rest)
+    found = added(found, k, inverse, 1.0, transpose_b=True)
+    found = added(found, product(a, inverse), outer, -1.0)
+    return added(found, k, inverse, -1.0, transpose_a=True, transpose_b=True)
+
+
+def _difference(run: Any, a: Any, b: Any) -> Any:
+    dtype, count = run.dtype(a), math.prod(a.shape)
+    arguments = (a, b, Out(tuple(a.shape), dtype), count)
+    (found,) = run.launch(DIFFERENCE, (dtype,), (), arguments, _grid(count), (THREADS,))
+    return found
+
+
+def backward_lstsq(
+    run: Any, grad_solution: Any, A: Any, B: Any, rcond: float, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    a, b, grad = promoted(run, A), promoted(run, B), promoted(run, grad_solution)
+    inverse, given = _pinv(run, a, 0.0, rcond), run.dtype(A)
+    to_a = to_b = run.empty((0,), given)
+    if wanted[0]:
+        to_a = run.cast(_pinv_gradient(run, matmul(run, grad, b, transpose_b=True), inverse, a), given)
+    if wanted[1]:
+        to_b = run.cast(matmul(run, inverse, grad, transpose_a=True), given)
+    return to_a, to_b
+
+
+def _reference(name: str) -> Any:
+    def reference(*arguments: Any, **named_arguments: Any) -> Any:
+        import torch
+
+        return getattr(torch.linalg, name)(*arguments, **named_arguments)
+
+    return reference
+
+
+def samples(draw: Draw) -> Sample:
+    rows, columns = draw.size(most=33), draw.size(most=33)
+    return Sample((draw.floats((*draw.leading(most=1), rows, columns)),), {"rtol": draw.choice((None, 1e-3))})
+
+
+def samples_lstsq(draw: Draw) -> Sample:
+    rows, columns = draw.size(least=1, most=33), draw.size(least=1, most=33)
+    leading = draw.leading(most=1)
+    A, B = draw.floats((*leading, rows, columns)), draw.floats((*leading, rows, draw.integer(1, 3)))
+    return Sample((A, B), {"driver": draw.choice(DRIVERS)})
+
+
+PINV = Op(
+    noun="linalg_pinv",
+    summary="the pseudoinverse",
+    forward=Stage("(Tensor A, float atol, float rtol) -> Tensor inverse", forward_pinv),
+    backward=Stage(
+        "(Tensor grad_inverse, Tensor inverse, Tensor A, bool[] wanted) -> Tensor dA",
+        backward_pinv,
+    ),
+    gradients=("A",),
+    reference=_reference("pinv"),
+    samples=samples,
+    namesake="torch.linalg.pinv",
+)
+MATRIX_RANK = Op(
+    noun="linalg_matrix_rank",
+    summary="the number of singular values that are not zero",
+    forward=Stage("(Tensor A, float atol, float rtol) -> Tensor rank", forward_rank),
+    reference=_reference("matrix_rank"),
+    samples=samples,
+    namesake="torch.linalg.matrix_rank",
+)
+LSTSQ = Op(
+    noun="linalg_lstsq",
+    summary="the least squares solution",
+    forward=Stage(
+        "(Tensor A, Tensor B, float rcond) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor values)",
+        forward_lstsq,
+    ),
+    backward=Stage(
+        "(Tensor grad_solution, Tensor A, Tensor B, float rcond, bool[] wanted) -> (Tensor dA, Tensor dB)",
+        backward_lstsq,
+    ),
+    gradients=("A", "B"),
+    public_outputs=4,
+    reference=_reference("lstsq"),
+    samples=samples_lstsq,
+    namesake="torch.linalg.lstsq",
+)
+OPS = (PINV, MATRIX_RANK, LSTSQ)

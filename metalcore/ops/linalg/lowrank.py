@@ -1,0 +1,130 @@
+"""The largest singular values and their vectors, by block power iteration: kernels/linalg/svd_random.metal, matmul, qr
+and svd (Halko, Martinsson and Tropp, SIAM Review 53, 2011)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base.check import refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
+from metalcore.ops.linalg.base.product import Block, matmul, update
+from metalcore.ops.linalg.base.qr import factorise
+from metalcore.ops.linalg.base.result import named
+from metalcore.ops.linalg.base.singular import check, decompose
+from metalcore.runtimes.kernel import Kernel, Out
+
+__all__ = ["svd_lowrank", "topk_svd"]
+RANDOM = Kernel("linalg/svd_random", "svd_random")
+THREADS = 256
+OVERSAMPLING = 8
+LARGEST_SEED = 1 << 32
+
+
+def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> Any:
+    """(U, S, V) with A - M about U diag(S) V^T: the `q` largest singular values, found in a random subspace after
+    `niter` power iterations. The start is the same in every call. There is no gradient.
+
+    >>> import numpy as np, metalcore
+    >>> A = np.outer(np.array([3.0, 4.0]), np.array([1.0, 0.0, 0.0])).astype(np.float32)
+    >>> np.round(metalcore.linalg.svd_lowrank(A, q=1)[1], 4)
+    array([5.], dtype=float32)
+    """
+    op = "linalg.svd_lowrank"
+    check_matrix(op, "A", A)
+    q, niter = 6 if q is None else q, 2 if niter is None else niter
+    _check_counts(op, A, q=q, niter=niter)
+    if M is not None:
+        check_matrix(op, "M", M)
+        M = _broadcast(op, M, tuple(A.shape))
+    return SVD_LOWRANK(A, M, q, niter, 0)
+
+
+def topk_svd(A: Any, k: int, *, niter: int = 2, oversampling: int = OVERSAMPLING, seed: int = 0) -> Any:
+    """(U, S, Vh) of the `k` largest singular values. `oversampling` more are iterated on, and left out at the end.
+
+    >>> import numpy as np, metalcore
+    >>> metalcore.linalg.topk_svd(np.diag(np.array([1.0, 3.0, 2.0], np.float32)), 2).S.round(4)
+    array([3., 2.], dtype=float32)
+    """
+    op = "linalg.topk_svd"
+    check_matrix(op, "A", A)
+    _check_counts(op, A, k=k, niter=niter)
+    if not isinstance(oversampling, int) or oversampling < 0:
+        refuse(op, "oversampling", "an int of at least 0", repr(oversampling))
+    if not isinstance(seed, int) or not 0 <= seed < LARGEST_SEED:
+        refuse(op, "seed", "an int from 0 to 2^32 - 1", repr(seed))
+    U, S, V = SVD_LOWRANK(A, None, min(k + oversampling, *A.shape[-2:]), niter, seed)
+    return named("linalg_svd", "U S Vh", (U[..., :, :k], S[..., :k], V[..., :, :k].swapaxes(-1, -2)))
+
+
+def _check_counts(op: str, A: Any, **counts: Any) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            refuse(op, name, "an int of at least 0", repr(value))
+        if name != "niter" and value > min(A.shape[-2:]):
+            refuse(op, name, f"at most {min(A.shape[-2:])}, the smaller size of A", str(value))
+
+
+def _broadcast(op: str, M: Any, shape: tuple[int, ...]) -> Any:
+    from metalcore.ops.linalg.base.batches import expand
+
+    if len(M.shape) > len(shape) or any(a not in (1, b) for a, b in zip(M.shape[::-1], shape[::-1], strict=False)):
+        refuse(op, "M", f"of a shape that broadcasts to {shape}", f"of shape {tuple(M.shape)}")
+    return expand(M, shape)
+
+
+def forward(run: Any, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[Any, ...]:
+    work, mean = promoted(run, A), None if M is None else promoted(run, M)
+    batch, dtype, given = Batch.of(work), run.dtype(work), run.dtype(A)
+    is_wide = bool(batch.rows < batch.columns)
+    few = min(batch.rows, batch.columns)
+
+    def product(other: Any, transpose: bool) -> Any:
+        """The tall one of A - M and its transposed, or with `transpose` the wide one, times a thin matrix."""
+        flag = transpose != is_wide
+        found = matmul(run, work, other, transpose_a=flag)
+        if mean is None:
+            return found
+        return update(run, Block.of(found), Block.of(mean), Block.of(other), alpha=-1.0, transpose_a=flag)
+
+    count = batch.number * few * q
+    arguments = (Out(batch.shape(few, q), dtype), count, seed)
+    (start,) = run.launch(RANDOM, (dtype,), (), arguments, (-(-count // THREADS),), (THREADS,))
+    basis, _ = factorise(run, product(start, False), "reduced")
+    for _ in range(niter):
+        basis, _ = factorise(run, product(basis, True), "reduced")
+        basis, _ = factorise(run, product(basis, False), "reduced")
+    rest = decompose(run, product(basis, True))  # few x q: the transposed of what is left of the tall matrix
+    check(run, rest.info, len(A.shape) > 2)
+    far = matmul(run, basis, run.contiguous(rest.vh), transpose_b=True)
+    left, right = (rest.u, far) if is_wide else (far, rest.u)
+    return run.cast(left, given), run.cast(rest.values, given), run.cast(right, given)
+
+
+def reference(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> Any:
+    import torch
+
+    return torch.svd_lowrank(A, q=q, niter=niter, M=M)
+
+
+def samples(draw: Draw) -> Sample:
+    rows, columns = draw.size(least=1, most=65), draw.size(least=1, most=65)
+    A = draw.floats((*draw.leading(most=1), rows, columns))
+    return Sample((A,), {"q": draw.integer(1, min(rows, columns, 8)), "niter": draw.integer(0, 2)})
+
+
+SVD_LOWRANK = Op(
+    noun="linalg_svd_lowrank",
+    summary="the largest singular values and their vectors, by block power iteration",
+    forward=Stage(
+        "(Tensor A, Tensor? M, int q, int niter, int seed) -> (Tensor U, Tensor S, Tensor V)",
+        forward,
+    ),
+    public_outputs=3,
+    reference=reference,
+    samples=samples,
+    namesake="torch.svd_lowrank",
+)
+OPS = (SVD_LOWRANK,)
