@@ -76,7 +76,10 @@ def test_gradients(name: str) -> None:
 
     found = mx.grad(total, argnums=places)(*given)
     for f, i in zip(found if len(places) > 1 else [found], places, strict=True):
-        np.testing.assert_allclose(np.array(f), tensors[i].grad.numpy(), rtol=1e-3, atol=1e-3)
+        expected = tensors[i].grad.numpy()
+        if name in ("cholesky_solve", "cholesky_inverse") and i == places[-1]:
+            expected = np.tril(expected)  # torch fills the triangle that the function does not read
+        np.testing.assert_allclose(np.array(f), expected, rtol=1e-3, atol=1e-3)
 
 
 def test_names_and_other_arrays() -> None:
