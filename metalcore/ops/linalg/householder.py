@@ -157,8 +157,8 @@ def geqrf_samples(draw: Draw) -> Sample:
 
 
 def product_samples(draw: Draw) -> Sample:
-    columns, leading = draw.size(most=33), draw.leading(most=1)
-    rows, reflectors = columns + draw.choice((0, 0, 1, 5)), draw.integer(0, columns)
+    columns, leading = draw.size(least=1, most=33), draw.leading(most=1)
+    rows, reflectors = columns + draw.choice((0, 0, 1, 5)), draw.integer(1, columns)
     return Sample((draw.floats((*leading, rows, columns), -1, 1), draw.floats((*leading, reflectors), 0, 0.5)))
 
 

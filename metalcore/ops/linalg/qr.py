@@ -68,8 +68,9 @@ def reference(A: Any, mode: str = "reduced") -> Any:
 
 
 def samples(draw: Draw) -> Sample:
-    shape = (*draw.leading(most=1), draw.size(most=33), draw.size(most=33))
-    return Sample((draw.floats(shape), draw.choice(MODES)))
+    rows, columns, mode = draw.size(most=33), draw.size(most=33), draw.choice(MODES)
+    has_gradient = mode == "reduced" or (mode == "complete" and rows <= columns)
+    return Sample((draw.floats((*draw.leading(most=1), rows, columns), grad=has_gradient), mode))
 
 
 QR = Op(
