@@ -91,7 +91,7 @@ def test_refuses() -> None:
 @pytest.mark.parametrize("batch", [(), (9,)], ids=str)
 def test_gradients(batch: tuple[int, ...]) -> None:
     a = random(*batch, 3, 3, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(metalcore.linalg.inv, (a,))
-    assert torch.autograd.gradcheck(lambda a: metalcore.linalg.inv_ex(a).inverse, (a,))
-    assert torch.autograd.gradcheck(metalcore.linalg.det, (a,))
-    assert torch.autograd.gradcheck(lambda a: metalcore.linalg.slogdet(a).logabsdet, (a,))
+    assert torch.autograd.gradcheck(metalcore.linalg.inv, (a,), fast_mode=True)
+    assert torch.autograd.gradcheck(lambda a: metalcore.linalg.inv_ex(a).inverse, (a,), fast_mode=True)
+    assert torch.autograd.gradcheck(metalcore.linalg.det, (a,), fast_mode=True)
+    assert torch.autograd.gradcheck(lambda a: metalcore.linalg.slogdet(a).logabsdet, (a,), fast_mode=True)

@@ -12,27 +12,23 @@ constant constexpr uint LANE_TILE = LANES * LANE_PITCH;  // elements of threadgr
 
 // Matrices of SIZE elements, a number that the compiler knows: every thread reads or writes its own, with no detour.
 template <typename T, uint SIZE>
-inline void load_small(device const T* from, thread float* to, uint columns, uint pitch, uint lane) {
-  uint place = 0, column = 0;
-  for (uint e = 0; e < SIZE; e++) {
-    to[place + column] = from[lane * SIZE + e];
-    column++;
-    if (column == columns) {
-      column = 0;
-      place += pitch;
+inline void load_small(device const T* from, thread float* to, uint rows, uint columns, uint pitch, uint lane) {
+  uint e = 0;
+  for (uint i = 0; i < rows; i++) {
+    for (uint j = 0; j < columns; j++) {
+      to[i * pitch + j] = from[lane * SIZE + e];
+      e++;
     }
   }
 }
 
 template <typename T, uint SIZE>
-inline void store_small(thread const float* from, device T* to, uint columns, uint pitch, uint lane) {
-  uint place = 0, column = 0;
-  for (uint e = 0; e < SIZE; e++) {
-    to[lane * SIZE + e] = T(from[place + column]);
-    column++;
-    if (column == columns) {
-      column = 0;
-      place += pitch;
+inline void store_small(thread const float* from, device T* to, uint rows, uint columns, uint pitch, uint lane) {
+  uint e = 0;
+  for (uint i = 0; i < rows; i++) {
+    for (uint j = 0; j < columns; j++) {
+      to[lane * SIZE + e] = T(from[i * pitch + j]);
+      e++;
     }
   }
 }
@@ -46,11 +42,11 @@ inline void load_lanes(device const T* from, thread float* to, threadgroup float
   if (first + LANES <= count && (size == 4 || size == 8 || size == 16)) {
     device const T* own = from + first * size;
     if (size == 4) {
-      load_small<T, 4>(own, to, columns, pitch, lane);
+      load_small<T, 4>(own, to, rows, columns, pitch, lane);
     } else if (size == 8) {
-      load_small<T, 8>(own, to, columns, pitch, lane);
+      load_small<T, 8>(own, to, rows, columns, pitch, lane);
     } else {
-      load_small<T, 16>(own, to, columns, pitch, lane);
+      load_small<T, 16>(own, to, rows, columns, pitch, lane);
     }
     return;
   }
@@ -85,11 +81,11 @@ inline void store_lanes(thread const float* from, device T* to, threadgroup floa
   if (first + LANES <= count && (size == 4 || size == 8 || size == 16)) {
     device T* own = to + first * size;
     if (size == 4) {
-      store_small<T, 4>(from, own, columns, pitch, lane);
+      store_small<T, 4>(from, own, rows, columns, pitch, lane);
     } else if (size == 8) {
-      store_small<T, 8>(from, own, columns, pitch, lane);
+      store_small<T, 8>(from, own, rows, columns, pitch, lane);
     } else {
-      store_small<T, 16>(from, own, columns, pitch, lane);
+      store_small<T, 16>(from, own, rows, columns, pitch, lane);
     }
     return;
   }
