@@ -52,7 +52,7 @@ def make_function(op: Op, overload: Any, backward_overload: Any) -> Any:
     at_once = single(op.forward, remembered(op.forward, op.noun))
     back = None if op.backward is None else remembered(op.backward, f"{op.noun}_backward")
 
-    hidden = len(outputs) - op.public_outputs
+    constant = [*(outputs.index(n) for n in op.no_gradient), *range(op.public_outputs, len(outputs))]
     choices: dict[tuple[bool, ...], tuple[list[bool], list[int | None]]] = {}  # by what needs a gradient
 
     def choice(needs: tuple[bool, ...]) -> tuple[list[bool], list[int | None]]:
@@ -70,8 +70,8 @@ def make_function(op: Op, overload: Any, backward_overload: Any) -> Any:
             ctx.plain = [both[i] for i in kept]
             if len(public) > 1:
                 ctx.made = [(results[i].shape, results[i].dtype, results[i].device) for i in public]
-            if hidden:
-                ctx.mark_non_differentiable(*results[-hidden:])
+            if constant:
+                ctx.mark_non_differentiable(*[results[i] for i in constant])
                 ctx.set_materialize_grads(False)  # torch would make zeros for the hidden outputs too
             return output
 

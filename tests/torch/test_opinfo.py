@@ -18,6 +18,8 @@ from metalcore.torch.overrides import overridable  # noqa: E402
 from metalcore.torch.replacement import resolve  # noqa: E402
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# Factors are not unique and have no element-wise rule: tests/linalg has overrides of torch.linalg.
+NOUNS = sorted(noun for noun in overridable() if not noun.startswith("linalg_"))
 SOME = {torch.float32: 5, torch.float16: 2, torch.bfloat16: 2}
 
 
@@ -105,19 +107,19 @@ def check(noun: str, dtype: Any, most: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("noun", sorted(overridable()))
+@pytest.mark.parametrize("noun", NOUNS)
 def test_some_samples(noun: str, dtype: Any) -> None:
     check(noun, dtype, SOME[dtype])
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("noun", sorted(overridable()))
+@pytest.mark.parametrize("noun", NOUNS)
 def test_all_samples(noun: str, dtype: Any) -> None:
     check(noun, dtype, 1 << 30)
 
 
-@pytest.mark.parametrize("noun", sorted(overridable()))
+@pytest.mark.parametrize("noun", NOUNS)
 def test_bad_inputs_raise_what_torch_raises(noun: str) -> None:
     for info in infos(noun):
         if info.error_inputs_func is None:
@@ -129,4 +131,4 @@ def test_bad_inputs_raise_what_torch_raises(noun: str) -> None:
 
 
 def test_every_override_has_samples() -> None:
-    assert all(infos(noun) for noun in overridable())
+    assert all(infos(noun) for noun in NOUNS)

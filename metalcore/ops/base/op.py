@@ -65,6 +65,8 @@ class Op:
     """Pairs (input, one of `gradients`): inputs whose gradient is that of another one, as both terms of a sum have."""
     public_outputs: int = 1
     """How many outputs of `forward` the user sees; the rest is kept for the gradient."""
+    no_gradient: tuple[str, ...] = ()
+    """Floating-point outputs that do not change where the inputs do, as a permutation."""
     dtypes: tuple[str, ...] = FLOATS
     batched: tuple[str, ...] = ()
     """Inputs with any leading shape: vmap over these alone adds a leading dimension; other cases are looped over."""

@@ -33,7 +33,10 @@ def lu(A: Any, *, pivot: bool = True) -> Any:
            [0., 1.]], dtype=float32))
     """
     check_matrix("linalg.lu", "A", A)
-    return named("linalg_lu", "P L U", LU(A, bool(pivot)))
+    P, L, U = LU(A, bool(pivot))
+    if getattr(P, "requires_grad", False):
+        P = P.detach()  # it does not change where A changes a little
+    return named("linalg_lu", "P L U", (P, L, U))
 
 
 def lu_factor(A: Any, *, pivot: bool = True) -> Any:
@@ -231,6 +234,7 @@ LU = Op(
     backward=Stage("(Tensor grad_L, Tensor grad_U, Tensor L, Tensor U, Tensor pivots) -> Tensor dA", backward_lu),
     gradients=("A",),
     public_outputs=3,
+    no_gradient=("P",),
     reference=reference_lu,
     samples=samples,
     namesake="torch.linalg.lu",
