@@ -12,7 +12,7 @@ from metalcore.ops.linalg.base import ratios
 from metalcore.ops.linalg.base.matrices import make
 from tests.linalg.test_lu import random
 
-SHAPES = [(1, 1), (3, 3), (40, 4, 4), (2, 5, 7, 7), (32, 32), (2, 40, 40), (2, 0, 0), (0, 3, 3)]
+SHAPES = [(1, 1), (3, 3), (40, 4, 4), (2, 5, 7, 7), (32, 32), (2, 40, 40), (2, 0, 0), (0, 3, 3), (0, 64, 64)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

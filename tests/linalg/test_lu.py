@@ -18,7 +18,7 @@ from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.routes import text_mlx, text_mps
 
 SHAPES = [(1, 1), (3, 3), (40, 4, 4), (9, 5, 3), (2, 5, 3, 7), (32, 32), (2, 33, 33), (40, 20), (20, 50), (2, 70, 100)]
-EMPTY = [(0, 3, 3), (2, 0, 3), (2, 3, 0), (0, 0)]
+EMPTY = [(0, 3, 3), (0, 64, 64), (2, 0, 3), (2, 3, 0), (0, 0)]
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -115,6 +115,7 @@ def test_routes(route: str) -> None:
 def test_gradients(shape: tuple[int, ...]) -> None:
     a = random(*shape, dtype=torch.float64).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: metalcore.linalg.lu_factor(a).LU, (a,), fast_mode=True)
+    assert not metalcore.linalg.lu(a).P.requires_grad
     assert torch.autograd.gradcheck(lambda a: metalcore.linalg.lu(a)[1:], (a,), fast_mode=True)
 
 

@@ -86,7 +86,7 @@ def _determinant(run: Any, A: Any, is_logarithm: bool) -> tuple[Any, ...]:
     batch, dtype = Batch.of(a), run.dtype(a)
     outs = (Out(batch.leading, dtype), Out(batch.leading if is_logarithm else (0,), dtype))
     if lu.is_for_lanes(run, dtype, batch.number, batch.rows, batch.rows):
-        types, groups = (dtype, capacity(batch.rows)), lane_groups(batch.number)
+        types, groups = (dtype, capacity(batch.rows if batch.number else 0)), lane_groups(batch.number)
         numbers = (batch.number, batch.rows)
         found = run.launch(IN_LANES, types, (is_logarithm,), (a, *outs, *numbers), groups, (LANES,))
     else:

@@ -82,7 +82,11 @@ def solve(run: Any, a: Any, b: Any, transposed: bool) -> tuple[Any, Any]:
     batch, dtype, sides = Batch.of(a), run.dtype(a), b.shape[-1]
     n = batch.rows
     is_alike = len(a.shape) == len(b.shape)
-    if is_alike and is_for_lanes(run, dtype, batch.number, n, max(n, 1)) and (n == 0 or sides <= capacity(n)):
+    if (
+        is_alike
+        and is_for_lanes(run, dtype, batch.number, n, max(n, 1))
+        and (not n * batch.number or sides <= capacity(n))
+    ):
         return _in_lanes(run, a, b, sides, transposed)
     factors, pivots, info = factor(run, a)
     return solve_factored(run, factors, pivots, b, transposed), info
@@ -102,7 +106,8 @@ def _in_lanes(run: Any, a: Any, b: Any, sides: int, transposed: bool) -> tuple[A
     n = batch.rows
     outs = (Out(batch.shape(n, sides), dtype), Out(batch.leading, "int32"))
     arguments = (a, b, *outs, batch.number, n, sides if n else 0)
-    types, constants, groups = (dtype, capacity(n)), (transposed, b is None), lane_groups(batch.number)
+    types = (dtype, capacity(n if batch.number else 0))
+    constants, groups = (transposed, b is None), lane_groups(batch.number)
     x, info = run.launch(SOLVE_IN_LANES, types, constants, arguments, groups, (LANES,))
     return x, info
 
