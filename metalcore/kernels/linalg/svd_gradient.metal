@@ -70,3 +70,14 @@ template <typename T>
   }
   out[id] = a[id] * values[id / uint(columns)];
 }
+
+template <typename T>
+[[kernel]] void svd_negative(
+    device const T* a [[buffer(0)]],
+    device T* out [[buffer(1)]],
+    constant long& count [[buffer(2)]],
+    uint id [[thread_position_in_grid]]) {
+  if (id < count) {
+    out[id] = -a[id];
+  }
+}

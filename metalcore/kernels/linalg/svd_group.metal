@@ -51,9 +51,9 @@ template <typename T>
       is_finite = is_finite && size <= numeric_limits<float>::max();
       largest = max(largest, size);
     }
-    largest = simd_max(largest);
+    largest = simd_all(is_finite) ? simd_max(largest) : INFINITY;
     if (lane == 0) {
-      sizes[j] = simd_all(is_finite) ? largest : INFINITY;
+      sizes[j] = largest;
     }
   }
   for (uint i = thread_index; i < uint(slots); i += threads) {

@@ -3,6 +3,8 @@ and svd (Halko, Martinsson and Tropp, SIAM Review 53, 2011)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
@@ -13,10 +15,12 @@ from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.qr import factorise
 from metalcore.ops.linalg.base.result import named
 from metalcore.ops.linalg.base.singular import check, decompose
+from metalcore.ops.linalg.svd import backward as svd_gradient
 from metalcore.runtimes.kernel import Kernel, Out
 
 __all__ = ["svd_lowrank", "topk_svd"]
 RANDOM = Kernel("linalg/svd_random", "svd_random")
+NEGATIVE = Kernel("linalg/svd_gradient", "svd_negative")
 THREADS = 256
 OVERSAMPLING = 8
 LARGEST_SEED = 1 << 32
@@ -24,7 +28,8 @@ LARGEST_SEED = 1 << 32
 
 def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> Any:
     """(U, S, V) with A - M about U diag(S) V^T: the `q` largest singular values, found in a random subspace after
-    `niter` power iterations. The start is the same in every call. There is no gradient.
+    `niter` power iterations. The start is the same in every call. The gradient is that of the decomposition, not of the
+    iteration: that of S holds where the vectors have converged, that of U and V where A - M has rank `q` besides.
 
     >>> import numpy as np, metalcore
     >>> A = np.outer(np.array([3.0, 4.0]), np.array([1.0, 0.0, 0.0])).astype(np.float32)
@@ -34,11 +39,11 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     op = "linalg.svd_lowrank"
     check_matrix(op, "A", A)
     q, niter = 6 if q is None else q, 2 if niter is None else niter
-    _check_counts(op, A, q=q, niter=niter)
+    _check_counts(op, q=q, niter=niter)
     if M is not None:
         check_matrix(op, "M", M)
         M = _broadcast(op, M, tuple(A.shape))
-    return SVD_LOWRANK(A, M, q, niter, 0)
+    return SVD_LOWRANK(A, M, min(q, *A.shape[-2:]), niter, 0)
 
 
 def topk_svd(A: Any, k: int, *, niter: int = 2, oversampling: int = OVERSAMPLING, seed: int = 0) -> Any:
@@ -50,7 +55,9 @@ def topk_svd(A: Any, k: int, *, niter: int = 2, oversampling: int = OVERSAMPLING
     """
     op = "linalg.topk_svd"
     check_matrix(op, "A", A)
-    _check_counts(op, A, k=k, niter=niter)
+    _check_counts(op, k=k, niter=niter)
+    if k > min(A.shape[-2:]):
+        refuse(op, "k", f"at most {min(A.shape[-2:])}, the smaller size of A", str(k))
     if not isinstance(oversampling, int) or oversampling < 0:
         refuse(op, "oversampling", "an int of at least 0", repr(oversampling))
     if not isinstance(seed, int) or not 0 <= seed < LARGEST_SEED:
@@ -59,12 +66,10 @@ def topk_svd(A: Any, k: int, *, niter: int = 2, oversampling: int = OVERSAMPLING
     return named("linalg_svd", "U S Vh", (U[..., :, :k], S[..., :k], V[..., :, :k].swapaxes(-1, -2)))
 
 
-def _check_counts(op: str, A: Any, **counts: Any) -> None:
+def _check_counts(op: str, **counts: Any) -> None:
     for name, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             refuse(op, name, "an int of at least 0", repr(value))
-        if name != "niter" and value > min(A.shape[-2:]):
-            refuse(op, name, f"at most {min(A.shape[-2:])}, the smaller size of A", str(value))
 
 
 def _broadcast(op: str, M: Any, shape: tuple[int, ...]) -> Any:
@@ -103,6 +108,20 @@ def forward(run: Any, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[An
     return run.cast(left, given), run.cast(rest.values, given), run.cast(right, given)
 
 
+def backward(
+    run: Any, grad_U: Any, grad_S: Any, grad_V: Any, U: Any, S: Any, V: Any, M: Any, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    turned = (x.swapaxes(-1, -2) for x in (grad_V, V))
+    grad_Vh, Vh = turned
+    (gradient,) = svd_gradient(run, grad_U, grad_S, grad_Vh, U, S, Vh, wanted)
+    negative = run.empty((0,), run.dtype(U))
+    if M is not None and wanted[1]:
+        count = math.prod(gradient.shape)
+        arguments = (gradient, Out(tuple(gradient.shape), run.dtype(gradient)), count)
+        (negative,) = run.launch(NEGATIVE, (run.dtype(gradient),), (), arguments, (-(-count // THREADS),), (THREADS,))
+    return gradient, negative
+
+
 def reference(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> Any:
     import torch
 
@@ -122,6 +141,12 @@ SVD_LOWRANK = Op(
         "(Tensor A, Tensor? M, int q, int niter, int seed) -> (Tensor U, Tensor S, Tensor V)",
         forward,
     ),
+    backward=Stage(
+        "(Tensor grad_U, Tensor grad_S, Tensor grad_V, Tensor U, Tensor S, Tensor V, Tensor? M, bool[] wanted)"
+        " -> (Tensor dA, Tensor dM)",
+        backward,
+    ),
+    gradients=("A", "M"),
     public_outputs=3,
     reference=reference,
     samples=samples,
