@@ -96,6 +96,11 @@ def _rebuilt_from_v(U: Any, S: Any, V: Any) -> tuple[Any, ...]:
     return _rebuilt(U, S, _t(V))
 
 
+def _rebuilt_from_either(U: Any, S: Any, V: Any) -> tuple[Any, ...]:
+    """torch.svd_lowrank gives V, topk_svd gives Vh."""
+    return _rebuilt(U, S, V if V.shape[-2] == S.shape[-1] else _t(V))
+
+
 def _reflectors() -> tuple[torch.Tensor, ...]:
     return tuple(torch.geqrf(general(4, N)))
 
@@ -134,7 +139,7 @@ _KNOWN = (
     Case("svd", lambda: (general(4, N),), (False,), fixed=_rebuilt),
     Case("svdvals", lambda: (general(4, N),)),
     Case("svd_lowrank", _low_rank, (2,), fixed=_rebuilt_from_v, theirs="svd_lowrank"),
-    Case("topk_svd", _low_rank, (2,), fixed=_rebuilt, theirs="svd_lowrank"),
+    Case("topk_svd", _low_rank, (2,), fixed=_rebuilt_from_either, theirs="svd_lowrank"),
     Case("pinv", lambda: (general(4, N),)),
     Case("lstsq", lambda: (general(), sides()), fixed=lambda *found: found[0]),
     Case("matrix_rank", lambda: (general(),)),
