@@ -89,6 +89,8 @@ def test_cond(p: Any) -> None:
 def test_cond_of_other_shapes() -> None:
     a = made(5, 3)
     torch.testing.assert_close(metalcore.linalg.cond(a), torch.linalg.cond(a), rtol=1e-4, atol=1e-4)
+    for shape in ((0, 0), (3, 0), (0, 3, 3), (2, 0, 0)):
+        assert torch.equal(metalcore.linalg.cond(torch.zeros(shape)), torch.linalg.cond(torch.zeros(shape)))
     assert metalcore.linalg.cond(np.diag(np.array([4.0, 2.0], np.float32))) == 2
 
 

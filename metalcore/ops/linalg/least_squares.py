@@ -106,10 +106,10 @@ def cond(A: Any, p: Any = None) -> Any:
     op = "linalg.cond"
     if p not in NORMS:
         refuse(op, "p", "None, 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc'", repr(p))
+    (check_square if p in ("fro", "nuc") else check_matrix)(op, "A", A)
+    if 0 in A.shape:
+        return vector_norm(svdvals(A), 1, -1)  # 0, as torch has it
     if p in (None, 2, -2):
-        check_matrix(op, "A", A)
-        if 0 in A.shape[-2:]:
-            refuse(op, "A", "of at least one row and column", f"of shape {tuple(A.shape)}")
         values = svdvals(A)
         largest, smallest = values[..., :1], values[..., -1:]
         quotient = smallest / largest if p == -2 else largest / smallest
