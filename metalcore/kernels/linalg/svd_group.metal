@@ -16,17 +16,16 @@ template <typename T>
     device const T* a [[buffer(0)]],
     device T* x [[buffer(1)]],
     device T* r [[buffer(2)]],
-    device T* turns [[buffer(3)]],
-    device T* r_scales [[buffer(4)]],
-    device T* factors [[buffer(5)]],
-    device T* numbers [[buffer(6)]],
-    device int* places [[buffer(7)]],
-    device int* pivots [[buffer(8)]],
-    device T* whole [[buffer(9)]],
-    device int* moved [[buffer(10)]],
-    constant long& columns [[buffer(11)]],
-    constant long& length [[buffer(12)]],
-    constant long& slots [[buffer(13)]],
+    device T* r_scales [[buffer(3)]],
+    device T* factors [[buffer(4)]],
+    device T* numbers [[buffer(5)]],
+    device int* places [[buffer(6)]],
+    device int* pivots [[buffer(7)]],
+    device T* whole [[buffer(8)]],
+    device int* moved [[buffer(9)]],
+    constant long& columns [[buffer(10)]],
+    constant long& length [[buffer(11)]],
+    constant long& slots [[buffer(12)]],
     uint matrix [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]],
     uint group [[simdgroup_index_in_threadgroup]],
@@ -79,9 +78,6 @@ template <typename T>
     square = simd_sum(square);
     for (uint i = lane; i < n; i += 32) {
       r[long(j) * n + i] = 0;
-      if (has_vectors) {
-        turns[(long(matrix) * n + j) * n + i] = i == j ? 1.0f : 0.0f;
-      }
     }
     simdgroup_barrier(mem_flags::mem_device);
     if (lane == 0) {
@@ -152,6 +148,19 @@ template <typename T>
       }
     }
     threadgroup_barrier(mem_flags::mem_device);
+  }
+}
+
+// The product of no turns. A thread an element.
+template <typename T>
+[[kernel]] void svd_no_turns(
+    device T* turns [[buffer(0)]],
+    constant long& count [[buffer(1)]],
+    constant long& size [[buffer(2)]],
+    uint id [[thread_position_in_grid]]) {
+  if (id < count) {
+    const uint n = size, place = id % (n * n);
+    turns[id] = place / n == place % n ? 1.0f : 0.0f;
   }
 }
 

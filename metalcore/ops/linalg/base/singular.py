@@ -12,6 +12,7 @@ from metalcore.runtimes.policy import policy
 IN_LANES = Kernel("linalg/svd", "svd_lanes", ("has_vectors",))
 CONSTANTS = ("has_vectors", "is_in_place")
 FACTOR = Kernel("linalg/svd_group", "svd_factor", CONSTANTS)
+NO_TURNS = Kernel("linalg/svd_group", "svd_no_turns", CONSTANTS)
 ROUND = Kernel("linalg/svd_group", "svd_round", CONSTANTS)
 VALUES = Kernel("linalg/svd_group", "svd_values", CONSTANTS)
 LEFT = Kernel("linalg/svd_group", "svd_left", CONSTANTS)
@@ -19,6 +20,7 @@ SWEEPS = 30  # with two blocks of vectors, in one launch
 LAUNCHED_SWEEPS = 16  # each one is some launches, which end at once where there is nothing left to do
 LARGEST_BLOCK = 64  # as in the kernel
 NOT_FINITE = -4
+THREADS = 256
 LEFTS = 4  # vectors that a simdgroup multiplies, as in the kernel
 
 
@@ -44,11 +46,13 @@ def decompose(run: Any, a: Any, has_vectors: bool = True, is_full: bool = False)
     """Of a contiguous float32 (or float64) array of matrices. No error is raised: that is for `check`."""
     batch, dtype = Batch.of(a), run.dtype(a)
     is_tall = batch.rows > batch.columns
-    work = run.contiguous(a.swapaxes(-1, -2)) if is_tall else a
-    shape = Batch(batch.leading, batch.number, *work.shape[-2:])
+    sizes = (batch.columns, batch.rows) if is_tall else (batch.rows, batch.columns)
+    shape = Batch(batch.leading, batch.number, *sizes)
     lefts = (shape.columns if is_full else shape.rows) if has_vectors else 0
     in_lanes = shape.columns <= LANES and batch.number >= policy("linalg_svd", run.family, dtype)["lanes_from"]
-    found = (_in_lanes if in_lanes and shape.rows else _in_groups)(run, work, shape, dtype, has_vectors, lefts)
+    take = _in_lanes if in_lanes and shape.rows else _in_groups
+    # A copy has no other name here, so that its memory is free as soon as it has been read.
+    found = take(run, run.contiguous(a.swapaxes(-1, -2)) if is_tall else a, shape, dtype, has_vectors, lefts)
     left, values, right, info = found
     return Decomposition(left, values, right, info, is_tall)
 
@@ -90,17 +94,21 @@ def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool,
     block = max(1, -(-n // 2)) if is_small else chosen["block"]
     blocks = 2 * -(-n // (2 * block)) if n else 2
     slots = (blocks - 1) * (blocks // 2)
-    square = (number, n, n) if has_vectors else (0,)
     column, whole = Out((number, n), dtype), Out((number,), dtype)
     index = Out((number, n), "int32")
     arguments: tuple[Any, ...] = (
-        *(work, Out((number, n, m), dtype), Out((number, n, n), dtype), Out(square, dtype)),
+        *(work, Out((number, n, m), dtype), Out((number, n, n), dtype)),
         *(column, column, Out((number, 2, n), dtype), index, index, whole, Out((number, slots), "int32")),
         *(n, m, slots),
     )
-    x, r, turns, scales, factors, _, places, pivots, whole, moved = run.launch(
+    x, r, scales, factors, _, places, pivots, whole, moved = run.launch(
         FACTOR, types, constants, arguments, (number if n else 0,), threads
     )
+    del work, arguments
+    turns, count = run.empty((0,), dtype), number * n * n
+    if has_vectors:
+        many = (-(-count // THREADS),)
+        (turns,) = run.launch(NO_TURNS, types, constants, (Out((number, n, n), dtype), count, n), many, (THREADS,))
     state = [r, turns, scales, moved]
     for number_of_round in range(1 if is_small else LAUNCHED_SWEEPS * (blocks - 1)):
         outs = state if run.writes_in_place else [Out(tuple(a.shape), run.dtype(a)) for a in state]
@@ -112,6 +120,8 @@ def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool,
     left, values, right, info = _outs(batch, dtype, has_vectors, lefts)
     arguments = (r, scales, whole, moved, values, right, index, Out((number, 2, n), dtype), info, n, slots)
     values, right, order, _, info = run.launch(VALUES, types, constants, arguments, (number,), threads)
+    if not has_vectors:
+        return turns, values, right, info
     grid = (-(-lefts // (threads[0] // LANES * LEFTS)), number)
     arguments = (turns, x, factors, places, pivots, order, left, n, m, lefts)
     (left,) = run.launch(LEFT, types, constants, arguments, grid, threads)
