@@ -15,7 +15,7 @@ import torch
 import metalcore
 from metalcore.ops import functions
 from metalcore.ops.linalg.base.matrices import make
-from metalcore.ops.linalg.base.trials import TRIALS
+from metalcore.ops.linalg.base.trials import TRIALS, Trial
 from metalcore.runtimes.kernel import FOLDER
 from metalcore.runtimes.routes import torch_ops_on
 from tests.linalg.cases import CASES
@@ -23,6 +23,8 @@ from tests.ops.sanitized import FAMILIES, Found, Noting
 
 SIZES = (3, 40, 150)
 """A matrix a thread, a matrix a threadgroup, blocked."""
+LONG = (700, 3)
+"""Tall QR."""
 IN_LANES = 260
 """Matrices from which on a thread has one."""
 
@@ -36,21 +38,25 @@ def examine(name: str, families: tuple[str, ...] = FAMILIES, sizes: tuple[int, .
             with metalcore.mode("sanitize") as report, torch_ops_on(run):
                 _with_gradient(name)
             found.findings += [f"{name} {family} case: {f}" for f in report.findings]
-        for trial in TRIALS.values():
-            if name not in trial.needs:
-                continue
-            for n in (s for s in sizes if s <= trial.most):
-                for rows, columns in _shapes(trial.shapes, n):
-                    label = f"{name} ({trial.name}) {family} {rows} x {columns}"
-                    with metalcore.mode("sanitize") as report, torch_ops_on(run):
-                        _try(trial.name, rows, columns)
-                    found.findings += [f"{label}: {f}" for f in report.findings]
+        if name == "newton_schulz":
+            with metalcore.mode("sanitize") as report, torch_ops_on(run):
+                metalcore.linalg.newton_schulz(torch.ones(2, 5, 3))
+            found.findings += [f"{name} {family}: {f}" for f in report.findings]
+        for trial in (t for t in TRIALS.values() if name in t.needs):
+            for rows, columns in _shapes(trial, sizes):
+                label = f"{name} ({trial.name}) {family} {rows} x {columns}"
+                with metalcore.mode("sanitize") as report, torch_ops_on(run):
+                    _try(trial.name, rows, columns)
+                found.findings += [f"{label}: {f}" for f in report.findings]
     return found
 
 
-def _shapes(shapes: tuple[str, ...], n: int) -> list[tuple[int, int]]:
-    few = -(-n // 3)
-    return [{"square": (n, n), "tall": (n, few), "wide": (few, n)}[shape] for shape in shapes]
+def _shapes(trial: Trial, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+    found = []
+    for n in (s for s in sizes if s <= trial.most):
+        few = -(-n // 3)
+        found += [{"square": (n, n), "tall": (n, few), "wide": (few, n)}[shape] for shape in trial.shapes]
+    return [*found, LONG] if "tall" in trial.shapes and trial.long else found
 
 
 def _try(name: str, rows: int, columns: int) -> None:
