@@ -117,6 +117,7 @@ def test_solve_and_inverse(upper: bool) -> None:
     assert torch.autograd.gradcheck(lambda f: metalcore.linalg.cholesky_inverse(f, upper=upper), (factor,))
 
 
+@pytest.mark.sweep
 def test_torch_knows_the_ops() -> None:
     ops = torch.ops.metalcore
     a = positive(2, 4, 4).requires_grad_()

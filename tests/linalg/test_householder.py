@@ -46,6 +46,7 @@ def test_gradient_of_the_product() -> None:
     assert torch.autograd.gradcheck(metalcore.linalg.householder_product, (A, tau))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("transpose", [True, False])
 def test_gradients_of_ormqr(left: bool, transpose: bool) -> None:

@@ -88,6 +88,7 @@ def test_refuses() -> None:
             run(torch.ones(2, 2, dtype=torch.int64))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("batch", [(), (9,)], ids=str)
 def test_gradients(batch: tuple[int, ...]) -> None:
     a = random(*batch, 3, 3, dtype=torch.float64).requires_grad_()

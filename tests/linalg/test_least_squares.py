@@ -94,6 +94,7 @@ def test_cond_of_other_shapes() -> None:
     assert metalcore.linalg.cond(np.diag(np.array([4.0, 2.0], np.float32))) == 2
 
 
+@pytest.mark.sweep
 def test_gradients() -> None:
     for shape in ((4, 3), (3, 4), (2, 3, 3)):
         a = made(*shape, dtype=torch.float64).requires_grad_()
@@ -103,6 +104,7 @@ def test_gradients() -> None:
     assert torch.autograd.gradcheck(metalcore.linalg.cond, a)
 
 
+@pytest.mark.sweep
 def test_in_torch_programs() -> None:
     ops, a, b = torch.ops.metalcore, made(4, 3).requires_grad_(), made(4, 2, seed=1).requires_grad_()
     torch.library.opcheck(ops.linalg_pinv.default, (a, 0.0, 1e-6))

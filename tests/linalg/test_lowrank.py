@@ -58,6 +58,7 @@ def test_seeds() -> None:
     assert torch.equal(first, same) and not torch.equal(first, other)
 
 
+@pytest.mark.sweep
 def test_gradients() -> None:
     random = torch.Generator().manual_seed(0)
     B, C, M = (

@@ -94,6 +94,7 @@ def test_not_finite() -> None:
             assert not torch.isfinite(found.LU[0]).all() and torch.isfinite(found.LU[1:]).all()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("route", ["apple", "mps text", "mlx text"])
 def test_routes(route: str) -> None:
     makers = {"apple": lambda: CpuRuntime(TorchArrays(), family="apple"), "mps text": text_mps, "mlx text": text_mlx}
@@ -111,6 +112,7 @@ def test_routes(route: str) -> None:
         np.testing.assert_allclose(np.asarray(factors), expected.LU, atol=1e-3)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(3, 3), (9, 4, 2), (9, 2, 4)], ids=str)
 def test_gradients(shape: tuple[int, ...]) -> None:
     a = random(*shape, dtype=torch.float64).requires_grad_()

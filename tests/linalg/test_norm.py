@@ -119,6 +119,7 @@ def test_gradients_are_those_of_torch(ord: float) -> None:
 BOTH = (metalcore.linalg, torch.linalg)
 
 
+@pytest.mark.sweep
 def test_gradcheck() -> None:
     a = randn(3, 4, dtype=torch.float64).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: metalcore.linalg.vector_norm(a, 2, 1), a)

@@ -27,6 +27,7 @@ def test_an_orthonormal_basis_stays() -> None:
     torch.testing.assert_close(metalcore.linalg.orthogonalize(Q.T), Q.T, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4)])
 def test_gradient(shape: tuple[int, int]) -> None:
     A = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()

@@ -93,6 +93,7 @@ def test_refuses() -> None:
         metalcore.linalg.solve(a.expand(4, 3, 3), torch.ones(5, 3, 1))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("left", [True, False])
 def test_gradients(left: bool) -> None:
     for a_batch, b_batch in (((9,), (9,)), ((), (2,)), ((2, 1), (2,))):
