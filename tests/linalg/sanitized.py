@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +31,18 @@ IN_LANES = 260
 """Matrices from which on a thread has one."""
 
 
+def _norm_of_columns(linalg: Any) -> None:
+    linalg.vector_norm(torch.ones(3, 40, requires_grad=True), dim=0).sum().backward()
+
+
+EXTRAS: dict[str, Callable[[Any], Any]] = {
+    "newton_schulz": lambda linalg: linalg.newton_schulz(torch.ones(2, 5, 3)),
+    "geqrf": lambda linalg: [linalg.geqrf(torch.eye(150, n) + 0.01) for n in (40, 150)],
+    "vector_norm": _norm_of_columns,
+}
+"""What no trial of the accuracy suite calls."""
+
+
 def examine(name: str, families: tuple[str, ...] = FAMILIES, sizes: tuple[int, ...] = SIZES) -> Found:
     """The small case of a function with its gradient, then the trials of the accuracy suite that need it."""
     found = Found(name)
@@ -38,9 +52,9 @@ def examine(name: str, families: tuple[str, ...] = FAMILIES, sizes: tuple[int, .
             with metalcore.mode("sanitize") as report, torch_ops_on(run):
                 _with_gradient(name)
             found.findings += [f"{name} {family} case: {f}" for f in report.findings]
-        if name == "newton_schulz":
+        if name in EXTRAS:
             with metalcore.mode("sanitize") as report, torch_ops_on(run):
-                metalcore.linalg.newton_schulz(torch.ones(2, 5, 3))
+                EXTRAS[name](metalcore.linalg)
             found.findings += [f"{name} {family}: {f}" for f in report.findings]
         for trial in (t for t in TRIALS.values() if name in t.needs):
             for rows, columns in _shapes(trial, sizes):
