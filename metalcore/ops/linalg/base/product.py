@@ -70,7 +70,7 @@ def matmul(
     if depth and max(sizes) <= TINY and number >= _policy(run, a)["lanes_from"] and len(a.shape) == len(b.shape):
         return _in_lanes(run, a, b, out, sizes, number, alpha, flags)
     first, second, plain = Block.of(a), Block.of(b), (False, False, False)
-    if columns == 1 and transpose_a and not transpose_b:  # the same as a row times a matrix, whose rows lie along memory
+    if columns == 1 and transpose_a and not transpose_b:  # as a row times a matrix, whose rows lie along memory
         first, second, sizes, flags = second, first, (1, rows, depth), (True, False)
     place = (0, sizes[1], sizes[0])
     return _launch(run, first, second, None, out, sizes, place, number, alpha, flags, plain, 0)
