@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def health_of_linalg(
         raise ArgumentError("health --linalg runs all cases, in float32: leave --cases and --dtype out")
     used = suite.SEED if seed is None else seed
     work = groups(ops, sizes, routes or (_ROUTE,), used)
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=150)
     outcomes: list[Outcome] = []
     with Progress(*COLUMNS, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("compiling and running", total=len(work))
