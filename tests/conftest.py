@@ -39,8 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
 # Of one test with many parameters the usual run takes so many, evenly spread; the rest waits for
 # `pytest -m "sweep or not sweep"`.
 MOST_ALIKE = {
-    **{"engine": 2, "foreign": 1, "dropins": 2, "runtimes": 3, "torch": 3, "stress": 12, "sanitizer": 10, "ops": 6},
-    **{"linalg": 3, "precise": 3},
+    **{"engine": 2, "foreign": 1, "dropins": 2, "runtimes": 3, "torch": 3, "stress": 10, "sanitizer": 8, "ops": 4},
+    **{"linalg": 2, "precise": 2},
 }
 
 

@@ -119,6 +119,7 @@ def test_sort_of_a_middle_axis(shape: tuple[int, int, int]) -> None:
     np.testing.assert_array_equal(out, np.sort(x, 1))
 
 
+@pytest.mark.sweep
 @pytest.mark.feature("corpus", "MLX: sort")
 @pytest.mark.parametrize("name", swept((*FLOATS, "int32"), ("float32",)))
 def test_sort_in_many_blocks(name: str) -> None:

@@ -78,6 +78,7 @@ def test_no_number_is_an_error(n: int, bad: float) -> None:
         metalcore.linalg.eigh(a.numpy())
 
 
+@pytest.mark.sweep
 def test_gradients() -> None:
     def invariant(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
         values, vectors = metalcore.linalg.eigh(a + a.mT)

@@ -39,6 +39,7 @@ def test_fewer_reflectors_than_columns() -> None:
     torch.testing.assert_close(found, torch.linalg.householder_product(A, tau), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sweep
 def test_gradient_of_the_product() -> None:
     generator = torch.Generator().manual_seed(2)
     A = torch.randn(2, 4, 3, dtype=torch.float64, generator=generator).requires_grad_()

@@ -24,6 +24,7 @@ def low_rank() -> torch.Tensor:
     return made(6, 2) @ made(2, 5, seed=1)
 
 
+@pytest.mark.sweep
 def test_pinv() -> None:
     for shape in SHAPES:
         a = made(*shape)

@@ -55,6 +55,7 @@ def test_torch_knows_the_op(noun: str) -> None:
     assert compiled_agrees(pair(noun)[0], x, bias)
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu(noun: str) -> None:
     assert gpu_launches_agree(noun, *floats((70, 516), (516,)))
 

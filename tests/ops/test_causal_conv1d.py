@@ -69,10 +69,12 @@ def test_torch_knows_the_op() -> None:
     assert torch.equal(run(*inputs)[0], metalcore.causal_conv1d(*inputs)[0])
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu() -> None:
     assert gpu_launches_agree("causal_conv1d", *floats((2, 3, 300), (3, 4), (3,), (2, 3, 3)), "silu")
 
 
+@pytest.mark.sweep
 def test_sanitizer_finds_nothing_in_a_long_sequence() -> None:
     x, weight = torch.randn(1, 3, 70, requires_grad=True), torch.randn(3, 4, requires_grad=True)
     with metalcore.mode("sanitize") as report:

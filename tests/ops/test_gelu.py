@@ -46,6 +46,7 @@ def test_torch_knows_the_op() -> None:
     )
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu() -> None:
     assert gpu_launches_agree("gelu", *floats((3, 517)))
     assert gpu_launches_agree("gelu", *floats((3, 517)), "tanh")

@@ -44,6 +44,7 @@ def test_torch_knows_the_op() -> None:
     assert compiled_agrees(metalcore.silu, x)
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu() -> None:
     assert gpu_launches_agree("silu", *floats((3, 517)))
 

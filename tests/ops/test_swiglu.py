@@ -36,6 +36,7 @@ def test_torch_knows_the_op() -> None:
     assert compiled_agrees(metalcore.swiglu, gate, up)
 
 
+@pytest.mark.sweep
 def test_launches_of_a_gpu() -> None:
     assert gpu_launches_agree("swiglu", *floats((3, 517), (3, 517)))
 
