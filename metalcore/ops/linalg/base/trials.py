@@ -164,7 +164,8 @@ def _any_sides(A: Array, random: np.random.Generator) -> tuple[Array, ...]:
 
 
 def _rank(A: Array, found: Any) -> Ratios:
-    same = np.array_equal(r.doubles(found), np.linalg.matrix_rank(A, rtol=1e-6))
+    least = r.size(A) * PRECISION  # torch's default in float32
+    same = np.array_equal(r.doubles(found), np.linalg.matrix_rank(A, rtol=least))
     return {"rank": 0.0 if same else float("inf")}
 
 
