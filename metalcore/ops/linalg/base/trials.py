@@ -24,7 +24,7 @@ WELL_CONDITIONED = ("random", "clustered", "triangular", "lower_triangular", "di
 SINGULAR_BEYOND = {
     "hilbert": 10,
     "vandermonde": 10,
-    "kahan": 64,
+    "kahan": 200,
 }  # the size from which float32 cannot tell them from singular ones
 RIGHT_SIDES = 3
 
