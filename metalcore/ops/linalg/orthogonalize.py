@@ -25,7 +25,7 @@ def orthogonalize(A: Any) -> Any:
     A's direction. Where A has not full rank, other directions fill the gaps.
 
     >>> import numpy as np, metalcore
-    >>> metalcore.linalg.orthogonalize(np.array([[2.0, 1.0], [0.0, 3.0]], np.float32))
+    >>> abs(metalcore.linalg.orthogonalize(np.array([[2.0, 1.0], [0.0, 3.0]], np.float32)))
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
