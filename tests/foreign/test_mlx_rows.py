@@ -93,7 +93,6 @@ def test_cross_entropy_and_its_gradient(name: str) -> None:
         close(gradient, slope * exact(weight)[:, None], name, 64 if name == "float32" else 2, floor=1e-6)
 
 
-@pytest.mark.sweep
 @pytest.mark.feature("corpus", "MLX: dot product")
 @pytest.mark.parametrize("name", swept(FLOATS, ("float16",)))
 def test_dot(name: str) -> None:
