@@ -28,6 +28,13 @@ def test_ratios(shape: tuple[int, int]) -> None:
         assert float(np.linalg.eigvalsh(p).min()) > -30 * max(shape) * ROUNDING * size, kind
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("size", [128, 200])
+def test_a_least_singular_value_far_below_the_rounding(size: int) -> None:
+    U, _ = metalcore.linalg.polar(torch.tensor(make("kahan", size, size), dtype=torch.float32))
+    assert orthogonality(U)["orthogonality"] < 30
+
+
 def test_it_is_the_nearest_orthogonal_matrix() -> None:
     A = torch.randn(3, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     u, s, vh = torch.linalg.svd(A, full_matrices=False)

@@ -23,10 +23,10 @@ SYMMETRIC = Kernel("linalg/polar", "symmetric_part")
 MUON = (3.4445, -4.7750, 2.0315)
 ADDED = {"float32": 2.0**-30, "float64": 2.0**-60}
 """What is added to the diagonal of R, as a part of the norm, so that no direction is missing."""
-ROUNDS = {"float32": ((1e-9, 1e-8), (1e-9, 1e-8)), "float64": ((1e-18, 1e-16), (1e-18, 1e-16))}
-"""The least singular value that a round of the iteration looks for, and how near to 1 all larger ones have to come. The
-first round leaves smaller ones between 0 and 1, the second finishes them: one round that looked for them all would need
-weights whose size costs digits."""
+ROUNDS = {"float32": ((1e-9, 1e-8),) * 3, "float64": ((1e-18, 1e-16),) * 2}
+"""The least singular value that a round of the iteration looks for, and how near to 1 all larger ones have to come. A
+round leaves smaller ones between 0 and 1, the next lifts them on: one round that looked for them all would need weights
+whose size costs digits. Kahan's matrix of 200 has one of 1e-25, which takes three."""
 
 
 class Polar(NamedTuple):
