@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from rich.console import Console
 from rich.progress import Progress
@@ -21,6 +19,7 @@ from metalcore.ops.linalg.base.matrices import KINDS, SYMMETRIC
 from metalcore.ops.linalg.base.trials import TRIALS
 from metalcore.tools.health.command import COLUMNS, conclude
 from metalcore.tools.health.page import LINALG
+from metalcore.tools.health.run import run
 
 _PIECES = ((0, 33), (34, 128), (129, 1 << 30))  # sizes that one process runs together
 _ROUTE = "numpy"
@@ -34,6 +33,13 @@ class Group:
     sizes: tuple[int, ...]
     route: str
     seed: int
+
+    def run(self) -> list[Outcome]:
+        long = not self.sizes
+        return list(suite.run(self.name, self.sizes, suite.BATCHES, self.route, self.seed, long))
+
+    def failed(self, problem: str) -> Outcome:
+        return Outcome(f"linalg.{self.name}", "float32", self.route, -1, "- the process", (), 0.0, problem)
 
 
 def health_of_linalg(
@@ -90,29 +96,6 @@ def groups(chosen: Sequence[str], sizes: Sequence[int], routes: Sequence[str], s
     if not sizes:
         found += [Group(name, (), route, seed) for name in names for route in routes]
     return found
-
-
-def run_group(group: Group) -> list[Outcome]:
-    long = not group.sizes
-    return list(suite.run(group.name, group.sizes, suite.BATCHES, group.route, group.seed, long))
-
-
-def run(work: Sequence[Group], jobs: int) -> Iterator[tuple[Group, list[Outcome]]]:
-    """Outcomes as they come; a process that dies takes its group with it, and the report says so."""
-    if jobs <= 1:
-        for group in work:
-            yield group, run_group(group)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        started = {pool.submit(run_group, group): group for group in work}
-        for done in as_completed(started):
-            group, error = started[done], done.exception()
-            yield group, [_died(group, error)] if error is not None else done.result()
-
-
-def _died(group: Group, error: BaseException) -> Outcome:
-    problem = f"{type(error).__name__}: {error}"
-    return Outcome(f"linalg.{group.name}", "float32", group.route, -1, "- the process", (), 0.0, problem)
 
 
 def worst_ratios(outcomes: Sequence[Outcome]) -> tuple[list[str], dict[str, dict[str, float]]]:

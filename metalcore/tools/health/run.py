@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
+from typing import Any, Protocol
 
 from metalcore.errors import ArgumentError
 from metalcore.ops import find, nouns
@@ -14,6 +15,16 @@ from metalcore.ops.base.op import FLOATS
 from metalcore.ops.base.verify import ROUTES, SEED, Outcome, verify
 
 CASES = 40
+
+
+class Work(Protocol):
+    """A piece of work for a process."""
+
+    def run(self) -> list[Outcome]: ...
+
+    def failed(self, problem: str) -> Outcome:
+        """What stands in the report where the process died."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,13 @@ class Group:
     route: str
     cases: int
     seed: int
+
+    def run(self) -> list[Outcome]:
+        op = find(self.noun)
+        return [verify(op, self.dtype, index, self.route, self.seed) for index in range(self.cases)]
+
+    def failed(self, problem: str) -> Outcome:
+        return Outcome(self.noun, self.dtype, self.route, -1, "the process", (), 0.0, problem)
 
 
 def routes() -> tuple[str, ...]:
@@ -67,25 +85,17 @@ def groups(
     ]
 
 
-def run_group(group: Group) -> list[Outcome]:
-    op = find(group.noun)
-    return [verify(op, group.dtype, index, group.route, group.seed) for index in range(group.cases)]
-
-
-def run(work: Sequence[Group], jobs: int) -> Iterator[tuple[Group, list[Outcome]]]:
+def run(work: Sequence[Work], jobs: int) -> Iterator[tuple[Any, list[Outcome]]]:
     """Outcomes as they come; a process that dies takes its group with it, and the report says so."""
     if jobs <= 1:
         for group in work:
-            yield group, run_group(group)
+            yield group, group.run()
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        started = {pool.submit(run_group, group): group for group in work}
+        started = {pool.submit(group.run): group for group in work}
         for done in as_completed(started):
-            group = started[done]
-            error = done.exception()
-            yield group, [_died(group, error)] if error is not None else done.result()
-
-
-def _died(group: Group, error: BaseException) -> Outcome:
-    problem = f"{type(error).__name__}: {error}"
-    return Outcome(group.noun, group.dtype, group.route, -1, "the process", (), 0.0, problem)
+            group, error = started[done], done.exception()
+            if error is None:
+                yield group, done.result()
+            else:
+                yield group, [group.failed(f"{type(error).__name__}: {error}")]
