@@ -13,8 +13,9 @@ template <typename T>
     device const T* x [[buffer(2)]],
     device T* dx [[buffer(3)]],
     constant long& width [[buffer(4)]],
-    uint column [[thread_position_in_grid]],
+    uint3 position [[thread_position_in_grid]],
     uint3 group [[threadgroup_position_in_grid]]) {
+  const uint column = position.x;
   const ulong row = group.y;
   if (column >= width) {
     return;

@@ -16,8 +16,9 @@ template <typename T>
     device T* new_size [[buffer(6)]],
     constant long& rows [[buffer(7)]],
     constant long& columns [[buffer(8)]],
-    uint column [[thread_position_in_grid]],
+    uint3 position [[thread_position_in_grid]],
     uint3 group [[threadgroup_position_in_grid]]) {
+  const uint column = position.x;
   if (column >= columns) {
     return;
   }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from ctypes import addressof, c_char
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -100,7 +100,10 @@ class NumpyArrays:
         return flat[order], order
 
     def dtype(self, array: Any) -> str:
-        return str(array.dtype)
+        return _numpy_name(array.dtype)
+
+
+_numpy_name = cache(str)  # of a dtype: numpy takes a microsecond for it
 
 
 def _numpy_dtype(name: str) -> Any:

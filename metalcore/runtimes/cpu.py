@@ -13,7 +13,7 @@ from metalcore.engine.runtime.native_library import use_openmp
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
 from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, raise_first, raise_info
-from metalcore.runtimes.text import engine_text, include_dirs
+from metalcore.runtimes.text import engine_text, include_dirs, parameter_dtypes
 from metalcore.runtimes.watch import launched, recorders
 
 _SCALARS = {"long": ("q8x", 8), "float": ("f12x", 4)}
@@ -22,13 +22,16 @@ _SCALARS = {"long": ("q8x", 8), "float": ("f12x", 4)}
 class Prepared:
     """One variant, compiled: turns arguments into the bytes that the engine takes."""
 
-    __slots__ = ("_pack", "function", "offsets", "pack_numbers")
+    __slots__ = ("_dtypes", "_name", "_pack", "function", "offsets", "pack_numbers")
 
     def __init__(self, variant: Variant, float_type: str = "float") -> None:
         constants: dict[int | str, object] = dict(zip(variant.kernel.constants, variant.constants, strict=True))
         self.function: Function = library(variant, float_type).function(variant.entry_point, constants)
         parameters = [p for p in variant.kernel.parameters if p.kind != "thread"]
-        scalars = dict(_SCALARS, float=("d8x", 8)) if float_type == "double" else _SCALARS
+        is_double = float_type == "double"
+        self._dtypes = ["float64" if is_double and d == "float32" else d for d in parameter_dtypes(variant)]
+        self._name = variant.kernel.name
+        scalars = dict(_SCALARS, float=("d8x", 8)) if is_double else _SCALARS
         layouts, end = "", 16 * len(parameters)
         self.offsets: list[tuple[int, int] | None] = []  # where a number stands behind the addresses; None: an array
         for parameter in parameters:
@@ -47,18 +50,22 @@ class Prepared:
         `outputs`; every launch comes by here, so it goes over the arguments once."""
         pairs: list[int] = []
         numbers: list[Any] = []
-        memory = arrays.memory
-        for offset, value in zip(self.offsets, arguments, strict=True):
+        memory, dtype_of = arrays.memory, arrays.dtype
+        for offset, dtype, value in zip(self.offsets, self._dtypes, arguments, strict=True):
             if offset is not None:
                 pairs += offset
                 numbers.append(value)
             elif type(value) is Out:
+                if dtype and value.dtype != dtype:
+                    raise ArgumentError(f"kernel '{self._name}' writes an array of {dtype}, not of {value.dtype}")
                 made = arrays.empty(value.shape, value.dtype)
                 outputs.append(made)
                 pairs += memory(made)
             elif value is None:
                 pairs += (0, 0)
             else:
+                if dtype and dtype_of(value) != dtype:  # the kernel would read or write past its end
+                    raise ArgumentError(f"kernel '{self._name}' takes an array of {dtype}, not of {dtype_of(value)}")
                 pairs += memory(value)
         return self._pack(*pairs, *numbers)
 

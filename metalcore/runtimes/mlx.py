@@ -6,6 +6,7 @@ same rules.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
@@ -22,6 +23,7 @@ from metalcore.runtimes.text import metal_kernel_text
 from metalcore.runtimes.watch import launched, recorders
 
 DEVICE_SIZE = 8  # MLX passes an input with fewer elements in the constant address space
+STREAMS = 4
 GRID_LIMIT = 1 << 31  # MLX counts threads in an int
 
 
@@ -80,6 +82,7 @@ class MlxRuntime:
         mx = mlx_module()
         self._make, self.is_eager = make or mx.fast.metal_kernel, is_eager
         self._kernels: dict[Any, MlxKernel] = {}
+        self._streams = threading.local()  # MLX lets a stream be used in the thread alone that made it
         self.contiguous, self.sort = mx.contiguous, mlx_sort
 
     def dtype(self, array: Any) -> str:
@@ -118,6 +121,14 @@ class MlxRuntime:
             array if 0 not in out.shape else self.empty(out.shape, out.dtype)
             for array, out in zip(found, outputs, strict=True)
         ]
+
+    def stream(self, number: int) -> Any:
+        """A context whose kernels may run beside those of other streams. MLX waits where one needs another's result."""
+        mx = mlx_module()
+        made: list[Any] = self._streams.__dict__.setdefault("made", [])
+        if not made:
+            made += [mx.new_stream(mx.default_device()) for _ in range(STREAMS)]
+        return mx.stream(made[number % STREAMS])
 
     def check_errors(self, errors: Any, explain: Callable[[int, int], str]) -> None:
         """Nothing, since it would end laziness; METALCORE_CHECK_GPU asks for it."""

@@ -1,4 +1,4 @@
-"""Every kernel of linear algebra under the sanitizer, on the launches of a CPU and of a GPU.
+"""Every kernel of linear algebra and of extended precision under the sanitizer, on the launches of a CPU and of a GPU.
 
 python -m tests.linalg.sanitized [FUNCTION...]       exit status 0: nothing was found
 """
@@ -29,13 +29,42 @@ LONG = (700, 3)
 """Tall QR."""
 IN_LANES = 260
 """Matrices from which on a thread has one."""
+PRECISE = "precise"
 
 
 def _norm_of_columns(linalg: Any) -> None:
     linalg.vector_norm(torch.ones(3, 40, requires_grad=True), dim=0).sum().backward()
 
 
+def _gradient_of_wide_qr(linalg: Any) -> None:
+    wide = torch.eye(3, 7).repeat(2, 1, 1).add(0.01).requires_grad_()
+    sum(part.sum() for part in linalg.qr(wide)).backward()
+
+
+def _gradient_of_mean(linalg: Any) -> None:
+    a, mean = torch.eye(7, 5).add(0.01).requires_grad_(), torch.full((1, 5), 0.01, requires_grad=True)
+    linalg.svd_lowrank(a, q=2, M=mean)[1].sum().backward()
+
+
+def _precise(linalg: Any) -> None:
+    """metalcore.precise: every function in every precision, with a gradient."""
+    precise, x = metalcore.precise, torch.linspace(-1, 1, 140).reshape(2, 70).requires_grad_()
+    A = torch.eye(40).repeat(2, 1, 1) + 0.01
+    for precision in ("float-float", "exact"):
+        precise.dot(x, x, precision=precision, pair=True)[0].sum().backward()
+        precise.matmul(A[0, :33], A[0], precision=precision)
+        precise.sum(torch.ones(1, 20_000), 1, precision=precision)
+        precise.norm(x.detach(), 1, precision=precision)
+        precise.solve(A, A[..., :2], precision=precision)
+    precise.qr(A[..., :30])
+    precise.cholesky(A)
+
+
 EXTRAS: dict[str, Callable[[Any], Any]] = {
+    "qr": _gradient_of_wide_qr,
+    "svd": lambda linalg: linalg.svd(torch.eye(40, 33) + 0.01, driver="gesvd"),
+    "svd_lowrank": _gradient_of_mean,
+    PRECISE: _precise,
     "newton_schulz": lambda linalg: linalg.newton_schulz(torch.ones(2, 5, 3)),
     "geqrf": lambda linalg: [linalg.geqrf(torch.eye(150, n) + 0.01) for n in (40, 150)],
     "vector_norm": _norm_of_columns,
@@ -91,13 +120,14 @@ def _with_gradient(name: str) -> None:
 
 
 def kernels() -> set[str]:
-    """Every kernel in kernels/linalg."""
-    texts = (file.read_text() for file in sorted((FOLDER / "linalg").glob("*.metal")))
+    """Every kernel in kernels/linalg, and those of extended precision."""
+    files = (*(FOLDER / "linalg").glob("*.metal"), *FOLDER.glob("precise_*.metal"))
+    texts = (file.read_text() for file in sorted(files))
     return {name for text in texts for name in re.findall(r"\[\[kernel\]\]\s+void\s+(\w+)\s*\(", text)}
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or sorted(functions("linalg"))
+    chosen = sys.argv[1:] or [*sorted(functions("linalg")), PRECISE]
     failed, ran = 0, set()
     for name in chosen:
         found = examine(name)

@@ -10,9 +10,7 @@ import torch
 import metalcore
 from metalcore.errors import ArgumentError
 from metalcore.ops.linalg.cholesky import factorise
-from metalcore.runtimes.arrays import TorchArrays
-from metalcore.runtimes.cpu import CpuRuntime
-from metalcore.runtimes.routes import text_mlx, text_mps
+from tests.linalg.routes import array_for, runtime
 
 SHAPES = [(0, 0), (0, 4, 4), (1, 1), (5, 5), (40, 3, 3), (20, 31, 31), (33, 33), (2, 64, 64), (3, 65, 65), (150, 150)]
 
@@ -50,15 +48,10 @@ def test_small_and_large_numbers(scale: float) -> None:
 
 @pytest.mark.parametrize("route", ["apple", "mlx text", pytest.param("mps text", marks=pytest.mark.sweep)])
 def test_routes(route: str) -> None:
-    makers = {"apple": lambda: CpuRuntime(TorchArrays(), family="apple"), "mps text": text_mps, "mlx text": text_mlx}
-    run = makers[route]()
+    run = runtime(route)
     for shape in ((2, 70, 70), (30, 3, 3)):
         a = positive(*shape)
-        given: Any = a
-        if route == "mlx text":
-            import mlx.core as mx
-
-            given = mx.array(a.numpy())
+        given = array_for(route, a)
         factor, info = factorise(run, given, False)
         assert ratio(a, factor, False) < 30
         assert not torch.as_tensor(info).any()
@@ -122,7 +115,7 @@ def test_torch_knows_the_ops() -> None:
     ops = torch.ops.metalcore
     a = positive(2, 4, 4).requires_grad_()
     torch.library.opcheck(ops.linalg_cholesky.default, (a, False))
-    torch.library.opcheck(ops.linalg_cholesky_ex.default, (a, True))
+    torch.library.opcheck(ops.linalg_cholesky_ex.default, (a, True, False))
     b = torch.ones(2, 4, 1, requires_grad=True)
     torch.library.opcheck(ops.linalg_cholesky_solve.default, (b, a, False))
     torch.library.opcheck(ops.linalg_cholesky_inverse.default, (a, False))

@@ -15,7 +15,7 @@ from metalcore.ops.linalg.base.matrices import SYMMETRIC, make
 from metalcore.ops.linalg.eigh import decompose
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
-from metalcore.runtimes.routes import text_mlx, text_mps
+from tests.linalg.routes import ROUTES, array_for, runtime
 
 SHAPES = [(0, 0), (0, 4, 4), (2, 0, 0), (1, 1), (3, 3), (40, 4, 4), (5, 31, 31), (32, 32), (2, 33, 33), (100, 100)]
 
@@ -45,20 +45,12 @@ def test_kinds(kind: str) -> None:
         assert max(ratios.eigh(a, *found).values()) < 60, n
 
 
-@pytest.mark.parametrize(
-    "route",
-    ["apple", pytest.param("mps text", marks=pytest.mark.sweep), pytest.param("mlx text", marks=pytest.mark.sweep)],
-)
+@pytest.mark.parametrize("route", ROUTES)
 def test_routes(route: str) -> None:
-    makers = {"apple": lambda: CpuRuntime(TorchArrays(), family="apple"), "mps text": text_mps, "mlx text": text_mlx}
-    run = makers[route]()
+    run = runtime(route)
     for shape in ((3, 3, 3), (2, 70, 70)):
         a = symmetric(*shape)
-        given: Any = a
-        if route == "mlx text":
-            import mlx.core as mx
-
-            given = mx.array(a.numpy())
+        given = array_for(route, a)
         values, vectors = decompose(run, given, False, True)
         assert max(ratios.eigh(a, values, vectors).values()) < 60
 

@@ -10,7 +10,9 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
+from metalcore.ops import find
 from metalcore.ops.linalg.base import ratios
+from tests.linalg.routes import ROUTES, array_for, runtime
 
 
 def spectrum(rows: int, columns: int, *leading: int) -> torch.Tensor:
@@ -50,6 +52,18 @@ def test_all_of_them() -> None:
     assert [x.shape for x in metalcore.linalg.svd_lowrank(A)] == [x.shape for x in torch.svd_lowrank(A)]  # q is 6
     found = metalcore.linalg.svd_lowrank(A.numpy(), q=0)
     assert [x.shape for x in found] == [(3, 7, 0), (3, 0), (3, 5, 0)]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_bands_of_a_gpu(route: str) -> None:
+    """More columns than a band has; on mlx each band has a stream."""
+    A, q = spectrum(90, 70), 66
+    plan = find("linalg_svd_lowrank").forward.plan
+    U, S, V = plan(runtime(route), array_for(route, A), None, q, 2, 0)
+    exact = torch.linalg.svdvals(A.double())[:q]
+    assert float((torch.from_numpy(np.asarray(S)).double() - exact).abs().max()) < 1e-3
+    for vectors in (U, V):
+        assert ratios.orthogonality(np.asarray(vectors))["orthogonality"] < 30
 
 
 def test_seeds() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -13,9 +11,7 @@ from metalcore.errors import ArgumentError, IndexRangeError
 from metalcore.ops import find
 from metalcore.ops.linalg.base import ratios
 from metalcore.ops.linalg.base.matrices import KINDS, make
-from metalcore.runtimes.arrays import TorchArrays
-from metalcore.runtimes.cpu import CpuRuntime
-from metalcore.runtimes.routes import text_mlx, text_mps
+from tests.linalg.routes import array_for, runtime
 
 SHAPES = [(1, 1), (3, 3), (40, 4, 4), (9, 5, 3), (2, 5, 3, 7), (32, 32), (2, 33, 33), (40, 20), (20, 50), (2, 70, 100)]
 EMPTY = [(0, 3, 3), (0, 64, 64), (2, 0, 3), (2, 3, 0), (0, 0)]
@@ -97,15 +93,10 @@ def test_not_finite() -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("route", ["apple", "mps text", "mlx text"])
 def test_routes(route: str) -> None:
-    makers = {"apple": lambda: CpuRuntime(TorchArrays(), family="apple"), "mps text": text_mps, "mlx text": text_mlx}
-    run = makers[route]()
+    run = runtime(route)
     for shape in ((300, 4, 4), (1, 40, 70)):
         a = random(*shape)
-        given: Any = a
-        if route == "mlx text":
-            import mlx.core as mx
-
-            given = mx.array(a.numpy())
+        given = array_for(route, a)
         factors, pivots, info = find("linalg_lu_factor_ex").forward.plan(run, given, True, False)
         expected = torch.linalg.lu_factor(a)
         assert np.array_equal(np.asarray(pivots), expected.pivots) and not np.asarray(info).any()

@@ -10,7 +10,18 @@ from metalcore.errors import ArgumentError
 from metalcore.ops.linalg.base.matrices import make
 from metalcore.ops.linalg.base.ratios import orthogonality
 
-KINDS = ("random", "rank_deficient", "zero", "zero_columns", "hilbert", "near_overflow", "near_underflow", "graded")
+KINDS = (
+    "random",
+    "rank_deficient",
+    "zero",
+    "zero_columns",
+    "equal_columns",
+    "equal_rows",
+    "hilbert",
+    "near_overflow",
+    "near_underflow",
+    "graded",
+)
 
 
 @pytest.mark.parametrize("shape", [(1000, 10), (10, 1000), (3, 100), (70, 40)])

@@ -10,12 +10,12 @@ import metalcore
 from metalcore.errors import ArgumentError
 from metalcore.ops.linalg.base.matrices import make
 from metalcore.ops.linalg.base.ratios import ROUNDING, norm, orthogonality
-from metalcore.ops.linalg.polar import newton_schulz_reference, weights
+from metalcore.ops.linalg.polar import newton_schulz_reference
 
 KINDS = ("random", "near_singular", "rank_deficient", "graded", "zero", "hilbert", "near_overflow", "near_underflow")
 
 
-@pytest.mark.parametrize("shape", [(5, 5), (30, 10), (10, 30), (40, 40)])
+@pytest.mark.parametrize("shape", [(2, 2), (5, 5), (30, 10), (10, 30), (40, 40)])
 def test_ratios(shape: tuple[int, int]) -> None:
     for kind in KINDS:
         A = make(kind, *shape)
@@ -43,14 +43,6 @@ def test_it_is_the_nearest_orthogonal_matrix() -> None:
     torch.testing.assert_close(found.P.double(), vh.mT @ (s[..., None] * vh), rtol=1e-4, atol=1e-5)
 
 
-def test_weights_leave_one_alone_and_lift_the_least() -> None:
-    low = 1e-9
-    for a, b, c in weights(1e-9, 1e-8):
-        assert (a + b) / (1 + c) == pytest.approx(1)
-        low = low * (a + b * low * low) / (1 + c * low * low)
-    assert low == pytest.approx(1, abs=1e-8)
-
-
 @pytest.mark.parametrize("shape", [(8, 20), (20, 8), (2, 5, 5)])
 def test_newton_schulz(shape: tuple[int, ...]) -> None:
     G = torch.randn(shape, generator=torch.Generator().manual_seed(1))
@@ -69,5 +61,7 @@ def test_bad_input() -> None:
         metalcore.linalg.newton_schulz(torch.eye(3), steps=-1)
     with pytest.raises(ArgumentError, match="three numbers"):
         metalcore.linalg.newton_schulz(torch.eye(3), coefficients=(1.0, 2.0))
+    with pytest.raises(torch.linalg.LinAlgError, match=r"linalg\.polar: .*non-finite"):
+        metalcore.linalg.polar(torch.full((3, 3), torch.nan))
     with pytest.raises(ArgumentError, match="complex"):
         metalcore.linalg.polar(torch.eye(3, dtype=torch.complex64))

@@ -16,7 +16,7 @@ from metalcore.ops.linalg.base.graded import jacobi_values, scaled_matrix
 from metalcore.ops.linalg.base.matrices import KINDS, make
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
-from metalcore.runtimes.routes import text_mlx, text_mps
+from tests.linalg.routes import ROUTES, array_for, runtime
 
 SHAPES = [(1, 1), (3, 3), (7, 3, 5), (40, 5, 3), (9, 8, 8), (2, 33), (50, 40), (2, 5, 100), (130, 129)]
 
@@ -91,7 +91,7 @@ def test_bad_input() -> None:
         with pytest.raises(ArgumentError, match="A"):
             metalcore.linalg.svd(given)
     with pytest.raises(ArgumentError, match="driver"):
-        metalcore.linalg.svd(torch.eye(2), driver="gesvd")
+        metalcore.linalg.svd(torch.eye(2), driver="gesvda")
 
 
 def invariant(a: torch.Tensor, full: bool) -> tuple[torch.Tensor, ...]:
@@ -135,8 +135,8 @@ def test_layouts_and_frameworks() -> None:
 
 def test_in_torch_programs() -> None:
     a = made(7, 4, 3).requires_grad_()
-    torch.library.opcheck(torch.ops.metalcore.linalg_svd.default, (a, False))
-    torch.library.opcheck(torch.ops.metalcore.linalg_svdvals.default, (a,))
+    torch.library.opcheck(torch.ops.metalcore.linalg_svd.default, (a, False, ""))
+    torch.library.opcheck(torch.ops.metalcore.linalg_svdvals.default, (a, ""))
 
     def total(a: torch.Tensor) -> Any:
         return sum(x.abs().sum() for x in metalcore.linalg.svd(a, full_matrices=False))
@@ -145,21 +145,13 @@ def test_in_torch_programs() -> None:
     torch.testing.assert_close(compiled(a), total(a))
 
 
-@pytest.mark.parametrize(
-    "route",
-    ["apple", pytest.param("mps text", marks=pytest.mark.sweep), pytest.param("mlx text", marks=pytest.mark.sweep)],
-)
+@pytest.mark.parametrize("route", ROUTES)
 def test_routes(route: str) -> None:
-    makers = {"apple": lambda: CpuRuntime(TorchArrays(), family="apple"), "mps text": text_mps, "mlx text": text_mlx}
-    run = makers[route]()
+    run = runtime(route)
     for shape in ((257, 3, 5), (40, 33), *([] if route == "apple" else [(140, 130)])):
         a = made(*shape)
-        given: Any = a
-        if route == "mlx text":
-            import mlx.core as mx
-
-            given = mx.array(a.numpy())
-        assert max(ratios.svd(a, *find("linalg_svd").forward.plan(run, given, True)).values()) < 35
+        given = array_for(route, a)
+        assert max(ratios.svd(a, *find("linalg_svd").forward.plan(run, given, True, "")).values()) < 35
 
 
 @pytest.mark.sweep
@@ -168,7 +160,7 @@ def test_sanitized() -> None:
         for family in ("cpu", "apple"):
             run = CpuRuntime(TorchArrays(), family=family)
             for a in (made(6, 3, 5), made(260, 3, 3), made(9, 4), torch.zeros(4, 40)):
-                found = find("linalg_svd").forward.plan(run, a, True)
+                found = find("linalg_svd").forward.plan(run, a, True, "")
                 assert max(ratios.svd(a, *found).values()) < 35
     assert not report.findings, report
 
@@ -185,7 +177,17 @@ def test_capacities(n: int) -> None:
 
 
 @pytest.mark.sweep
-def test_large() -> None:
+@pytest.mark.parametrize("driver", ["gesvd", "gesvdj"])
+def test_large(driver: str) -> None:
     for kind in ("random", "clustered", "rank_deficient", "graded"):
         a = make(kind, 512, 512)
-        assert max(ratios.svd(a, *metalcore.linalg.svd(a.astype(np.float32))).values()) < 35, kind
+        found = metalcore.linalg.svd(a.astype(np.float32), driver=driver)
+        assert max(ratios.svd(a, *found).values()) < 35, kind
+
+
+def test_a_workspace_that_cannot_be_had() -> None:
+    """400 TB: more than a process has addresses for."""
+    with pytest.raises(RuntimeError, match="allocate"):
+        metalcore.linalg.svdvals(torch.zeros(1).expand(10_000_000, 10_000_000))
+    with pytest.raises(MemoryError, match="allocate"):
+        metalcore.linalg.svdvals(np.broadcast_to(np.zeros(1, np.float32), (10_000_000, 10_000_000)))

@@ -11,9 +11,8 @@ import torch
 import metalcore
 from metalcore.errors import ArgumentError
 from metalcore.ops.linalg.base.triangular import solve_triangular
-from metalcore.runtimes.arrays import TorchArrays
-from metalcore.runtimes.cpu import CpuRuntime, torch_cpu
-from metalcore.runtimes.routes import text_mlx, text_mps
+from metalcore.runtimes.cpu import torch_cpu
+from tests.linalg.routes import array_for, runtime
 
 FLAGS = list(itertools.product([False, True], repeat=4))
 
@@ -77,17 +76,11 @@ def test_all_shapes(upper: bool, transpose: bool, left: bool, unit: bool) -> Non
 def test_routes(route: str) -> None:
     """Blocks and vectors, with the launches and the text that a GPU gets."""
     a, b = triangular(2, 70, 70), made(2, 70, 35, seed=1)
-    makers = {"apple": lambda: CpuRuntime(TorchArrays(), family="apple"), "mps text": text_mps, "mlx text": text_mlx}
-    run = makers[route]()
-    convert: Any = lambda v: v  # noqa: E731
-    if route == "mlx text":
-        import mlx.core as mx
-
-        convert = lambda v: mx.array(v.numpy())  # noqa: E731
-    x = solve_triangular(run, convert(a), convert(b), upper=True)
+    run = runtime(route)
+    x = solve_triangular(run, array_for(route, a), array_for(route, b), upper=True)
     assert ratio(a, x, b, True, False, True, False) < 30
     few = b[..., :2].contiguous()
-    x = solve_triangular(run, convert(a), convert(few), upper=True)
+    x = solve_triangular(run, array_for(route, a), array_for(route, few), upper=True)
     assert ratio(a, x, few, True, False, True, False) < 30
 
 

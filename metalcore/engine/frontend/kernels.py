@@ -15,6 +15,10 @@ from metalcore.launch.declaration import Requirement
 
 _WORD = re.compile(r"[A-Za-z_$]")
 _PLAIN_TYPES = frozenset(("float", "half", "bfloat", "int", "uint", "bool", "char", "uchar", "short", "ushort", "long"))
+_WIDTHS = {
+    **{name: 1 for name in ("uint", "ushort", "unsigned", "uint32_t", "uint16_t")},
+    **{f"{name}{n}": n for name in ("uint", "ushort") for n in (2, 3)},
+}
 
 
 @dataclass
@@ -139,6 +143,7 @@ def _definition(
     for start, stop in tokens.split(declaration.open + 1, declaration.close):
         if tokens.words(start, stop) != ["void"]:
             parameters.append(_parameter(tokens, start, stop, attributes))
+    _check_widths(file, line, declaration.name, parameters, sources)
     header = _template_parameters(tokens, declaration)
     if {"void", "auto"}.isdisjoint(tokens.words(declaration.head, declaration.name_start)):
         raise at(file, line, f"a kernel returns void, and '{declaration.name}' does not", sources)
@@ -174,7 +179,30 @@ def _parameter(tokens: Tokens, start: int, stop: int, attributes: Attributes) ->
             parameter.enabled = attribute.arguments
         elif name in attribute_names.THREAD_ATTRIBUTES:
             parameter.builtin = name
+            parameter.width = _width(tokens.words(start, stop))
     return parameter
+
+
+def _width(words: list[str]) -> int:
+    """The elements of a thread attribute's type; 0 where its name does not tell."""
+    return next((n for word in words if (n := _WIDTHS.get(word, 0))), 0)
+
+
+def _check_widths(file: str, line: int, name: str, parameters: list[Parameter], sources: Sources) -> None:
+    """Metal's compiler refuses a kernel whose position attributes are scalars and vectors, or vectors of two widths."""
+    positions = [p for p in parameters if attribute_names.THREAD_ATTRIBUTES.get(p.builtin, 1) > 1 and p.width]
+    if len({p.width for p in positions}) < 2:
+        return
+    most = max(positions, key=lambda p: p.width)
+    other = next(p for p in positions if p.width != most.width)
+    raise at(
+        file,
+        line,
+        f"kernel '{name}': expecting input declarations with either all scalar types or all vector types with the same "
+        f"number of elements: '{other.name}' [[{other.builtin}]] has {other.width} and '{most.name}' "
+        f"[[{most.builtin}]] has {most.width}. Declare both as uint{most.width}",
+        sources,
+    )
 
 
 def _parameter_name(tokens: Tokens, start: int, stop: int) -> str:

@@ -53,6 +53,7 @@ class Parameter:
     binding: str = ""  # "buffer", "threadgroup", or empty where the number is left to the compiler
     index: str = ""
     builtin: str = ""
+    width: int = 0  # elements of a thread attribute's type; 0: not known
     enabled: str = ""  # the function constant that turns it on
 
 

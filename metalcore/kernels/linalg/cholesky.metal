@@ -10,6 +10,11 @@ constant bool copies [[function_constant(2)]];    // factor is a new matrix: wha
 constant constexpr uint BLOCK = 64;  // most rows of the block that one simdgroup factorises
 constant constexpr uint BLOCK_PITCH = BLOCK;
 
+// Whether this pivot is the first one that is no positive number. Without a branch, for which lanes would part.
+inline bool is_first_bad(int failed, float pivot) {
+  return (failed == 0) & !((pivot > 0) & (pivot <= numeric_limits<float>::max()));
+}
+
 // One thread a matrix of n <= N.
 template <typename T, uint N>
 [[kernel]] void cholesky_lanes(
@@ -39,7 +44,7 @@ template <typename T, uint N>
     for (uint k = 0; k < j; k++) {
       pivot -= l[j * PITCH + k] * l[j * PITCH + k];
     }
-    failed = failed == 0 && !(pivot > 0) ? int(j) + 1 : failed;
+    failed = select(failed, int(j) + 1, is_first_bad(failed, pivot));
     const float root = sqrt(pivot), inverse = 1 / root;
     l[j * PITCH + j] = root;
     for (uint i = j + 1; i < n; i++) {
@@ -132,8 +137,8 @@ template <typename T>
     const float root = sqrt(pivot), inverse = 1 / root, between = row[q] * inverse;
     const float pivot_q = fma(-between, between, row_q[q]);
     const float root_q = sqrt(pivot_q), inverse_q = 1 / root_q;
-    failed = failed == 0 && !(pivot > 0) ? j + 1 : failed;
-    failed = failed == 0 && is_pair && !(pivot_q > 0) ? j + 2 : failed;
+    failed = select(failed, j + 1, is_first_bad(failed, pivot));
+    failed = select(failed, j + 2, is_pair && is_first_bad(failed, pivot_q));
     simdgroup_barrier(mem_flags::mem_threadgroup);
     for (uint part = begin; part < n; part += LANES) {
       const uint c = part + lane;

@@ -28,7 +28,8 @@ struct Reflector {
 // From alpha and the sum of the squares of x.
 inline Reflector reflector(float alpha, float squares) {
   const float norm = sqrt(alpha * alpha + squares);
-  const bool is_needed = squares != 0;  // NaN too
+  // NaN too, and infinity, beside which scaled squares vanish.
+  const bool is_needed = squares != 0 || !(fabs(alpha) <= numeric_limits<float>::max());
   const float beta = is_needed ? (alpha < 0 ? norm : -norm) : alpha;
   const float away = alpha - beta;
   return {beta, is_needed ? -away / beta : 0.0f, is_needed ? 1 / away : 0.0f};

@@ -103,10 +103,11 @@ template <typename T>
     constant long& begin [[buffer(6)]],
     uint2 group [[threadgroup_position_in_grid]],
     uint thread_index [[thread_index_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]],
+    uint2 group_size [[threads_per_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
+  const uint threads = group_size.x;
   threadgroup float tile[BLOCK * BLOCK];
   const Place at = {thread_index, threads, lane, simdgroup, simdgroups};
   const uint height = rows - begin, steps = min(height, min(BLOCK, uint(columns - begin)));

@@ -202,7 +202,8 @@ template <typename T>
     constant long& size [[buffer(4)]],
     uint2 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
+    uint2 group_size [[threads_per_threadgroup]]) {
+  const uint threads = group_size.x;
   const uint n = size, i = group.x;
   const long row = (group.y * size + i) * size;
   for (uint j = lane; j < n; j += threads) {

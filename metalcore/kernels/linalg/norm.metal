@@ -63,10 +63,11 @@ template <typename T, typename R>
     uint2 group [[threadgroup_position_in_grid]],
     uint2 groups [[threadgroups_per_grid]],
     uint lid [[thread_index_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]],
+    uint2 group_size [[threads_per_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
+  const uint threads = group_size.x;
   threadgroup float partial[32];
   const Lane at = {lane, simdgroup, simdgroups};
   const int kind = which;

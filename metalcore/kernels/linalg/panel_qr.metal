@@ -239,8 +239,9 @@ template <typename T>
     constant long& r_rows [[buffer(5)]],
     constant long& keeps_lower [[buffer(6)]],
     uint2 group [[threadgroup_position_in_grid]],
-    uint lid [[thread_position_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
+    uint lid [[thread_index_in_threadgroup]],
+    uint2 group_size [[threads_per_threadgroup]]) {
+  const uint threads = group_size.x;
   const uint row = group.x, columns = column_count;
   const float back = 1 / scales[group.y];
   device const T* from = a + (group.y * row_count + row) * columns;
@@ -257,8 +258,9 @@ template <typename T>
     constant long& row_count [[buffer(1)]],
     constant long& column_count [[buffer(2)]],
     uint2 group [[threadgroup_position_in_grid]],
-    uint lid [[thread_position_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
+    uint lid [[thread_index_in_threadgroup]],
+    uint2 group_size [[threads_per_threadgroup]]) {
+  const uint threads = group_size.x;
   const uint columns = column_count;
   device T* to = q + (group.y * row_count + group.x) * columns;
   for (uint j = lid; j < columns; j += threads) {

@@ -46,31 +46,13 @@ template <typename T>
     constant float& two [[buffer(6)]],
     constant float& three [[buffer(7)]],
     uint2 group [[threadgroup_position_in_grid]],
-    uint lid [[thread_position_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
+    uint lid [[thread_index_in_threadgroup]],
+    uint2 group_size [[threads_per_threadgroup]]) {
+  const uint threads = group_size.x;
   const uint columns = column_count;
   const long place = (group.y * row_count + group.x) * columns;
   for (uint j = lid; j < columns; j += threads) {
     out[place + j] = one * x[place + j] + two * y[place + j] + (j == group.x ? three : 0.0f);
-  }
-}
-
-// [factor * x; I]. A threadgroup has a row.
-template <typename T>
-[[kernel]] void on_identity(
-    device const T* x [[buffer(0)]],
-    device T* out [[buffer(1)]],
-    constant long& row_count [[buffer(2)]],
-    constant long& column_count [[buffer(3)]],
-    constant float& factor [[buffer(4)]],
-    uint2 group [[threadgroup_position_in_grid]],
-    uint lid [[thread_position_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
-  const uint rows = row_count, columns = column_count, row = group.x;
-  device T* to = out + (long(group.y) * (rows + columns) + row) * columns;
-  device const T* from = x + (group.y * row_count + row) * columns;
-  for (uint j = lid; j < columns; j += threads) {
-    to[j] = row < rows ? factor * from[j] : (row - rows == j ? 1.0f : 0.0f);
   }
 }
 
@@ -81,8 +63,9 @@ template <typename T>
     device T* out [[buffer(1)]],
     constant long& size [[buffer(2)]],
     uint2 group [[threadgroup_position_in_grid]],
-    uint lid [[thread_position_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
+    uint lid [[thread_index_in_threadgroup]],
+    uint2 group_size [[threads_per_threadgroup]]) {
+  const uint threads = group_size.x;
   const uint n = size, row = group.x;
   device const T* from = x + group.y * size * size;
   device T* to = out + (group.y * size + row) * n;
@@ -102,8 +85,9 @@ template <typename T>
     constant long& row_count [[buffer(4)]],
     constant long& column_count [[buffer(5)]],
     uint2 group [[threadgroup_position_in_grid]],
-    uint lid [[thread_position_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
+    uint lid [[thread_index_in_threadgroup]],
+    uint2 group_size [[threads_per_threadgroup]]) {
+  const uint threads = group_size.x;
   const uint rows = row_count, n = column_count, row = group.x;
   device const T* factor = r + long(group.y) * n * n;
   if (row < rows) {
@@ -129,8 +113,9 @@ template <typename T>
     constant long& row_count [[buffer(3)]],
     constant long& column_count [[buffer(4)]],
     uint2 group [[threadgroup_position_in_grid]],
-    uint lid [[thread_position_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
+    uint lid [[thread_index_in_threadgroup]],
+    uint2 group_size [[threads_per_threadgroup]]) {
+  const uint threads = group_size.x;
   const uint rows = row_count, columns = column_count;
   const long row = group.y * row_count + group.x;
   for (uint j = lid; j < rows; j += threads) {

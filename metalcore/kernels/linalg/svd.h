@@ -15,6 +15,15 @@ inline float svd_power(float most) {
   return most > 0 ? ldexp(1.0f, -clamp(ilogb(most), -limit, limit)) : 1.0f;
 }
 
+// What a column is multiplied by for its norm to be near 1; its scale changes with it. What is left of columns that depend
+// on each other loses all its digits in every step: where no scale could hold it any more it is 0, and so is the factor.
+inline float svd_rescaling(float most, thread float& scale) {
+  const float power = svd_power(most);
+  const bool is_nothing = scale < power * numeric_limits<float>::min();
+  scale = is_nothing ? scale : scale / power;
+  return is_nothing ? 0.0f : power;
+}
+
 // Sums of squares outside of this range ask for another scale.
 inline bool svd_is_odd(float square) { return !(square >= 0x1p-20f && square <= 0x1p20f); }
 

@@ -1,155 +1,11 @@
-// The singular value decomposition of linalg/svd.metal for matrices of any size: its steps as kernels. A threadgroup has
-// a matrix, or a part of one; in it a simdgroup has a vector. M has `columns` columns of `length` elements, which are
-// rows in memory: lanes run along memory.
+// The singular value decomposition of linalg/svd.metal for matrices of any size: its steps as kernels, after and before
+// those of svd_factor.metal. A threadgroup has a matrix, or a part of one; in it a simdgroup has a vector.
 #include "linalg/svd_group.h"
 
 constant bool has_vectors [[function_constant(0)]];
 constant bool is_in_place [[function_constant(1)]];
 
 constant constexpr uint SVD_BLOCK = 64;  // vectors in a block, at most
-
-// M = Q R with pivots in rows and columns. Row places[k] of `x` becomes reflection k, from element k on; rows of M are
-// swapped as it goes: k with pivots[k]. Row k of `r` becomes row k of R, with each element at its own column, to the
-// scale r_scales[k]. `whole` is the factor that undoes the scaling of M; `moved` is set for the first round of turns.
-template <typename T>
-[[kernel]] void svd_factor(
-    device const T* a [[buffer(0)]],
-    device T* x [[buffer(1)]],
-    device T* r [[buffer(2)]],
-    device T* r_scales [[buffer(3)]],
-    device T* factors [[buffer(4)]],
-    device T* numbers [[buffer(5)]],
-    device int* places [[buffer(6)]],
-    device int* pivots [[buffer(7)]],
-    device T* whole [[buffer(8)]],
-    device int* moved [[buffer(9)]],
-    constant long& columns [[buffer(10)]],
-    constant long& length [[buffer(11)]],
-    constant long& slots [[buffer(12)]],
-    uint matrix [[threadgroup_position_in_grid]],
-    uint lane [[thread_index_in_simdgroup]],
-    uint group [[simdgroup_index_in_threadgroup]],
-    uint groups [[simdgroups_per_threadgroup]],
-    uint thread_index [[thread_index_in_threadgroup]],
-    uint threads [[threads_per_threadgroup]]) {
-  const uint n = columns, m = length;
-  a += long(matrix) * n * m;
-  x += long(matrix) * n * m;
-  r += long(matrix) * n * n;
-  r_scales += long(matrix) * n;
-  factors += long(matrix) * n;
-  places += long(matrix) * n;
-  pivots += long(matrix) * n;
-  device T* sizes = numbers + long(matrix) * 2 * n;  // of what is left of a column
-  device T* scales = sizes + n;
-  for (uint j = group; j < n; j += groups) {
-    float largest = 0;
-    bool is_finite = true;
-    for (uint i = lane; i < m; i += 32) {
-      const float size = fabs(a[long(j) * m + i]);
-      is_finite = is_finite && size <= numeric_limits<float>::max();
-      largest = max(largest, size);
-    }
-    largest = simd_all(is_finite) ? simd_max(largest) : INFINITY;
-    if (lane == 0) {
-      sizes[j] = largest;
-    }
-  }
-  for (uint i = thread_index; i < uint(slots); i += threads) {
-    moved[long(matrix) * slots + i] = 1;
-  }
-  threadgroup_barrier(mem_flags::mem_device);
-  const float most = svd_largest(sizes, 0, n, lane);
-  const bool is_finite = most <= numeric_limits<float>::max();
-  const float power = is_finite ? svd_power(most) : 0.0f;
-  if (thread_index == 0) {
-    whole[matrix] = is_finite ? 1 / power : INFINITY;
-  }
-  threadgroup_barrier(mem_flags::mem_device);
-  for (uint j = group; j < n; j += groups) {
-    device T* column = x + long(j) * m;
-    const float own = is_finite ? svd_power(sizes[j] * power) : 1.0f;
-    float square = 0;
-    for (uint i = lane; i < m; i += 32) {
-      const float value = is_finite ? a[long(j) * m + i] * power * own : 0.0f;
-      column[i] = value;
-      square += value * value;
-    }
-    square = simd_sum(square);
-    for (uint i = lane; i < n; i += 32) {
-      r[long(j) * n + i] = 0;
-    }
-    simdgroup_barrier(mem_flags::mem_device);
-    if (lane == 0) {
-      places[j] = j;
-      scales[j] = 1 / own;
-      sizes[j] = sqrt(square) / own;
-    }
-  }
-  threadgroup_barrier(mem_flags::mem_device);
-  for (uint k = 0; k < n; k++) {
-    const uint chosen = svd_place(sizes, k, n, lane);
-    const int place = places[chosen];
-    const float scale = scales[chosen];
-    device T* v = x + long(place) * m;
-    const uint row = svd_place(v, k, m, lane);
-    const float head = v[row], first = v[k];
-    float tail = 0;
-    for (uint i = k + lane; i < m; i += 32) {
-      tail += i == row ? 0.0f : v[i] * v[i];
-    }
-    tail = simd_sum(tail);
-    const float root = sqrt(head * head + tail);
-    const float norm = tail == 0 ? head : head < 0 ? root : -root;
-    const float factor = tail == 0 ? 0.0f : 1 / (norm * (norm - head));
-    threadgroup_barrier(mem_flags::mem_device);
-    if (thread_index == 0) {
-      places[chosen] = places[k];
-      scales[chosen] = scales[k];
-      sizes[chosen] = sizes[k];
-      places[k] = place;
-      v[row] = first;
-      v[k] = head - norm;
-      r[long(k) * n + place] = norm;
-      r_scales[k] = scale;
-      factors[k] = factor;
-      pivots[k] = row;
-    }
-    threadgroup_barrier(mem_flags::mem_device);
-    for (uint j = k + 1 + group; j < n; j += groups) {
-      device T* column = x + long(places[j]) * m;
-      const float above = column[row], below = column[k];
-      simdgroup_barrier(mem_flags::mem_device);
-      if (lane == 0) {
-        column[row] = below;
-        column[k] = above;
-      }
-      simdgroup_barrier(mem_flags::mem_device);
-      const float dot = factor * svd_dot(v, column, k, m, lane);
-      float rest = 0;
-      for (uint i = k + lane; i < m; i += 32) {
-        const float value = column[i] - v[i] * dot;
-        column[i] = value;
-        rest += i == k ? 0.0f : value * value;
-      }
-      rest = simd_sum(rest);
-      simdgroup_barrier(mem_flags::mem_device);
-      float own = scales[j];
-      if (lane == 0) {
-        r[long(k) * n + places[j]] = (above - v[k] * dot) * (own / scale);
-      }
-      if (svd_is_odd(rest)) {
-        rest = svd_rescale(column, own, k + 1, m, lane);
-      }
-      simdgroup_barrier(mem_flags::mem_device);
-      if (lane == 0) {
-        scales[j] = own;
-        sizes[j] = own * sqrt(rest);
-      }
-    }
-    threadgroup_barrier(mem_flags::mem_device);
-  }
-}
 
 // The product of no turns. A thread an element.
 template <typename T>
@@ -159,9 +15,18 @@ template <typename T>
     constant long& size [[buffer(2)]],
     uint id [[thread_position_in_grid]]) {
   if (id < count) {
-    const uint n = size, place = id % (n * n);
-    turns[id] = place / n == place % n ? 1.0f : 0.0f;
+    const uint pitch = pitch_of(size), place = id % (uint(size) * pitch);
+    turns[id] = place / pitch == place % pitch ? 1.0f : 0.0f;
   }
+}
+
+// Which of the 2 b vectors of two blocks are pair i in a step: every one of the first block meets every one of the second
+// in b steps, or, where `is_all`, all meet each other in 2 b - 1 steps.
+inline uint2 svd_pair(uint i, uint step, uint b, bool is_all) {
+  const uint last = 2 * b - 1;
+  const uint p = !is_all ? i : i == 0 ? 0 : 1 + (step + i) % last;
+  const uint q = is_all ? 1 + (step + last - i) % last : b + (i + step) % b;
+  return uint2(min(p, q), max(p, q));
 }
 
 // One round of turns: the blocks of vectors meet in pairs, a pair a threadgroup, as in a tournament in which everybody
@@ -190,9 +55,9 @@ template <typename T>
   threadgroup float squares[2 * SVD_BLOCK], sizes[2 * SVD_BLOCK], inverses[2 * SVD_BLOCK];
   threadgroup uint numbers[2 * SVD_BLOCK];
   threadgroup uint seen[32];
-  const uint n = count, b = block, pairs = blocks / 2, rounds = blocks - 1;
+  const uint n = count, pitch = pitch_of(n), b = block, pairs = blocks / 2, rounds = blocks - 1;
   const long matrix = at.y;
-  const long base = matrix * n * n;
+  const long base = matrix * n * pitch;
   const uint pair = at.x;
   const uint one = pair == 0 ? 0 : 1 + (round + pair) % rounds;
   const uint two = 1 + (round + blocks - 1 - pair) % rounds;
@@ -215,10 +80,10 @@ template <typename T>
     for (uint i = group; i < 2 * b; i += groups) {
       const uint k = i < b ? one * b + i : two * b + i - b;
       if (k < n) {
-        for (uint e = lane; e < n; e += 32) {
-          vectors[base + long(k) * n + e] = vectors_before[base + long(k) * n + e];
+        for (uint e = lane; e < pitch; e += 32) {
+          vectors[base + long(k) * pitch + e] = vectors_before[base + long(k) * pitch + e];
           if (has_vectors) {
-            turns[base + long(k) * n + e] = turns_before[base + long(k) * n + e];
+            turns[base + long(k) * pitch + e] = turns_before[base + long(k) * pitch + e];
           }
         }
       }
@@ -231,6 +96,7 @@ template <typename T>
     if (lane == 0) {
       numbers[i] = k;
       sizes[i] = k < n ? float(scales_before[matrix * n + k]) : 1.0f;
+      inverses[i] = 1;
     }
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -240,11 +106,11 @@ template <typename T>
     for (uint i = group; i < 2 * b; i += groups) {
       const uint k = numbers[i];
       if (k < n) {
-        device T* vector = vectors + base + long(k) * n;
+        device T* vector = vectors + base + long(k) * pitch;
         float scale = sizes[i];
-        float square = svd_dot(vector, vector, 0, n, lane);
+        float square = svd_dot(vector, vector, 0, pitch, lane);
         if (svd_is_odd(square)) {
-          square = svd_rescale(vector, scale, 0, n, lane);
+          square = svd_rescale(vector, scale, 0, pitch, lane);
         }
         simdgroup_barrier(mem_flags::mem_threadgroup);
         if (lane == 0) {
@@ -255,34 +121,45 @@ template <typename T>
       }
     }
     threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
-    const uint steps = round == 0 ? 2 * b - 1 : b;
+    const uint steps = round == 0 ? 2 * b - 1 : b;  // see svd_pair
     for (uint step = 0; step < steps; step++) {
-      for (uint i = group; i < b; i += groups) {
-        uint p = i, q = b + (i + step) % b;
-        if (round == 0) {
-          p = i == 0 ? 0 : 1 + (step + i) % steps;
-          q = 1 + (step + 2 * b - 1 - i) % steps;
+      // A simdgroup has every groups-th pair, up to 32 at a time: first their dots, one after the other, then their turns,
+      // each in a lane.
+      for (uint first = group; first < b; first += groups * WIDTH) {
+        const uint here = min(WIDTH, (b - first + groups - 1) / groups);
+        float dot = 0;
+        for (uint w = 0; w < here; w++) {
+          const uint2 pair = svd_pair(first + w * groups, step, b, round == 0);
+          const uint k = numbers[pair.x], l = numbers[pair.y];
+          if (k < n && l < n) {
+            const float found = svd_dot(vectors + base + long(k) * pitch, vectors + base + long(l) * pitch, 0, pitch, lane);
+            dot = lane == w ? found : dot;
+          }
         }
-        const uint low = min(p, q), high = max(p, q);
-        const uint k = numbers[low], l = numbers[high];
-        if (k < n && l < n) {
-          device T* first = vectors + base + long(k) * n;
-          device T* second = vectors + base + long(l) * n;
-          const float dot = svd_dot(first, second, 0, n, lane), square_a = squares[low], square_b = squares[high];
-          if (dot * dot > tolerance * (square_a * square_b)) {
-            const Turn turn = svd_turn(dot, square_a, square_b, sizes[low], sizes[high], inverses[low],
-                                       inverses[high], true);
-            svd_turn_vectors(first, second, turn.less, turn.for_a, turn.for_b, n, lane);
+        const uint2 own_pair = svd_pair(first + min(lane, here - 1) * groups, step, b, round == 0);
+        const uint x = own_pair.x, y = own_pair.y;
+        const bool is_there = lane < here && numbers[x] < n && numbers[y] < n;
+        const float square_x = is_there ? squares[x] : 1.0f, square_y = is_there ? squares[y] : 1.0f;
+        const bool is_wanted = is_there && dot * dot > tolerance * (square_x * square_y);
+        if (!simd_any(is_wanted)) {
+          continue;
+        }
+        is_moved = 1;
+        const Turn turn = svd_turn(dot, square_x, square_y, sizes[x], sizes[y], inverses[x], inverses[y], is_wanted);
+        if (is_wanted) {
+          squares[x] = turn.square_a;
+          squares[y] = turn.square_b;
+        }
+        for (uint w = 0; w < here; w++) {
+          if (simd_broadcast(is_wanted ? 1 : 0, ushort(w)) != 0) {
+            const uint2 pair = svd_pair(first + w * groups, step, b, round == 0);
+            const long k = base + long(numbers[pair.x]) * pitch, l = base + long(numbers[pair.y]) * pitch;
+            const float less = simd_broadcast(turn.less, ushort(w)), both = simd_broadcast(turn.both, ushort(w));
+            const float for_a = simd_broadcast(turn.for_a, ushort(w)), for_b = simd_broadcast(turn.for_b, ushort(w));
+            svd_turn_vectors(vectors + k, vectors + l, less, for_a, for_b, pitch, lane);
             if (has_vectors) {
-              device T* other = turns + base;
-              svd_turn_vectors(other + long(k) * n, other + long(l) * n, turn.less, turn.both, turn.both, n, lane);
+              svd_turn_vectors(turns + k, turns + l, less, both, both, pitch, lane);
             }
-            simdgroup_barrier(mem_flags::mem_threadgroup);
-            if (lane == 0) {
-              squares[low] = turn.square_a;
-              squares[high] = turn.square_b;
-            }
-            is_moved = 1;
           }
         }
       }
@@ -330,15 +207,15 @@ template <typename T>
     uint groups [[simdgroups_per_threadgroup]],
     uint thread_index [[thread_index_in_threadgroup]],
     uint threads [[threads_per_threadgroup]]) {
-  const uint n = count;
-  vectors += long(matrix) * n * n;
+  const uint n = count, pitch = pitch_of(n);
+  vectors += long(matrix) * n * pitch;
   values += long(matrix) * n;
   right += long(matrix) * n * n;
   order += long(matrix) * n;
   device T* sizes = numbers + long(matrix) * 2 * n;
   device T* norms = sizes + n;  // later: how far each axis is covered
   for (uint k = group; k < n; k += groups) {
-    const float norm = sqrt(svd_dot(vectors + long(k) * n, vectors + long(k) * n, 0, n, lane));
+    const float norm = sqrt(svd_dot(vectors + long(k) * pitch, vectors + long(k) * pitch, 0, pitch, lane));
     if (lane == 0) {
       norms[k] = norm;
       sizes[k] = norm * scales[long(matrix) * n + k];
@@ -366,7 +243,7 @@ template <typename T>
     if (has_vectors) {
       const float norm = norms[k];
       for (uint i = lane; i < n; i += 32) {
-        right[long(place) * n + i] = size > 0 ? vectors[long(k) * n + i] / norm : 0.0f;
+        right[long(place) * n + i] = size > 0 ? vectors[long(k) * pitch + i] / norm : 0.0f;
       }
     }
   }
@@ -431,103 +308,5 @@ template <typename T>
       norms[i] -= fresh[i] * fresh[i];
     }
     threadgroup_barrier(mem_flags::mem_device);
-  }
-}
-
-// W vectors are multiplied by Q at once, so that each reflection is read once for all of them.
-template <typename T, uint W>
-inline void svd_reflect(thread device T** u, device const T* x, device const T* factors, device const int* places,
-                        device const int* pivots, uint n, uint m, uint lane) {
-  for (uint k = n; k-- > 0;) {
-    device const T* v = x + long(places[k]) * m;
-    const uint row = pivots[k];
-    float dots[W];
-    for (uint w = 0; w < W; w++) {
-      dots[w] = 0;
-    }
-    for (uint i = k + lane; i < m; i += 32) {
-      const float value = v[i];
-      for (uint w = 0; w < W; w++) {
-        dots[w] += value * u[w][i];
-      }
-    }
-    for (uint w = 0; w < W; w++) {
-      dots[w] = factors[k] * simd_sum(dots[w]);
-    }
-    for (uint i = k + lane; i < m; i += 32) {
-      const float value = v[i];
-      for (uint w = 0; w < W; w++) {
-        u[w][i] -= value * dots[w];
-      }
-    }
-    simdgroup_barrier(mem_flags::mem_device);
-    for (uint w = 0; w < W; w++) {
-      const float first = u[w][k], second = u[w][row];
-      simdgroup_barrier(mem_flags::mem_device);
-      if (lane == 0) {
-        u[w][k] = second;
-        u[w][row] = first;
-      }
-    }
-    simdgroup_barrier(mem_flags::mem_device);
-  }
-}
-
-constant constexpr uint SVD_LEFTS = 4;  // vectors that a simdgroup has
-
-// Vectors of the side of `length` elements: Q times the product of the turns; beyond `columns`, Q times an axis.
-template <typename T>
-[[kernel]] void svd_left(
-    device const T* turns [[buffer(0)]],
-    device const T* x [[buffer(1)]],
-    device const T* factors [[buffer(2)]],
-    device const int* places [[buffer(3)]],
-    device const int* pivots [[buffer(4)]],
-    device const int* order [[buffer(5)]],
-    device T* left [[buffer(6)]],
-    constant long& columns [[buffer(7)]],
-    constant long& length [[buffer(8)]],
-    constant long& lefts [[buffer(9)]],
-    uint2 at [[threadgroup_position_in_grid]],
-    uint lane [[thread_index_in_simdgroup]],
-    uint group [[simdgroup_index_in_threadgroup]],
-    uint groups [[simdgroups_per_threadgroup]]) {
-  const uint n = columns, m = length, all = lefts;
-  const long matrix = at.y;
-  const uint begin = (at.x * groups + group) * SVD_LEFTS;
-  device T* u[SVD_LEFTS];
-  for (uint w = 0; w < SVD_LEFTS; w++) {
-    const uint number = begin + w;
-    if (number >= all) {
-      break;
-    }
-    const uint place = number < n ? uint(order[matrix * n + number]) : number;
-    device T* to = u[w] = left + (matrix * all + place) * m;
-    if (number < n) {
-      device const T* turned = turns + (matrix * n + number) * n;
-      const float inverse = rsqrt(svd_dot(turned, turned, 0, n, lane));  // 1 but for what rounding did
-      for (uint i = lane; i < n; i += 32) {
-        to[i] = turned[i] * inverse;
-      }
-      for (uint i = n + lane; i < m; i += 32) {
-        to[i] = 0;
-      }
-    } else {
-      for (uint i = lane; i < m; i += 32) {
-        to[i] = i == number ? 1.0f : 0.0f;
-      }
-    }
-  }
-  simdgroup_barrier(mem_flags::mem_device);
-  x += matrix * n * m;
-  factors += matrix * n;
-  places += matrix * n;
-  pivots += matrix * n;
-  if (begin + SVD_LEFTS <= all) {
-    svd_reflect<T, SVD_LEFTS>(u, x, factors, places, pivots, n, m, lane);
-  } else {
-    for (uint w = 0; begin + w < all; w++) {
-      svd_reflect<T, 1>(u + w, x, factors, places, pivots, n, m, lane);
-    }
   }
 }

@@ -60,14 +60,13 @@ inline float rescale_lanes(thread float* column, thread float& scale, uint begin
   for (uint i = begin; i < length; i++) {
     largest = max(largest, fabs(column[i]));
   }
-  const float power = svd_power(largest);
+  const float power = svd_rescaling(largest, scale);
   float square = 0;
   for (uint i = begin; i < length; i++) {
     const float value = column[i] * power;
     column[i] = value;
     square += value * value;
   }
-  scale /= power;
   return square;
 }
 

@@ -8,7 +8,7 @@
 // the chunk otherwise. These v are kept in `v`, where 32 numbers beside each other belong to 32 threads.
 #include "linalg/columns.h"
 
-constant constexpr uint CHUNK = 32, CHUNK_PITCH = CHUNK + 1;
+constant constexpr uint CHUNK = 24, CHUNK_PITCH = CHUNK + 1;
 
 // Threadgroups share the slabs evenly: the first ones have one more.
 struct Slabs {

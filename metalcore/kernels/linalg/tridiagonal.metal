@@ -8,14 +8,14 @@
 // tridiagonal_eigh: implicit QL steps with Wilkinson's shift, as EISPACK's imtql2. The rotations of a step are found one
 // after the other, then applied to the vectors. Threadgroups share the rows of V (a strip is 32 of them), and each finds
 // the rotations itself: that is little work, and nobody waits.
-#include "group.h"
 #include "linalg/givens.h"
+#include "linalg/rank_two.h"
 
-constant constexpr uint WIDTH = 32;
 constant constexpr uint STEPS = 30;  // QL steps for an eigenvalue, on average, before giving up; 2 are usual
 
-// One threadgroup a matrix. `turned` is A as it is worked on, then the reflections; it is symmetric on both sides, so that
-// every thread reads along rows. scales is NaN for a matrix with NaN or infinity inside, which is taken as 0.
+// One threadgroup a matrix. `turned` is A as it is worked on, both triangles of it, then the reflections. scales is NaN for
+// a matrix with NaN or infinity inside, which is taken as 0. `turned` has the pitch of pitch_of, and so has `room` with its
+// 2 + simdgroups rows.
 template <typename T>
 [[kernel]] void tridiagonalise(
     device const T* a [[buffer(0)]],
@@ -24,7 +24,7 @@ template <typename T>
     device T* off [[buffer(3)]],
     device T* taus [[buffer(4)]],
     device T* scales [[buffer(5)]],
-    device T* update [[buffer(6)]],
+    device T* room [[buffer(6)]],
     constant long& size [[buffer(7)]],
     constant long& upper [[buffer(8)]],
     uint matrix [[threadgroup_position_in_grid]],
@@ -36,17 +36,19 @@ template <typename T>
   constexpr float least = numeric_limits<float>::min();
   threadgroup float partial[32];
   const Lane at = {lane, simdgroup, simdgroups};
-  const uint n = size;
+  const uint n = size, pitch = pitch_of(n);
   const bool is_upper = upper != 0;
   const long begin = long(matrix) * n;
   a += begin * n;
-  turned += begin * n;
+  turned += begin * pitch;
   diagonal += begin;
   off += begin;
   taus += begin;
-  update += begin * 2;
-  device T* w = update;           // of the update that waits, and of the next one
-  device T* w_next = update + n;
+  room += long(matrix) * pitch * (2 + simdgroups);
+  device T* w = room;               // of the update that waits, and of the next one
+  device T* w_next = room + pitch;
+  device T* parts = w_next + pitch;
+  device T* own = parts + simdgroup * pitch;
 
   float largest = 0;
   for (uint i = simdgroup; i < n; i += simdgroups) {
@@ -63,26 +65,27 @@ template <typename T>
     scales[matrix] = is_finite ? scale : NAN;
   }
   for (uint i = simdgroup; i < n; i += simdgroups) {
-    device T* row = turned + long(i) * n;
-    for (uint j = lane; j < n; j += WIDTH) {
+    device T* row = turned + long(i) * pitch;
+    for (uint j = lane; j < pitch; j += WIDTH) {
       const bool is_stored = is_upper ? i <= j : i >= j;
-      const float x = is_stored ? a[long(i) * n + j] : a[long(j) * n + i];
+      const float x = j >= n ? 0.0f : is_stored ? float(a[long(i) * n + j]) : float(a[long(j) * n + i]);
       row[j] = is_finite ? x * scale : 0.0f;
     }
   }
+  for (uint j = lid; j < pitch; j += threads) {
+    w[j] = 0;
+    w_next[j] = 0;
+  }
   threadgroup_barrier(mem_flags::mem_device);
-
   for (uint i = n - 1; i < n; i--) {  // ends after 0
-    device T* v = turned + long(i) * n;
-    device const T* v_last = v + n;
-    if (i + 1 < n) {
-      const float x = v_last[i], y = w[i];
-      threadgroup_barrier(mem_flags::mem_device);
-      for (uint j = lid; j <= i; j += threads) {
-        v[j] -= x * w[j] + y * v_last[j];
-      }
-      threadgroup_barrier(mem_flags::mem_device);
+    device T* v = turned + long(i) * pitch;
+    device const T* v_last = i + 1 < n ? v + pitch : w;  // nothing waits for the first step
+    const float x = v_last[i], y = w[i];
+    threadgroup_barrier(mem_flags::mem_device);
+    for (uint j = lid; j <= i; j += threads) {
+      v[j] -= x * w[j] + y * v_last[j];
     }
+    threadgroup_barrier(mem_flags::mem_device);
     if (i == 0) {
       if (lid == 0) {
         diagonal[0] = v[0];
@@ -117,33 +120,23 @@ template <typename T>
     for (uint j = lid; j < i; j += threads) {
       v[j] = j + 1 == i ? 1.0f : v[j] * factor;
     }
+    for (uint j = lane; j < pitch; j += WIDTH) {
+      own[j] = 0;
+    }
     threadgroup_barrier(mem_flags::mem_device);
 
-    for (uint r = simdgroup; r < i; r += simdgroups) {
-      device T* row = turned + long(r) * n;
-      float sum = 0;
-      if (i + 1 < n) {
-        const float x = v_last[r], y = w[r];
-        for (uint j = lane; j < i; j += WIDTH) {
-          const float z = row[j] - (x * w[j] + y * v_last[j]);
-          row[j] = z;
-          sum += z * v[j];
-        }
-      } else {
-        for (uint j = lane; j < i; j += WIDTH) {
-          sum += row[j] * v[j];
-        }
-      }
-      sum = simd_sum(sum) * tau;
-      if (lane == 0) {
-        w_next[r] = sum;
-      }
-    }
+    // The matrix is symmetric: a sum of its rows is its product with v. Columns from i on are used no more.
+    update_and_sum(turned, {v_last, w, w, v_last}, v, own, {0, i, 0, pitch_of(i), pitch}, at);
     threadgroup_barrier(mem_flags::mem_device);
     // w = tau A v - tau / 2 (tau A v . v) v
     float product = 0;
     for (uint j = lid; j < i; j += threads) {
-      product += w_next[j] * v[j];
+      float sum = 0;
+      for (uint g = 0; g < simdgroups; g++) {
+        sum += parts[g * pitch + j];
+      }
+      w_next[j] = sum * tau;
+      product += sum * tau * v[j];
     }
     product = group_sum(product, partial, at) * tau / 2;
     for (uint j = lid; j < i; j += threads) {
@@ -181,7 +174,7 @@ template <typename T>
   const uint n = size, strip_count = (n + WIDTH - 1) / WIDTH, share = group.x, shares = groups.x;
   const bool has_vectors = with_vectors != 0;
   const long matrix = group.y, begin = matrix * n;
-  turned += begin * n;
+  turned += begin * pitch_of(n);
   diagonal += begin;
   off += begin;
   taus += begin;
@@ -195,19 +188,23 @@ template <typename T>
   if (has_vectors) {  // row k of Q is that of the identity times one reflection after the other
     for (uint strip = share; strip < strip_count; strip += shares) {
       device T* z = strips + long(strip) * n * WIDTH;
-      for (uint i = 0; i < n; i++) {
-        z[i * WIDTH] = i == strip * WIDTH + lane ? 1.0f : 0.0f;
+      float product = 0;  // of z with the next reflection: each pass makes it for the one after
+      for (uint j = 0; j < n; j++) {
+        const float value = j == strip * WIDTH + lane ? 1.0f : 0.0f;
+        z[j * WIDTH] = value;
+        product += j + 1 < n ? turned[long(n - 1) * pitch_of(n) + j] * value : 0.0f;
       }
       for (uint i = n - 1; i > 0; i--) {
-        device const T* v = turned + long(i) * n;
-        float product = 0;
-        for (uint j = 0; j < i; j++) {
-          product += v[j] * z[j * WIDTH];
+        device const T* v = turned + long(i) * pitch_of(n);
+        device const T* next = v - pitch_of(n);
+        const float part = product * taus[i];
+        product = 0;
+        for (uint j = 0; j + 1 < i; j++) {
+          const float value = z[j * WIDTH] - part * v[j];
+          z[j * WIDTH] = value;
+          product += next[j] * value;
         }
-        product *= taus[i];
-        for (uint j = 0; j < i; j++) {
-          z[j * WIDTH] -= product * v[j];
-        }
+        z[(i - 1) * WIDTH] -= part * v[i - 1];
       }
     }
   }

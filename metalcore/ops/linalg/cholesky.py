@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import CAPACITIES, LANES, Batch, capacity, check_square, lane_groups, promoted
 from metalcore.ops.linalg.base.product import Block, matmul, update
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.ops.linalg.base.triangular import BLOCK_ROWS, solve_block, solve_triangular, triangle
 from metalcore.runtimes.kernel import Kernel, Out
@@ -33,13 +35,13 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): no error is raised; `info` is the order of the first minor that is not positive definite, or 0."""
     check_square("linalg.cholesky_ex", "A", A)
-    if check_errors:
-        cholesky(A, upper=upper)  # raises
-    return named("linalg_cholesky_ex", "L info", CHOLESKY_EX(A, bool(upper)))
+    return named("linalg_cholesky_ex", "L info", CHOLESKY_EX(A, bool(upper), bool(check_errors)))
 
 
-def forward_ex(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
+def forward_ex(run: Any, A: Any, upper: bool, check_errors: bool) -> tuple[Any, ...]:
     factor, info = factorise(run, promoted(run, A), upper)
+    if check_errors:
+        run.check_info(info, _explain("linalg.cholesky_ex", len(A.shape) > 2))
     return run.cast(factor, run.dtype(A)), info
 
 
@@ -92,10 +94,9 @@ def _blocked(run: Any, work: Any) -> tuple[Any, Any]:
 
 
 def forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
-    factor, info = forward_ex(run, A, upper)
-    is_batch = len(A.shape) > 2
-    run.check_info(info, lambda at, order: _explain(at, order, is_batch))
-    return (factor,)
+    factor, info = factorise(run, promoted(run, A), upper)
+    run.check_info(info, _explain("linalg.cholesky", len(A.shape) > 2))
+    return (run.cast(factor, run.dtype(A)),)
 
 
 def backward(run: Any, grad_L: Any, L: Any, upper: bool) -> tuple[Any, ...]:
@@ -110,23 +111,11 @@ def backward(run: Any, grad_L: Any, L: Any, upper: bool) -> tuple[Any, ...]:
     return (run.cast(solve_triangular(run, factor, half, upper=upper, transpose=upper, left=False), dtype),)
 
 
-def _explain(position: int, order: int, is_batch: bool) -> str:
-    return (
-        f"{batch_element('linalg.cholesky', position, is_batch)}The factorization could not be completed because the "
+def _explain(op: str, is_batch: bool) -> Callable[[int, int], str]:
+    return lambda position, order: (
+        f"{batch_element(op, position, is_batch)}The factorization could not be completed because the "
         f"input is not positive-definite (the leading minor of order {order} is not positive-definite)."
     )
-
-
-def reference(A: Any, *, upper: bool = False) -> Any:
-    import torch
-
-    return torch.linalg.cholesky(A, upper=upper)
-
-
-def reference_ex(A: Any, *, upper: bool = False) -> Any:
-    import torch
-
-    return torch.linalg.cholesky_ex(A, upper=upper)
 
 
 def samples(draw: Draw) -> Sample:
@@ -143,17 +132,17 @@ CHOLESKY = Op(
     forward=Stage("(Tensor A, bool upper) -> Tensor L", forward),
     backward=BACKWARD,
     gradients=("A",),
-    reference=reference,
+    reference=of_torch("linalg.cholesky"),
     samples=samples,
     namesake="torch.linalg.cholesky",
 )
 CHOLESKY_EX = Op(
     noun="linalg_cholesky_ex",
     summary="A = L L^T, with info in place of an error",
-    forward=Stage("(Tensor A, bool upper) -> (Tensor L, Tensor info)", forward_ex),
+    forward=Stage("(Tensor A, bool upper, bool check_errors) -> (Tensor L, Tensor info)", forward_ex),
     backward=BACKWARD,
     gradients=("A",),
-    reference=reference_ex,
+    reference=of_torch("linalg.cholesky_ex"),
     samples=samples,
     public_outputs=2,
     namesake="torch.linalg.cholesky_ex",

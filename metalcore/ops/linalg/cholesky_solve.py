@@ -11,6 +11,7 @@ from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.product import matmul
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.symmetric import add_transpose, identity
 from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
 
@@ -86,21 +87,9 @@ def inverse_backward(run: Any, grad_Y: Any, L: Any, Y: Any, upper: bool) -> tupl
 
 def _factor_gradient(run: Any, common: Any, factor: Any, upper: bool) -> Any:
     """-(C + C^T) L, or -U (C + C^T), where it has numbers."""
-    both = add_transpose(run, common)
+    both, factor = add_transpose(run, common), triangle(run, factor, upper=upper)  # the rest may be anything
     full = matmul(run, factor, both) if upper else matmul(run, both, factor)
     return triangle(run, full, upper=upper, scale=-1.0)
-
-
-def reference(B: Any, L: Any, upper: bool = False) -> Any:
-    import torch
-
-    return torch.cholesky_solve(B, L, upper=upper)
-
-
-def reference_inverse(L: Any, upper: bool = False) -> Any:
-    import torch
-
-    return torch.cholesky_inverse(L, upper=upper)
 
 
 def _factor(draw: Draw) -> Values:
@@ -131,7 +120,7 @@ SOLVE = Op(
         "(Tensor grad_X, Tensor L, Tensor X, bool upper, bool[] wanted) -> (Tensor dB, Tensor dL)", backward
     ),
     gradients=("B", "L"),
-    reference=reference,
+    reference=of_torch("cholesky_solve"),
     samples=samples,
     namesake="torch.cholesky_solve",
 )
@@ -141,7 +130,7 @@ INVERSE = Op(
     forward=Stage("(Tensor L, bool upper) -> Tensor Y", inverse_forward),
     backward=Stage("(Tensor grad_Y, Tensor L, Tensor Y, bool upper) -> Tensor dL", inverse_backward),
     gradients=("L",),
-    reference=reference_inverse,
+    reference=of_torch("cholesky_inverse"),
     samples=samples_inverse,
     namesake="torch.cholesky_inverse",
 )

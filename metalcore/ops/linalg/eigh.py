@@ -7,8 +7,9 @@ from typing import Any
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_square, lane_groups, promoted
+from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_square, lane_groups, promoted, strip_groups
 from metalcore.ops.linalg.base.product import matmul
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -75,15 +76,15 @@ def _in_groups(run: Any, a: Any, batch: Batch, n: int, wanted: tuple[bool, bool]
     is_upper, has_vectors = wanted
     dtype, number = run.dtype(a), batch.number
     chosen = policy("linalg_eigh", run.family, dtype)
-    rows = [Out((number, n), dtype)] * 3
-    arguments = (a, Out((number, n, n), dtype), *rows, Out((number,), dtype), Out((number, 2, n), dtype), n, is_upper)
-    threads = (min(chosen["threads"], -(-n // LANES) * LANES),)
-    *reduced, _ = run.launch(TRIDIAGONALISE, (dtype,), (), arguments, (number,), threads)
-    strips = -(-n // LANES)
-    shares = min(strips, -(-chosen["groups"] // max(1, number))) if has_vectors else 1
-    room = (Out((number, shares, 4, n), dtype), Out((number, shares, n), "int32"))
+    rows, strips = [Out((number, n), dtype)] * 3, -(-n // LANES)
+    threads = min(chosen["threads"], strips * LANES)
+    room = Out((number, 2 + threads // LANES, strips * LANES), dtype)
+    arguments = (a, Out((number, n, strips * LANES), dtype), *rows, Out((number,), dtype), room, n, is_upper)
+    *reduced, _ = run.launch(TRIDIAGONALISE, (dtype,), (), arguments, (number,), (threads,))
+    shares = strip_groups(chosen["groups"], strips, number) if has_vectors else 1
+    rooms = (Out((number, shares, 4, n), dtype), Out((number, shares, n), "int32"))
     strip = Out((number, strips, n, LANES) if has_vectors else (0,), dtype)
-    arguments = (*reduced, strip, *room, *_outs(batch, n, dtype, has_vectors), n, has_vectors)
+    arguments = (*reduced, strip, *rooms, *_outs(batch, n, dtype, has_vectors), n, has_vectors)
     found = run.launch(TRIDIAGONAL_EIGH, (dtype,), (), arguments, (shares, number), (LANES,))
     last: list[Any] = found[3:]
     return last
@@ -126,18 +127,6 @@ def backward_values(run: Any, grad_eigenvalues: Any, A: Any, upper: bool) -> tup
     return (run.cast(matmul(run, scaled, vectors, transpose_b=True), run.dtype(A)),)
 
 
-def reference(A: Any, UPLO: str = "L") -> Any:
-    import torch
-
-    return torch.linalg.eigh(A, UPLO)
-
-
-def reference_values(A: Any, UPLO: str = "L") -> Any:
-    import torch
-
-    return torch.linalg.eigvalsh(A, UPLO)
-
-
 def samples(draw: Draw) -> Sample:
     n = draw.size(most=33)
     return Sample((draw.floats((*draw.leading(most=1), n, n)),), {"UPLO": draw.choice("LU")})
@@ -152,7 +141,7 @@ EIGH = Op(
         backward,
     ),
     gradients=("A",),
-    reference=reference,
+    reference=of_torch("linalg.eigh"),
     samples=samples,
     public_outputs=2,
     namesake="torch.linalg.eigh",
@@ -163,7 +152,7 @@ EIGVALSH = Op(
     forward=Stage("(Tensor A, bool upper) -> Tensor eigenvalues", forward_values),
     backward=Stage("(Tensor grad_eigenvalues, Tensor A, bool upper) -> Tensor dA", backward_values),
     gradients=("A",),
-    reference=reference_values,
+    reference=of_torch("linalg.eigvalsh"),
     samples=samples,
     namesake="torch.linalg.eigvalsh",
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.check import check_float, refuse
+from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import panel_qr
 from metalcore.ops.linalg.base.lanes_qr import in_lanes, suits_lanes
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_matrix, lane_groups, promoted
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.reflectors import compact, copied
 from metalcore.ops.linalg.base.result import named
 from metalcore.runtimes.kernel import Kernel, Out
@@ -46,7 +47,9 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     with its transpose."""
     op = "linalg.ormqr"
     _check(op, "input", input, tau)
-    check_matrix(op, "other", other)
+    given, dtype = check_matrix(op, "other", other), dtype_name(input)
+    if given != dtype:
+        refuse(op, "other", f"of input's dtype, {dtype}", f"of dtype {given}")
     side = -2 if left else -1
     if len(other.shape) != len(input.shape) or tuple(other.shape[:-2]) != tuple(input.shape[:-2]):
         refuse(op, "other", f"a batch of {tuple(input.shape[:-2])} matrices", f"of shape {tuple(other.shape)}")
@@ -134,24 +137,6 @@ def ormqr_backward(
     return tuple(run.cast(x, run.dtype(input)) for x in (da, dtau, dc))
 
 
-def geqrf_reference(input: Any) -> Any:
-    import torch
-
-    return torch.geqrf(input)
-
-
-def product_reference(A: Any, tau: Any) -> Any:
-    import torch
-
-    return torch.linalg.householder_product(A, tau)
-
-
-def ormqr_reference(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
-    import torch
-
-    return torch.ormqr(input, tau, other, left, transpose)
-
-
 def geqrf_samples(draw: Draw) -> Sample:
     return Sample((draw.floats((*draw.leading(most=1), draw.size(most=33), draw.size(most=33))),))
 
@@ -174,7 +159,7 @@ GEQRF = Op(
     noun="linalg_geqrf",
     summary="R and the reflectors of A = Q R, as LAPACK keeps them",
     forward=Stage("(Tensor input) -> (Tensor a, Tensor tau)", geqrf_forward),
-    reference=geqrf_reference,
+    reference=of_torch("geqrf"),
     samples=geqrf_samples,
     public_outputs=2,
     namesake="torch.geqrf",
@@ -187,7 +172,7 @@ HOUSEHOLDER_PRODUCT = Op(
         "(Tensor grad_Q, Tensor A, Tensor tau, Tensor Q, bool[] wanted) -> (Tensor dA, Tensor dtau)", product_backward
     ),
     gradients=("A", "tau"),
-    reference=product_reference,
+    reference=of_torch("linalg.householder_product"),
     samples=product_samples,
     namesake="torch.linalg.householder_product",
 )
@@ -201,7 +186,7 @@ ORMQR = Op(
         ormqr_backward,
     ),
     gradients=("input", "tau", "other"),
-    reference=ormqr_reference,
+    reference=of_torch("ormqr"),
     samples=ormqr_samples,
     namesake="torch.ormqr",
 )

@@ -9,6 +9,7 @@ from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import lu
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_square, lane_groups, promoted
 from metalcore.ops.linalg.base.product import matmul
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 
@@ -124,15 +125,6 @@ def backward_slogdet(run: Any, grad_logabsdet: Any, A: Any) -> tuple[Any, ...]:
     return (_scaled_inverse(run, A, grad_logabsdet, None),)
 
 
-def _reference(name: str) -> Any:
-    def reference(A: Any) -> Any:
-        import torch
-
-        return getattr(torch.linalg, name)(A)
-
-    return reference
-
-
 def samples(draw: Draw) -> Sample:
     n = draw.size(most=65)
     a = draw.floats((*draw.leading(most=1), n, n), -1.0, 1.0)
@@ -147,7 +139,7 @@ INV = Op(
     forward=Stage("(Tensor A) -> Tensor inverse", forward),
     backward=Stage("(Tensor grad_inverse, Tensor inverse) -> Tensor dA", backward),
     gradients=("A",),
-    reference=_reference("inv"),
+    reference=of_torch("linalg.inv"),
     samples=samples,
     namesake="torch.linalg.inv",
 )
@@ -158,7 +150,7 @@ INV_EX = Op(
     backward=Stage("(Tensor grad_inverse, Tensor inverse) -> Tensor dA", backward),
     gradients=("A",),
     public_outputs=2,
-    reference=_reference("inv_ex"),
+    reference=of_torch("linalg.inv_ex"),
     samples=samples,
     namesake="torch.linalg.inv_ex",
 )
@@ -168,7 +160,7 @@ DET = Op(
     forward=Stage("(Tensor A) -> Tensor det", forward_det),
     backward=Stage("(Tensor grad_det, Tensor A, Tensor det) -> Tensor dA", backward_det),
     gradients=("A",),
-    reference=_reference("det"),
+    reference=of_torch("linalg.det"),
     samples=samples,
     namesake="torch.linalg.det",
 )
@@ -179,7 +171,7 @@ SLOGDET = Op(
     backward=Stage("(Tensor grad_logabsdet, Tensor A) -> Tensor dA", backward_slogdet),
     gradients=("A",),
     public_outputs=2,
-    reference=_reference("slogdet"),
+    reference=of_torch("linalg.slogdet"),
     samples=samples,
     namesake="torch.linalg.slogdet",
 )

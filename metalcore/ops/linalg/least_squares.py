@@ -13,10 +13,11 @@ from metalcore.ops.base.check import dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import broadcast
-from metalcore.ops.linalg.base.matrix import Batch, check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, check_square, promoted, thread_groups
 from metalcore.ops.linalg.base.product import Block, matmul, update
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import named
-from metalcore.ops.linalg.base.singular import Decomposition, check, decompose
+from metalcore.ops.linalg.base.singular import Decomposition, check, decompose, scaled_rows
 from metalcore.ops.linalg.inverse import inv_ex
 from metalcore.ops.linalg.norm import matrix_norm, vector_norm
 from metalcore.ops.linalg.svd import svdvals
@@ -27,7 +28,6 @@ INVERTED = Kernel("linalg/svd_solve", "svd_inverted")
 RANK = Kernel("linalg/svd_solve", "svd_rank")
 RESIDUAL = Kernel("linalg/svd_solve", "svd_residual")
 DIFFERENCE = Kernel("linalg/svd_solve", "svd_difference")
-THREADS = 256
 PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 DRIVERS = ("gelsy", "gels", "gelsd", "gelss")
 NORMS = (None, 1, -1, 2, -2, math.inf, -math.inf, "fro", "nuc")
@@ -56,6 +56,7 @@ def matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool =
     array(1)
     """
     (check_square if hermitian else check_matrix)("linalg.matrix_rank", "A", A)
+    A = A.detach() if hasattr(A, "detach") else A  # a whole number has no gradient
     return MATRIX_RANK(A, *_tolerances("linalg.matrix_rank", A, atol, rtol))
 
 
@@ -89,7 +90,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     is_more = A.shape[-2] > A.shape[-1] and driver != "gelsy"
     has_residuals = is_more and (driver == "gels" or not (rank < A.shape[-1]).any())
     solution = solution[..., 0] if is_vector else solution
-    residuals = (residuals[..., 0] if is_vector else residuals) if has_residuals else residuals.reshape(-1)[:0]
+    residuals = residuals if has_residuals else residuals.reshape(-1)[:0]
     rank = rank if driver != "gels" else rank.reshape(-1)[:0]
     values = values if driver in ("gelsd", "gelss") else values.reshape(-1)[:0]
     return named("linalg_lstsq", "solution residuals rank singular_values", (solution, residuals, rank, values))
@@ -147,23 +148,19 @@ def _tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[float, float]:
     return absolute or 0.0, relative
 
 
-def _grid(count: int) -> tuple[int]:
-    return (-(-count // THREADS),)
-
-
 def _inverted(run: Any, rows: Any, values: Any, atol: float, rtol: float) -> Any:
     """Row i over singular value i, or zero."""
     batch, dtype = Batch.of(rows), run.dtype(rows)
     count = batch.number * batch.rows * batch.columns
     arguments = (rows, values, Out(tuple(rows.shape), dtype), count, batch.rows, batch.columns, atol, rtol)
-    (found,) = run.launch(INVERTED, (dtype,), (), arguments, _grid(count), (THREADS,))
+    (found,) = run.launch(INVERTED, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     return found
 
 
 def _rank(run: Any, values: Any, leading: tuple[int, ...], atol: float, rtol: float) -> Any:
     number = math.prod(leading)
     arguments = (values, Out(leading, "int64"), number, values.shape[-1], atol, rtol)
-    (found,) = run.launch(RANK, (run.dtype(values),), (), arguments, _grid(number), (THREADS,))
+    (found,) = run.launch(RANK, (run.dtype(values),), (), arguments, thread_groups(number), (THREADS,))
     return found
 
 
@@ -198,7 +195,7 @@ def forward_lstsq(run: Any, A: Any, B: Any, rcond: float) -> tuple[Any, ...]:
     count = batch.number * batch.columns
     arguments = (matmul(run, a, solution), b, Out(batch.shape(batch.columns), run.dtype(b)), count)
     sizes = (batch.rows, batch.columns)
-    (residuals,) = run.launch(RESIDUAL, (run.dtype(b),), (), (*arguments, *sizes), _grid(count), (THREADS,))
+    (residuals,) = run.launch(RESIDUAL, (run.dtype(b),), (), (*arguments, *sizes), thread_groups(count), (THREADS,))
     rank, given = _rank(run, found.values, batch.leading, 0.0, rcond), run.dtype(A)
     return run.cast(solution, given), run.cast(residuals, given), rank, run.cast(found.values, given)
 
@@ -230,30 +227,28 @@ def _pinv_gradient(run: Any, grad: Any, inverse: Any, a: Any) -> Any:
 def _difference(run: Any, a: Any, b: Any) -> Any:
     dtype, count = run.dtype(a), math.prod(a.shape)
     arguments = (a, b, Out(tuple(a.shape), dtype), count)
-    (found,) = run.launch(DIFFERENCE, (dtype,), (), arguments, _grid(count), (THREADS,))
+    (found,) = run.launch(DIFFERENCE, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     return found
 
 
 def backward_lstsq(
-    run: Any, grad_solution: Any, A: Any, B: Any, rcond: float, wanted: Sequence[bool]
+    run: Any, grad_solution: Any, grad_residuals: Any, A: Any, B: Any, rcond: float, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
+    """The solution X is that of the pseudoinverse. Residuals are the squares of the columns of R = A X - B, and R is
+    orthogonal to A: with g their gradients on a diagonal, dA = 2 R g X^T and dB = -2 R g."""
     a, b, grad = promoted(run, A), promoted(run, B), promoted(run, grad_solution)
     inverse, given = _pinv(run, a, 0.0, rcond), run.dtype(A)
+    x = matmul(run, inverse, b)
+    rest = run.contiguous(_difference(run, matmul(run, a, x), b).swapaxes(-1, -2))
+    rest = scaled_rows(run, rest, promoted(run, grad_residuals))  # g R^T
     to_a = to_b = run.empty((0,), given)
     if wanted[0]:
-        to_a = run.cast(_pinv_gradient(run, matmul(run, grad, b, transpose_b=True), inverse, a), given)
+        to_a = _pinv_gradient(run, matmul(run, grad, b, transpose_b=True), inverse, a)
+        to_a = update(run, Block.of(to_a), Block.of(rest), Block.of(x), alpha=2.0, transpose_a=True, transpose_b=True)
     if wanted[1]:
-        to_b = run.cast(matmul(run, inverse, grad, transpose_a=True), given)
-    return to_a, to_b
-
-
-def _reference(name: str) -> Any:
-    def reference(*arguments: Any, **named_arguments: Any) -> Any:
-        import torch
-
-        return getattr(torch.linalg, name)(*arguments, **named_arguments)
-
-    return reference
+        twice = _difference(run, _difference(run, matmul(run, grad, inverse, transpose_a=True), rest), rest)
+        to_b = run.contiguous(twice.swapaxes(-1, -2))
+    return run.cast(to_a, given), run.cast(to_b, given)
 
 
 def samples(draw: Draw) -> Sample:
@@ -277,7 +272,7 @@ PINV = Op(
         backward_pinv,
     ),
     gradients=("A",),
-    reference=_reference("pinv"),
+    reference=of_torch("linalg.pinv"),
     samples=samples,
     namesake="torch.linalg.pinv",
 )
@@ -285,7 +280,7 @@ MATRIX_RANK = Op(
     noun="linalg_matrix_rank",
     summary="the number of singular values that are not zero",
     forward=Stage("(Tensor A, float atol, float rtol) -> Tensor rank", forward_rank),
-    reference=_reference("matrix_rank"),
+    reference=of_torch("linalg.matrix_rank"),
     samples=samples,
     namesake="torch.linalg.matrix_rank",
 )
@@ -297,12 +292,14 @@ LSTSQ = Op(
         forward_lstsq,
     ),
     backward=Stage(
-        "(Tensor grad_solution, Tensor A, Tensor B, float rcond, bool[] wanted) -> (Tensor dA, Tensor dB)",
+        "(Tensor grad_solution, Tensor grad_residuals, Tensor A, Tensor B, float rcond, bool[] wanted)"
+        " -> (Tensor dA, Tensor dB)",
         backward_lstsq,
     ),
     gradients=("A", "B"),
     public_outputs=4,
-    reference=_reference("lstsq"),
+    no_gradient=("rank", "values"),
+    reference=of_torch("linalg.lstsq"),
     samples=samples_lstsq,
     namesake="torch.linalg.lstsq",
 )

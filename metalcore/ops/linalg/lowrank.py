@@ -5,23 +5,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import reduce
 from typing import Any
 
-from metalcore.ops.base.check import refuse
+from metalcore.ops.base.check import dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
-from metalcore.ops.linalg.base.product import Block, matmul, update
+from metalcore.ops.linalg.base.batches import expand
+from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, promoted, thread_groups
+from metalcore.ops.linalg.base.product import Block, matmul, multiply, update
 from metalcore.ops.linalg.base.qr import factorise
+from metalcore.ops.linalg.base.reference import of_torch
+from metalcore.ops.linalg.base.reflectors import joined
 from metalcore.ops.linalg.base.result import named
 from metalcore.ops.linalg.base.singular import check, decompose
 from metalcore.ops.linalg.svd import backward as svd_gradient
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
 
 __all__ = ["svd_lowrank", "topk_svd"]
 RANDOM = Kernel("linalg/svd_random", "svd_random")
 NEGATIVE = Kernel("linalg/svd_gradient", "svd_negative")
-THREADS = 256
 OVERSAMPLING = 8
 LARGEST_SEED = 1 << 32
 
@@ -41,7 +46,8 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     q, niter = 6 if q is None else q, 2 if niter is None else niter
     _check_counts(op, q=q, niter=niter)
     if M is not None:
-        check_matrix(op, "M", M)
+        if check_matrix(op, "M", M) != dtype_name(A):
+            refuse(op, "M", f"of A's dtype, {dtype_name(A)}", f"of dtype {dtype_name(M)}")
         M = _broadcast(op, M, tuple(A.shape))
     return SVD_LOWRANK(A, M, min(q, *A.shape[-2:]), niter, 0)
 
@@ -73,8 +79,6 @@ def _check_counts(op: str, **counts: Any) -> None:
 
 
 def _broadcast(op: str, M: Any, shape: tuple[int, ...]) -> Any:
-    from metalcore.ops.linalg.base.batches import expand
-
     if len(M.shape) > len(shape) or any(a not in (1, b) for a, b in zip(M.shape[::-1], shape[::-1], strict=False)):
         refuse(op, "M", f"of a shape that broadcasts to {shape}", f"of shape {tuple(M.shape)}")
     return expand(M, shape)
@@ -89,14 +93,14 @@ def forward(run: Any, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[An
     def product(other: Any, transpose: bool) -> Any:
         """The tall one of A - M and its transposed, or with `transpose` the wide one, times a thin matrix."""
         flag = transpose != is_wide
-        found = matmul(run, work, other, transpose_a=flag)
+        found = _times_thin(run, work, other, flag)
         if mean is None:
             return found
         return update(run, Block.of(found), Block.of(mean), Block.of(other), alpha=-1.0, transpose_a=flag)
 
     count = batch.number * few * q
     arguments = (Out(batch.shape(few, q), dtype), count, seed)
-    (start,) = run.launch(RANDOM, (dtype,), (), arguments, (-(-count // THREADS),), (THREADS,))
+    (start,) = run.launch(RANDOM, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     basis, _ = factorise(run, product(start, False), "reduced")
     for _ in range(niter):
         basis, _ = factorise(run, product(basis, True), "reduced")
@@ -106,6 +110,22 @@ def forward(run: Any, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[An
     far = matmul(run, basis, run.contiguous(rest.vh), transpose_b=True)
     left, right = (rest.u, far) if is_wide else (far, rest.u)
     return run.cast(left, given), run.cast(rest.values, given), run.cast(right, given)
+
+
+def _times_thin(run: Any, a: Any, thin: Any, transpose: bool) -> Any:
+    """op(a) times a thin matrix. Not transposed, a band of columns at a time: bands do not depend on each other, and
+    each has a stream of its own where the runtime has streams. Transposed, as thin^T a: rows of `a` are read as they
+    lie in memory, and no part of a tile is idle."""
+    if transpose:
+        return run.contiguous(matmul(run, thin, a, transpose_a=True).swapaxes(-1, -2))
+    rows, q = thin.shape[-2:]
+    band = policy("linalg_svd_lowrank", run.family, run.dtype(a))["band"]
+    found = []
+    for number, first in enumerate(range(0, max(1, q), band)):
+        columns = Block(thin, 0, first, rows, min(band, q - first))
+        with run.stream(number) if q > band and hasattr(run, "stream") else nullcontext():
+            found.append(multiply(run, Block.of(a), columns))
+    return reduce(lambda left, right: joined(run, left, right), found)
 
 
 def backward(
@@ -118,14 +138,8 @@ def backward(
     if M is not None and wanted[1]:
         count = math.prod(gradient.shape)
         arguments = (gradient, Out(tuple(gradient.shape), run.dtype(gradient)), count)
-        (negative,) = run.launch(NEGATIVE, (run.dtype(gradient),), (), arguments, (-(-count // THREADS),), (THREADS,))
+        (negative,) = run.launch(NEGATIVE, (run.dtype(gradient),), (), arguments, thread_groups(count), (THREADS,))
     return gradient, negative
-
-
-def reference(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> Any:
-    import torch
-
-    return torch.svd_lowrank(A, q=q, niter=niter, M=M)
 
 
 def samples(draw: Draw) -> Sample:
@@ -148,7 +162,7 @@ SVD_LOWRANK = Op(
     ),
     gradients=("A", "M"),
     public_outputs=3,
-    reference=reference,
+    reference=of_torch("svd_lowrank"),
     samples=samples,
     namesake="torch.svd_lowrank",
 )

@@ -13,6 +13,7 @@ from metalcore.ops.linalg.base.batches import expand
 from metalcore.ops.linalg.base.lu import batches, factor, is_for_lanes, solve_factored, summed, transposed_copy
 from metalcore.ops.linalg.base.lu_gradient import lu_gradient, parts_in_lanes, solve_gradient, unpack
 from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 
@@ -33,10 +34,7 @@ def lu(A: Any, *, pivot: bool = True) -> Any:
            [0., 1.]], dtype=float32))
     """
     check_matrix("linalg.lu", "A", A)
-    P, L, U = LU(A, bool(pivot))
-    if getattr(P, "requires_grad", False):
-        P = P.detach()  # it does not change where A changes a little
-    return named("linalg_lu", "P L U", (P, L, U))
+    return named("linalg_lu", "P L U", LU(A, bool(pivot)))
 
 
 def lu_factor(A: Any, *, pivot: bool = True) -> Any:
@@ -156,30 +154,6 @@ def backward_solve(
     return run.cast(summed(run, dfactors, LU), dtype), run.cast(db, dtype)
 
 
-def reference_factor(A: Any, *, pivot: bool = True) -> Any:
-    import torch
-
-    return torch.linalg.lu_factor(A, pivot=pivot)
-
-
-def reference_factor_ex(A: Any, *, pivot: bool = True) -> Any:
-    import torch
-
-    return torch.linalg.lu_factor_ex(A, pivot=pivot)
-
-
-def reference_lu(A: Any, *, pivot: bool = True) -> Any:
-    import torch
-
-    return torch.linalg.lu(A, pivot=pivot)
-
-
-def reference_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    import torch
-
-    return torch.linalg.lu_solve(LU, pivots, B, left=left, adjoint=adjoint)
-
-
 def samples(draw: Draw) -> Sample:
     rows = draw.size(most=65)
     columns = rows if draw.chance(0.5) else draw.size(most=65)
@@ -210,7 +184,7 @@ LU_FACTOR = Op(
     backward=Stage("(Tensor grad_LU, Tensor LU, Tensor pivots) -> Tensor dA", backward_factor),
     gradients=("A",),
     public_outputs=2,
-    reference=reference_factor,
+    reference=of_torch("linalg.lu_factor"),
     samples=samples,
     namesake="torch.linalg.lu_factor",
 )
@@ -223,7 +197,7 @@ LU_FACTOR_EX = Op(
     backward=Stage("(Tensor grad_LU, Tensor LU, Tensor pivots) -> Tensor dA", backward_factor),
     gradients=("A",),
     public_outputs=3,
-    reference=reference_factor_ex,
+    reference=of_torch("linalg.lu_factor_ex"),
     samples=samples,
     namesake="torch.linalg.lu_factor_ex",
 )
@@ -235,7 +209,7 @@ LU = Op(
     gradients=("A",),
     public_outputs=3,
     no_gradient=("P",),
-    reference=reference_lu,
+    reference=of_torch("linalg.lu"),
     samples=samples,
     namesake="torch.linalg.lu",
 )
@@ -249,7 +223,7 @@ LU_SOLVE = Op(
         backward_solve,
     ),
     gradients=("LU", "B"),
-    reference=reference_solve,
+    reference=of_torch("linalg.lu_solve"),
     samples=samples_solve,
     namesake="torch.linalg.lu_solve",
 )

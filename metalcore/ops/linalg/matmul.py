@@ -11,6 +11,7 @@ from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.linalg.base import product
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import promoted
+from metalcore.ops.linalg.base.reference import of_torch
 
 __all__ = ["matmul"]
 
@@ -84,12 +85,6 @@ def _side_by_side(run: Any, batch: Any) -> Any:
     return run.contiguous(batch.reshape(number, rows, columns).swapaxes(0, 1)).reshape(rows, number * columns)
 
 
-def reference(input: Any, other: Any) -> Any:
-    import torch
-
-    return torch.matmul(input, other)
-
-
 def samples(draw: Draw) -> Sample:
     rows, depth, columns = draw.size(most=257), draw.size(most=257), draw.size(most=130)
     leading = draw.leading(most=2)
@@ -114,7 +109,7 @@ MATMUL = Op(
         "(Tensor grad_y, Tensor input, Tensor other, bool[] wanted) -> (Tensor dinput, Tensor dother)", backward
     ),
     gradients=("input", "other"),
-    reference=reference,
+    reference=of_torch("matmul"),
     samples=samples,
     namesake="torch.linalg.matmul",
     benchmarks=[

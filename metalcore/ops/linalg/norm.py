@@ -11,6 +11,8 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.linalg.base.arrange import Reduced, check_dims, to_the_end
+from metalcore.ops.linalg.base.reference import of_torch
+from metalcore.ops.linalg.svd import svdvals
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
@@ -105,11 +107,9 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
 
 
 def _of_singular_values(op: str, A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
-    from metalcore.ops import functions  # the family of svd stands beside this one
-
     if dtype_name(A) in ("float16", "bfloat16"):
         refuse(op, "A", "float32 for a norm of singular values (dtype= converts)", f"of dtype {dtype_name(A)}")
-    values = functions("linalg")["svdvals"](to_the_end(A, dims))
+    values = svdvals(to_the_end(A, dims))
     found = vector_norm(values, {"nuc": 1, 2: math.inf, -2: -math.inf}[ord], -1)
     if not keepdim:
         return found
@@ -182,12 +182,6 @@ def backward(
     return (seen.restored(dx),)
 
 
-def reference(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False) -> Any:
-    import torch
-
-    return torch.linalg.vector_norm(x, ord, dim, keepdim)
-
-
 def samples(draw: Draw) -> Sample:
     shape = (*draw.leading(least=1), draw.size(least=1))
     shape = tuple(max(1, size) for size in shape)
@@ -208,7 +202,7 @@ VECTOR_NORM = Op(
         "(Tensor grad_norm, Tensor x, Tensor norm, float ord, int[] dim, bool keepdim) -> Tensor dx", backward
     ),
     gradients=("x",),
-    reference=reference,
+    reference=of_torch("linalg.vector_norm"),
     samples=samples,
     namesake="torch.linalg.vector_norm",
     benchmarks=[Benchmark("4096x2048", _make, 4096 * 2048)],

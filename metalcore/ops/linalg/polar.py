@@ -10,23 +10,16 @@ from metalcore.ops.base.check import check_eps, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
-from metalcore.ops.linalg.base.product import Block, matmul, multiply
-from metalcore.ops.linalg.base.qr import factorise, positive_qr
+from metalcore.ops.linalg.base.product import matmul
+from metalcore.ops.linalg.base.singular import check, decompose, scaled_rows
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 __all__ = ["newton_schulz", "polar"]
 UNIT = Kernel("linalg/polar", "unit_norm")
 MIXED = Kernel("linalg/polar", "mixed")
-ON_IDENTITY = Kernel("linalg/polar", "on_identity")
 SYMMETRIC = Kernel("linalg/polar", "symmetric_part")
 MUON = (3.4445, -4.7750, 2.0315)
-ADDED = {"float32": 2.0**-30, "float64": 2.0**-60}
-"""What is added to the diagonal of R, as a part of the norm, so that no direction is missing."""
-ROUNDS = {"float32": ((1e-9, 1e-8),) * 3, "float64": ((1e-18, 1e-16),) * 2}
-"""The least singular value that a round of the iteration looks for, and how near to 1 all larger ones have to come. A
-round leaves smaller ones between 0 and 1, the next lifts them on: one round that looked for them all would need weights
-whose size costs digits. Kahan's matrix of 200 has one of 1e-25, which takes three."""
 
 
 class Polar(NamedTuple):
@@ -40,8 +33,8 @@ def polar(A: Any) -> Any:
     """(U, P) with A = U P: U has orthonormal columns (or rows, where there are fewer), P is symmetric positive
     semidefinite, n x n.
 
-    By the dynamically weighted Halley iteration through QR factorisations (Nakatsukasa, Bai, Gygi), which does not lose
-    digits where A is ill-conditioned. Where A has not full rank, U is one of many. It has no gradient.
+    By the singular value decomposition, which loses no digits where A is ill-conditioned. Where A has not full rank, U
+    is one of many. It has no gradient.
 
     >>> import numpy as np, metalcore
     >>> U, P = metalcore.linalg.polar(np.array([[0.0, -2.0], [3.0, 0.0]], np.float32))
@@ -73,34 +66,12 @@ def newton_schulz(G: Any, steps: int = 5, coefficients: Sequence[float] = MUON, 
     return NEWTON_SCHULZ(G, steps, a, b, c, check_eps(op, eps))
 
 
-def weights(low: float, tolerance: float) -> list[tuple[float, float, float]]:
-    """a, b, c of each step X := X (a + b X^T X) (1 + c X^T X)^-1, for singular values from `low` to 1."""
-    found: list[tuple[float, float, float]] = []
-    while low < 1 - tolerance:
-        root = (4 * (1 - low * low) / low**4) ** (1 / 3)
-        part = math.sqrt(1 + root)
-        a = part + math.sqrt(8 - 4 * root + 8 * (2 - low * low) / (low * low * part)) / 2
-        b = (a - 1) ** 2 / 4
-        c = a + b - 1
-        found.append((a, b, c))
-        low = min(1.0, low * (a + b * low * low) / (1 + c * low * low))
-    return found
-
-
 def forward(run: Any, A: Any) -> tuple[Any, ...]:
-    given, is_wide = run.dtype(A), A.shape[-2] < A.shape[-1]
-    work = promoted(run, A)
-    tall = run.contiguous(work.swapaxes(-1, -2)) if is_wide else work
-    dtype = run.dtype(work)
-    basis, r = positive_qr(run, _unit(run, tall, 0.0))
-    x, n = _mixed(run, r, r, 1.0, 0.0, ADDED[dtype]), r.shape[-1]
-    for a, b, c in [step for limits in ROUNDS[dtype] for step in weights(*limits)]:
-        q, _ = factorise(run, _on_identity(run, x, math.sqrt(c)), "reduced")
-        product = multiply(run, Block(q, 0, 0, n, n), Block(q, n, 0, n, n), transpose_b=True)
-        x = _mixed(run, x, product, b / c, (a - b / c) / math.sqrt(c), 0.0)
-    x = matmul(run, basis, x)
-    u = run.contiguous(x.swapaxes(-1, -2)) if is_wide else x
-    p = _symmetric(run, matmul(run, u, work, transpose_a=True))
+    given, found = run.dtype(A), decompose(run, promoted(run, A))
+    check(run, found.info, len(A.shape) > 2, "linalg.polar")
+    vh = run.contiguous(found.vh)
+    u = matmul(run, run.contiguous(found.u), vh)
+    p = _symmetric(run, matmul(run, vh, scaled_rows(run, vh, found.values), transpose_a=True))
     return run.cast(u, given), run.cast(p, given)
 
 
@@ -125,12 +96,6 @@ def _mixed(run: Any, x: Any, y: Any, one: float, two: float, three: float) -> An
     batch = Batch.of(x)
     numbers = (batch.rows, batch.columns, one, two, three)
     return _by_rows(run, MIXED, (x, y), tuple(x.shape), batch.rows, numbers)
-
-
-def _on_identity(run: Any, x: Any, factor: float) -> Any:
-    batch = Batch.of(x)
-    rows = batch.rows + batch.columns
-    return _by_rows(run, ON_IDENTITY, (x,), batch.shape(rows, batch.columns), rows, (batch.rows, batch.columns, factor))
 
 
 def _symmetric(run: Any, x: Any) -> Any:

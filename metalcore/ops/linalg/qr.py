@@ -11,6 +11,7 @@ from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import check_matrix, promoted
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.reflectors import copied, joined
 from metalcore.ops.linalg.base.result import named
 
@@ -61,12 +62,6 @@ def backward(run: Any, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str, want
     return (run.cast(joined(run, left, right), given),)
 
 
-def reference(A: Any, mode: str = "reduced") -> Any:
-    import torch
-
-    return torch.linalg.qr(A, mode=mode)
-
-
 def samples(draw: Draw) -> Sample:
     rows, columns, mode = draw.size(most=33), draw.size(most=33), draw.choice(MODES)
     has_gradient = mode == "reduced" or (mode == "complete" and rows <= columns)
@@ -81,7 +76,7 @@ QR = Op(
         "(Tensor grad_Q, Tensor grad_R, Tensor Q, Tensor R, str mode, bool[] wanted) -> Tensor dA", backward
     ),
     gradients=("A",),
-    reference=reference,
+    reference=of_torch("linalg.qr"),
     samples=samples,
     public_outputs=2,
     namesake="torch.linalg.qr",

@@ -11,7 +11,9 @@ from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import lu
 from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.product import matmul
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
+from metalcore.ops.linalg.lu import lu_factor_ex
 
 __all__ = ["solve", "solve_ex"]
 
@@ -31,10 +33,11 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """(result, info): no error is raised; `info` is the number of the first pivot that is zero, or 0."""
-    leading = tuple(A.shape[:-2])
+    given, leading = A, tuple(A.shape[:-2])
     A, B, is_vector = _checked("linalg.solve_ex", A, B, left)
     x, info = SOLVE_EX(A, B, bool(left), bool(check_errors))
-    info = info if tuple(info.shape) == leading else _narrowed(info, leading)
+    if tuple(info.shape) != leading:
+        info = lu_factor_ex(given).info if 0 in info.shape else _narrowed(info, leading)
     return named("linalg_solve_ex", "result info", (x.reshape(x.shape[:-1]) if is_vector else x, info))
 
 
@@ -101,18 +104,6 @@ def backward(run: Any, grad_result: Any, A: Any, result: Any, left: bool, wanted
     return run.cast(lu.summed(run, da, A), dtype), run.cast(db, dtype)
 
 
-def reference(A: Any, B: Any, *, left: bool = True) -> Any:
-    import torch
-
-    return torch.linalg.solve(A, B, left=left)
-
-
-def reference_ex(A: Any, B: Any, *, left: bool = True) -> Any:
-    import torch
-
-    return torch.linalg.solve_ex(A, B, left=left)
-
-
 def samples(draw: Draw) -> Sample:
     n, sides, left = draw.size(most=65), draw.choice((1, 2, 5, 33)), draw.chance(0.6)
     leading = draw.leading(most=1)
@@ -132,7 +123,7 @@ SOLVE = Op(
     forward=Stage("(Tensor A, Tensor B, bool left) -> Tensor result", forward),
     backward=BACKWARD,
     gradients=("A", "B"),
-    reference=reference,
+    reference=of_torch("linalg.solve"),
     samples=samples,
     namesake="torch.linalg.solve",
 )
@@ -143,7 +134,7 @@ SOLVE_EX = Op(
     backward=BACKWARD,
     gradients=("A", "B"),
     public_outputs=2,
-    reference=reference_ex,
+    reference=of_torch("linalg.solve_ex"),
     samples=samples,
     namesake="torch.linalg.solve_ex",
 )

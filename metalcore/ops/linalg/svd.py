@@ -8,60 +8,60 @@ from typing import Any
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
+from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, promoted, thread_groups
 from metalcore.ops.linalg.base.product import Block, matmul, update
+from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import named
-from metalcore.ops.linalg.base.singular import check, decompose
+from metalcore.ops.linalg.base.singular import DRIVERS, check, decompose, scaled_rows
 from metalcore.runtimes.kernel import Kernel, Out
 
 __all__ = ["svd", "svdvals"]
 MIDDLE = Kernel("linalg/svd_gradient", "svd_middle")
 DIVIDED = Kernel("linalg/svd_gradient", "svd_divided", ("is_rows", "adds"))
-THREADS = 256
 
 
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh: U and Vh are orthogonal, S is not negative and descending.
 
-    With `full_matrices` U and Vh are square, without it they have min(m, n) columns and rows. Even the smallest
-    singular values have most of their digits where rows or columns of A are of very different size. `driver` has to
-    be None.
+    With `full_matrices` U and Vh are square, without it they have min(m, n) columns and rows. `driver` is "gesvdj"
+    (Jacobi's rotations: even the smallest singular values have most of their digits where rows or columns of A are of
+    very different size), "gesvd" (a bidiagonal matrix between, as LAPACK does it: faster for large matrices, errors are
+    relative to the largest singular value), or None: on a CPU the second above 128 rows and columns, else the first.
 
     >>> import numpy as np, metalcore
     >>> metalcore.linalg.svd(np.array([[0.0, 2.0], [3.0, 0.0]], np.float32)).S
     array([3., 2.], dtype=float32)
     """
     check_matrix("linalg.svd", "A", A)
-    _check_driver("linalg.svd", driver)
-    return named("linalg_svd", "U S Vh", SVD(A, bool(full_matrices)))
+    return named("linalg_svd", "U S Vh", SVD(A, bool(full_matrices), _driver("linalg.svd", driver)))
 
 
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
-    """The singular values of a matrix, descending.
+    """The singular values of a matrix, descending. `driver` is that of `svd`.
 
     >>> import numpy as np, metalcore
     >>> metalcore.linalg.svdvals(np.array([[0.0, 2.0], [3.0, 0.0]], np.float32))
     array([3., 2.], dtype=float32)
     """
     check_matrix("linalg.svdvals", "A", A)
-    _check_driver("linalg.svdvals", driver)
-    return SVDVALS(A)
+    return SVDVALS(A, _driver("linalg.svdvals", driver))
 
 
-def _check_driver(op: str, driver: Any) -> None:
-    if driver is not None:
-        refuse(op, "driver", "None: there is one algorithm", repr(driver))
+def _driver(op: str, driver: Any) -> str:
+    if driver not in (None, *DRIVERS):
+        refuse(op, "driver", f"None or one of {', '.join(DRIVERS)}", repr(driver))
+    return driver or ""
 
 
-def forward(run: Any, A: Any, full_matrices: bool) -> tuple[Any, ...]:
-    found = decompose(run, promoted(run, A), is_full=full_matrices)
+def forward(run: Any, A: Any, full_matrices: bool, driver: str) -> tuple[Any, ...]:
+    found = decompose(run, promoted(run, A), is_full=full_matrices, driver=driver)
     check(run, found.info, len(A.shape) > 2)
     given = run.dtype(A)
     return run.cast(found.u, given), run.cast(found.values, given), run.cast(found.vh, given)
 
 
-def forward_values(run: Any, A: Any) -> tuple[Any, ...]:
-    found = decompose(run, promoted(run, A), has_vectors=False)
+def forward_values(run: Any, A: Any, driver: str) -> tuple[Any, ...]:
+    found = decompose(run, promoted(run, A), has_vectors=False, driver=driver)
     check(run, found.info, len(A.shape) > 2)
     return (run.cast(found.values, run.dtype(A)),)
 
@@ -81,7 +81,7 @@ def backward(
     q = matmul(run, Vh, grad_Vh, transpose_b=True)
     count = batch.number * k * k
     arguments = (p, q, S, grad_S, Out(batch.shape(k, k), dtype), count, k, int(m > k), int(n > k))
-    (middle,) = run.launch(MIDDLE, (dtype,), (), arguments, _grid(count), (THREADS,))
+    (middle,) = run.launch(MIDDLE, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     x = matmul(run, U, middle)
     if m > k:
         x = _divided(run, grad_U, S, x, is_rows=False)
@@ -92,44 +92,22 @@ def backward(
     return (run.cast(gradient, given),)
 
 
-def _grid(count: int) -> tuple[int]:
-    return (-(-count // THREADS),)
-
-
 def _divided(run: Any, a: Any, values: Any, added: Any, is_rows: bool) -> Any:
     """a / S, by rows or by columns, plus `added`."""
     batch, dtype = Batch.of(a), run.dtype(a)
     count = batch.number * batch.rows * batch.columns
     arguments = (a, values, added, Out(tuple(a.shape), dtype), count, batch.rows, batch.columns)
     constants = (is_rows, added is not None)
-    (found,) = run.launch(DIVIDED, (dtype,), constants, arguments, _grid(count), (THREADS,))
+    (found,) = run.launch(DIVIDED, (dtype,), constants, arguments, thread_groups(count), (THREADS,))
     return found
 
 
-def backward_values(run: Any, grad_S: Any, A: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward_values(run: Any, grad_S: Any, A: Any, driver: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """U diag(grad_S) Vh."""
-    found = decompose(run, promoted(run, A))
+    found = decompose(run, promoted(run, A), driver=driver)
     vh = run.contiguous(found.vh)
-    batch, dtype = Batch.of(vh), run.dtype(vh)
-    count = batch.number * batch.rows * batch.columns
-    arguments = (vh, promoted(run, grad_S), Out(tuple(vh.shape), dtype), count, batch.columns)
-    (rows,) = run.launch(SCALED, (dtype,), (), arguments, _grid(count), (THREADS,))
+    rows = scaled_rows(run, vh, promoted(run, grad_S))
     return (run.cast(matmul(run, run.contiguous(found.u), rows), run.dtype(A)),)
-
-
-SCALED = Kernel("linalg/svd_gradient", "svd_scaled")
-
-
-def reference(A: Any, full_matrices: bool = True) -> Any:
-    import torch
-
-    return torch.linalg.svd(A, full_matrices=full_matrices)
-
-
-def reference_values(A: Any) -> Any:
-    import torch
-
-    return torch.linalg.svdvals(A)
 
 
 def samples(draw: Draw) -> Sample:
@@ -144,14 +122,14 @@ def samples_values(draw: Draw) -> Sample:
 SVD = Op(
     noun="linalg_svd",
     summary="A = U diag(S) Vh",
-    forward=Stage("(Tensor A, bool full_matrices) -> (Tensor U, Tensor S, Tensor Vh)", forward),
+    forward=Stage("(Tensor A, bool full_matrices, str driver) -> (Tensor U, Tensor S, Tensor Vh)", forward),
     backward=Stage(
         "(Tensor grad_U, Tensor grad_S, Tensor grad_Vh, Tensor U, Tensor S, Tensor Vh, bool[] wanted) -> Tensor dA",
         backward,
     ),
     gradients=("A",),
     public_outputs=3,
-    reference=reference,
+    reference=of_torch("linalg.svd"),
     samples=samples,
     batched=("A",),
     namesake="torch.linalg.svd",
@@ -159,10 +137,10 @@ SVD = Op(
 SVDVALS = Op(
     noun="linalg_svdvals",
     summary="singular values",
-    forward=Stage("(Tensor A) -> Tensor S", forward_values),
-    backward=Stage("(Tensor grad_S, Tensor A, bool[] wanted) -> Tensor dA", backward_values),
+    forward=Stage("(Tensor A, str driver) -> Tensor S", forward_values),
+    backward=Stage("(Tensor grad_S, Tensor A, str driver, bool[] wanted) -> Tensor dA", backward_values),
     gradients=("A",),
-    reference=reference_values,
+    reference=of_torch("linalg.svdvals"),
     samples=samples_values,
     batched=("A",),
     namesake="torch.linalg.svdvals",

@@ -12,6 +12,7 @@ from metalcore.ops.linalg.base import triangular
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.product import matmul
+from metalcore.ops.linalg.base.reference import of_torch
 
 __all__ = ["solve_triangular"]
 
@@ -58,12 +59,6 @@ def backward(
     return run.cast(da, dtype), run.cast(db, dtype)
 
 
-def reference(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
-    import torch
-
-    return torch.linalg.solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular)
-
-
 def samples(draw: Draw) -> Sample:
     n, sides, leading = draw.size(most=130), draw.choice((0, 1, 3, 33)), draw.leading(most=1)
     left, unit = draw.chance(0.5), draw.chance(0.5)
@@ -86,7 +81,7 @@ SOLVE = Op(
         backward,
     ),
     gradients=("A", "B"),
-    reference=reference,
+    reference=of_torch("linalg.solve_triangular"),
     samples=samples,
     namesake="torch.linalg.solve_triangular",
 )

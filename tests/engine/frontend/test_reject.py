@@ -39,6 +39,11 @@ REFUSED = {
     "value without attribute": ("kernel void k(device int* a,\n uint n) {}", 1, "thread attribute"),
     "float thread position": ("kernel void k(float i [[thread_position_in_grid]]) {}", 1, "integer type"),
     "result": ("kernel int k() { return 1; }", 1, "returns void"),
+    "position attributes of two widths": (
+        "kernel void k(device int* a,\n  uint i [[thread_position_in_grid]],\n  uint3 g [[threads_per_grid]]) {}",
+        1,
+        "all vector types with the same number of elements: 'i' .* has 1 and 'g' .* has 3",
+    ),
     "defined twice": ("kernel void k() {}\nkernel void k(device int* a) {}", 2, "defined twice"),
     "unknown template": ("template [[host_name(\"x\")]] kernel void q<float>(device float* x);", 1, "'q'"),
 }  # fmt: skip

@@ -8,14 +8,16 @@ import pytest
 from tests.engine.language.helpers import feature, launch
 
 GRID, GROUP = (5, 3, 2), (2, 2, 2)
-COUNTS = (3, 2, 1)
+ONES = (1, 1, 1)
 
 
-def expected_of(attribute: str, position: tuple[int, int, int]) -> tuple[int, ...]:
-    """What Metal gives to the thread at this place of the grid."""
-    group = tuple(p // g for p, g in zip(position, GROUP, strict=True))
-    local = tuple(p % g for p, g in zip(position, GROUP, strict=True))
-    size = tuple(min(g, n - q * g) for g, n, q in zip(GROUP, GRID, group, strict=True))
+def expected_of(
+    attribute: str, position: tuple[int, ...], grid: tuple[int, ...], whole: tuple[int, ...]
+) -> tuple[int, ...]:
+    """What Metal gives to the thread at this place of the grid, in threadgroups of `whole`."""
+    group = tuple(p // g for p, g in zip(position, whole, strict=True))
+    local = tuple(p % g for p, g in zip(position, whole, strict=True))
+    size = tuple(min(g, n - q * g) for g, n, q in zip(whole, grid, group, strict=True))
     index = local[0] + size[0] * (local[1] + size[1] * local[2])
     total = size[0] * size[1] * size[2]
     values: dict[str, tuple[int, ...]] = {
@@ -23,9 +25,9 @@ def expected_of(attribute: str, position: tuple[int, int, int]) -> tuple[int, ..
         "threadgroup_position_in_grid": group,
         "thread_position_in_threadgroup": local,
         "threads_per_threadgroup": size,
-        "dispatch_threads_per_threadgroup": GROUP,
-        "threads_per_grid": GRID,
-        "threadgroups_per_grid": COUNTS,
+        "dispatch_threads_per_threadgroup": whole,
+        "threads_per_grid": grid,
+        "threadgroups_per_grid": tuple(-(-n // g) for n, g in zip(grid, whole, strict=True)),
         "thread_index_in_threadgroup": (index,),
         "thread_index_in_simdgroup": (index % 32,),
         "simdgroup_index_in_threadgroup": (index // 32,),
@@ -69,23 +71,28 @@ CASES += [feature("language", f"[[{a}]] as {t}", a, t) for a in SCALARS for t in
 
 @pytest.mark.parametrize(("attribute", "type_"), CASES)
 def test_attribute(attribute: str, type_: str) -> None:
+    """The grid has as many dimensions as the type: all position attributes of a kernel have one width."""
     width = int(type_[-1]) if type_[-1].isdigit() else 1
     stores = "o[at] = uint(a);" if width == 1 else "".join(f"o[at + {i}] = uint(a[{i}]);" for i in range(width))
+    dims = width if attribute in VECTORS else 3
+    grid, group = GRID[:dims] + ONES[dims:], GROUP[:dims] + ONES[dims:]
+    vector, place = f"uint{dims if dims > 1 else ''}", ("g", "g.y * 5 + g.x", "(g.z * 3 + g.y) * 5 + g.x")[dims - 1]
     source = f"""
-    kernel void k(device uint* o, {type_} a [[{attribute}]], uint3 g [[thread_position_in_grid]]) {{
-        uint at = ((g.z * 3 + g.y) * 5 + g.x) * {width};
+    kernel void k(device uint* o, {type_} a [[{attribute}]], {vector} g [[thread_position_in_grid]]) {{
+        uint at = ({place}) * {width};
         {stores}
     }}"""
-    if attribute == "thread_position_in_grid":  # all position parameters of a kernel have one type
+    if attribute == "thread_position_in_grid":  # which a kernel has once
         source = source.replace(
-            "uint3 g [[thread_position_in_grid]]",
-            "uint3 l [[thread_position_in_threadgroup]], uint3 q [[threadgroup_position_in_grid]]",
+            f"{vector} g [[thread_position_in_grid]]",
+            f"{vector} l [[thread_position_in_threadgroup]], {vector} q [[threadgroup_position_in_grid]]",
         )
-        source = source.replace("uint at", "uint3 g = q * 2 + l; uint at")
-    out = np.zeros(30 * width, np.uint32)
-    launch(source, out, threads=GRID, group_size=GROUP)
-    places = [(x, y, z) for z in range(2) for y in range(3) for x in range(5)]
-    assert out.reshape(30, width).tolist() == [list(expected_of(attribute, p)[:width]) for p in places]
+        source = source.replace("uint at", f"{vector} g = q * 2 + l; uint at")
+    places = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+    out = np.zeros(len(places) * width, np.uint32)
+    launch(source, out, threads=grid, group_size=group)
+    expected = [list(expected_of(attribute, place, grid, group)[:width]) for place in places]
+    assert out.reshape(-1, width).tolist() == expected
 
 
 @pytest.mark.feature("language", "[[thread_position_in_grid]] as unsigned and uint32_t")
@@ -99,8 +106,8 @@ def test_other_spellings(type_: str) -> None:
 @pytest.mark.feature("language", "thread attributes of const type and in any order")
 def test_const_attributes() -> None:
     source = """
-    kernel void k(const uint i [[thread_position_in_grid]], device uint* o, const uint3 n [[threads_per_grid]]) {
-        o[i] = n.x - i; }
+    kernel void k(const uint i [[thread_position_in_grid]], device uint* o, const uint n [[threads_per_grid]]) {
+        o[i] = n - i; }
     """
     out = np.zeros(3, np.uint32)
     launch(source, out, threads=3)

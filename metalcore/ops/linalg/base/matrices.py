@@ -99,6 +99,16 @@ def _rank_deficient(random: np.random.Generator, number: int, rows: int, columns
     return np.asarray(left.astype(np.float64) @ right.astype(np.float64))
 
 
+def _equal_columns(random: np.random.Generator, number: int, rows: int, columns: int) -> Array:
+    """Two columns, again and again: what an elimination leaves of one is rounding, and less each time."""
+    return np.tile(_random(random, number, rows, 2), -(-columns // 2))[..., :columns]
+
+
+def _equal_rows(random: np.random.Generator, number: int, rows: int, columns: int) -> Array:
+    """One row, again and again."""
+    return np.repeat(_random(random, number, 1, columns), rows, -2)
+
+
 def _zero_columns(random: np.random.Generator, number: int, rows: int, columns: int) -> Array:
     """The first column and the last third are zero, and the middle row."""
     values = _random(random, number, rows, columns)
@@ -198,6 +208,8 @@ _MAKERS: dict[str, Maker] = {
     "clustered": _clustered,
     "rank_deficient": _rank_deficient,
     "zero_columns": _zero_columns,
+    "equal_columns": _equal_columns,
+    "equal_rows": _equal_rows,
     "near_singular": _near_singular,
     "one_small": _one_small,
     "one_large": _one_large,
@@ -287,4 +299,4 @@ _SQUARE: dict[str, Maker] = {
 KINDS = tuple(_MAKERS)
 POSITIVE_DEFINITE = (*(kind for kind in _SQUARE if kind.startswith("positive_")), "lehmer", "identity")
 SYMMETRIC = (*_SQUARE, "zero", "identity", "hilbert")
-EXACTLY_SINGULAR = ("zero", "rank_deficient", "zero_columns")
+EXACTLY_SINGULAR = ("zero", "rank_deficient", "zero_columns", "equal_columns", "equal_rows")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from metalcore import settings
 from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.launch import accumulator
 
@@ -32,6 +33,8 @@ class Batch(NamedTuple):
 
 def check_matrix(op: str, argument: str, array: Any) -> str:
     """The dtype's name of an array of matrices."""
+    if not hasattr(array, "dtype"):
+        refuse(op, argument, "a torch tensor, a NumPy array or an mlx array", f"of type {type(array).__name__}")
     if dtype_name(array).startswith("complex"):
         refuse(op, argument, "real: complex matrices are not supported", f"of dtype {dtype_name(array)}")
     dtype = check_float(op, argument, array)
@@ -57,6 +60,21 @@ def capacity(size: int) -> int:
     return next(c for c in CAPACITIES if size <= c)
 
 
+THREADS = 256
+"""In a threadgroup of a kernel with an element a thread."""
+
+
+def thread_groups(count: int) -> tuple[int]:
+    """Threadgroups of a kernel with an element a thread."""
+    return (-(-count // THREADS),)
+
+
 def lane_groups(count: int) -> tuple[int]:
     """Threadgroups of a kernel with a matrix a thread."""
     return (-(-count // LANES),)
+
+
+def strip_groups(groups: int, strips: int, number: int) -> int:
+    """Threadgroups that share a matrix's vectors, `groups` at once (0: as many as the engine runs). Each of them finds
+    all rotations itself, so more than that would cost time."""
+    return min(strips, -(-(groups or settings.num_threads()) // max(1, number)))

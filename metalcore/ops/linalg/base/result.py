@@ -18,7 +18,13 @@ def named(kind: str, fields: str, values: tuple[Any, ...]) -> Any:
 
 @cache
 def _tuple(kind: str, fields: str) -> Any:
-    return namedtuple(kind, fields)
+    # pickle cannot find such a class by its name.
+    again = {"__reduce__": lambda self: (_made_again, (kind, fields, tuple(self))), "__slots__": ()}
+    return type(kind, (namedtuple(kind, fields),), again)
+
+
+def _made_again(kind: str, fields: str, values: tuple[Any, ...]) -> Any:
+    return _tuple(kind, fields)(*values)
 
 
 def batch_element(op: str, position: int, is_batch: bool) -> str:

@@ -1,26 +1,28 @@
-"""Singular value decompositions as plans use them: kernels/linalg/svd.metal and svd_group.metal."""
+"""Singular value decompositions as plans use them: kernels/linalg/svd*.metal and bidiagonal*.metal."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, lane_groups
+from metalcore.ops.linalg.base import bidiagonal
+from metalcore.ops.linalg.base.matrix import LANES, THREADS, Batch, capacity, lane_groups, thread_groups
 from metalcore.ops.linalg.base.result import batch_element
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 IN_LANES = Kernel("linalg/svd", "svd_lanes", ("has_vectors",))
 CONSTANTS = ("has_vectors", "is_in_place")
-FACTOR = Kernel("linalg/svd_group", "svd_factor", CONSTANTS)
+FACTOR = Kernel("linalg/svd_factor", "svd_factor")
 NO_TURNS = Kernel("linalg/svd_group", "svd_no_turns", CONSTANTS)
 ROUND = Kernel("linalg/svd_group", "svd_round", CONSTANTS)
 VALUES = Kernel("linalg/svd_group", "svd_values", CONSTANTS)
-LEFT = Kernel("linalg/svd_group", "svd_left", CONSTANTS)
+LEFT = Kernel("linalg/svd_factor", "svd_left")
+SCALED = Kernel("linalg/svd_gradient", "svd_scaled")
+DRIVERS = BIDIAGONAL, JACOBI = "gesvd", "gesvdj"
 SWEEPS = 30  # with two blocks of vectors, in one launch
 LAUNCHED_SWEEPS = 16  # each one is some launches, which end at once where there is nothing left to do
 LARGEST_BLOCK = 64  # as in the kernel
 NOT_FINITE = -4
-THREADS = 256
 LEFTS = 4  # vectors that a simdgroup multiplies, as in the kernel
 
 
@@ -42,30 +44,42 @@ class Decomposition(NamedTuple):
         return self.right if self.is_tall else self.left
 
 
-def decompose(run: Any, a: Any, has_vectors: bool = True, is_full: bool = False) -> Decomposition:
+def decompose(run: Any, a: Any, has_vectors: bool = True, is_full: bool = False, driver: str = "") -> Decomposition:
     """Of a contiguous float32 (or float64) array of matrices. No error is raised: that is for `check`."""
     batch, dtype = Batch.of(a), run.dtype(a)
     is_tall = batch.rows > batch.columns
     sizes = (batch.columns, batch.rows) if is_tall else (batch.rows, batch.columns)
     shape = Batch(batch.leading, batch.number, *sizes)
     lefts = (shape.columns if is_full else shape.rows) if has_vectors else 0
-    in_lanes = shape.columns <= LANES and batch.number >= policy("linalg_svd", run.family, dtype)["lanes_from"]
-    take = _in_lanes if in_lanes and shape.rows else _in_groups
+    chosen = policy("linalg_svd", run.family, dtype)
+    in_lanes = shape.columns <= chosen["lanes_to"] and batch.number >= chosen["lanes_from"]
+    is_large = shape.rows > chosen["jacobi_to"]
+    if shape.rows and (driver == BIDIAGONAL or (is_large and driver != JACOBI)):
+        take = bidiagonal.decompose
+    else:
+        take = _in_lanes if in_lanes and shape.rows else _in_groups
     # A copy has no other name here, so that its memory is free as soon as it has been read.
     found = take(run, run.contiguous(a.swapaxes(-1, -2)) if is_tall else a, shape, dtype, has_vectors, lefts)
     left, values, right, info = found
     return Decomposition(left, values, right, info, is_tall)
 
 
-def check(run: Any, info: Any, is_batch: bool) -> None:
+def scaled_rows(run: Any, a: Any, values: Any) -> Any:
+    """Each row of `a` times its number of `values`."""
+    batch, dtype = Batch.of(a), run.dtype(a)
+    count = batch.number * batch.rows * batch.columns
+    arguments = (a, values, Out(tuple(a.shape), dtype), count, batch.columns)
+    (rows,) = run.launch(SCALED, (dtype,), (), arguments, thread_groups(count), (THREADS,))
+    return rows
+
+
+def check(run: Any, info: Any, is_batch: bool, op: str = "linalg.svd") -> None:
     """Raise LinAlgError for the first matrix that has no decomposition."""
-    run.check_info(info, lambda at, code: _explain(at, code, is_batch))
+    run.check_info(info, lambda at, code: _explain(op, at, code, is_batch))
 
 
-def _explain(position: int, code: int, is_batch: bool) -> str:
-    start = (
-        f"{batch_element('linalg.svd', position, is_batch)}The algorithm failed to converge because the input matrix "
-    )
+def _explain(op: str, position: int, code: int, is_batch: bool) -> str:
+    start = f"{batch_element(op, position, is_batch)}The algorithm failed to converge because the input matrix "
     if code == NOT_FINITE:
         return f"{start}contained non-finite values."
     return f"{start}is ill-conditioned or has too many repeated singular values (error code: {code})."
@@ -78,12 +92,11 @@ def _outs(batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Out,
     return left, Out(batch.shape(n), dtype), right, Out(batch.leading, "int32")
 
 
-def _in_lanes(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> list[Any]:
+def _in_lanes(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Any, ...]:
     n, m = batch.rows, batch.columns
     arguments = (work, *_outs(batch, dtype, has_vectors, lefts), batch.number, n, m, lefts)
     types = (dtype, capacity(m))
-    found: list[Any] = run.launch(IN_LANES, types, (has_vectors,), arguments, lane_groups(batch.number), (LANES,))
-    return found
+    return tuple(run.launch(IN_LANES, types, (has_vectors,), arguments, lane_groups(batch.number), (LANES,)))
 
 
 def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Any, ...]:
@@ -94,21 +107,21 @@ def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool,
     block = max(1, -(-n // 2)) if is_small else chosen["block"]
     blocks = 2 * -(-n // (2 * block)) if n else 2
     slots = (blocks - 1) * (blocks // 2)
-    column, whole = Out((number, n), dtype), Out((number,), dtype)
+    column, whole, pitch = Out((number, n), dtype), Out((number,), dtype), -(-n // LANES) * LANES
     index = Out((number, n), "int32")
     arguments: tuple[Any, ...] = (
-        *(work, Out((number, n, m), dtype), Out((number, n, n), dtype)),
+        *(work, Out((number, n, m), dtype), Out((number, n, pitch), dtype)),
         *(column, column, Out((number, 2, n), dtype), index, index, whole, Out((number, slots), "int32")),
         *(n, m, slots),
     )
     x, r, scales, factors, _, places, pivots, whole, moved = run.launch(
-        FACTOR, types, constants, arguments, (number if n else 0,), threads
+        FACTOR, types, (), arguments, (number if n else 0,), threads
     )
     del work, arguments
-    turns, count = run.empty((0,), dtype), number * n * n
+    turns, count = run.empty((0,), dtype), number * n * pitch
     if has_vectors:
-        many = (-(-count // THREADS),)
-        (turns,) = run.launch(NO_TURNS, types, constants, (Out((number, n, n), dtype), count, n), many, (THREADS,))
+        given = (Out((number, n, pitch), dtype), count, n)
+        (turns,) = run.launch(NO_TURNS, types, constants, given, thread_groups(count), (THREADS,))
     state = [r, turns, scales, moved]
     for number_of_round in range(1 if is_small else LAUNCHED_SWEEPS * (blocks - 1)):
         outs = state if run.writes_in_place else [Out(tuple(a.shape), run.dtype(a)) for a in state]
@@ -124,5 +137,5 @@ def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool,
         return turns, values, right, info
     grid = (-(-lefts // (threads[0] // LANES * LEFTS)), number)
     arguments = (turns, x, factors, places, pivots, order, left, n, m, lefts)
-    (left,) = run.launch(LEFT, types, constants, arguments, grid, threads)
+    (left,) = run.launch(LEFT, types, (), arguments, grid, threads)
     return left, values, right, info

@@ -1,0 +1,69 @@
+"""Singular value decompositions of large matrices by way of a bidiagonal one: kernels/linalg/bidiagonal*.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.linalg.base.matrix import LANES, Batch, strip_groups
+from metalcore.ops.linalg.base.product import Block, multiply
+from metalcore.ops.linalg.base.qr import factorise
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+REDUCE = Kernel("linalg/bidiagonal", "bidiagonalise")
+ITERATE = Kernel("linalg/bidiagonal_svd", "bidiagonal_svd")
+VECTORS = Kernel("linalg/bidiagonal_svd", "bidiagonal_vectors")
+COMPLETE = Kernel("linalg/bidiagonal_svd", "bidiagonal_complete")
+
+
+def decompose(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Any, ...]:
+    """left, values, right and info of n x m matrices with n <= m: right^T diag(values) left, vectors as rows."""
+    n, m = batch.rows, batch.columns
+    if n == m:
+        right, values, left, info = _square(run, work, batch, dtype, has_vectors)
+        return left, values, right, info
+    # work = R^T Q^T: the left vectors of R are turned by Q.
+    mode = "r" if not has_vectors else "complete" if lefts > n else "reduced"
+    q, r = factorise(run, run.contiguous(work.swapaxes(-1, -2)), mode)
+    del work
+    if mode == "complete":
+        r = run.contiguous(r[..., :n, :])
+    left, values, right, info = _square(run, r, Batch.of(r), dtype, has_vectors)
+    del r
+    if has_vectors:
+        left = multiply(run, Block.of(left), Block(q, 0, 0, m, n), transpose_b=True)
+    if mode == "complete":
+        arguments = (left, q, Out(batch.shape(m, m), dtype), n, m)
+        (left,) = run.launch(COMPLETE, (dtype,), (), arguments, (m, batch.number), (LANES,))
+    return left, values, right, info
+
+
+def _square(run: Any, a: Any, batch: Batch, dtype: str, has_vectors: bool) -> tuple[Any, Any, Any, Any]:
+    """U^T, the values, V^T, info."""
+    number, n = batch.number, batch.rows
+    chosen = policy("linalg_svd", run.family, dtype)
+    strips = -(-n // LANES)
+    threads = min(chosen["bidiagonal_threads"], strips * LANES)
+    square, row = Out((number, n, strips * LANES), dtype), Out((number, n), dtype)
+    room = Out((number, 2 + threads // LANES, strips * LANES), dtype)
+    arguments = (a, square, square, row, row, row, row, Out((number,), dtype), room, n)
+    *reduced, _ = run.launch(REDUCE, (dtype,), (), arguments, (number,), (threads,))
+    shares = strip_groups(chosen["groups"], strips, number) if has_vectors else 1
+    strip = Out((number, strips, n, LANES) if has_vectors else (0,), dtype)
+    outs = (Out(batch.shape(n), dtype), row, Out((number, n), "int32"), Out(batch.leading, "int32"))
+    arguments = (*reduced, strip, strip, Out((number, shares, 6, n), dtype), *outs, n, has_vectors)
+    del reduced
+    lefts, rights, _, values, signs, orders, info = run.launch(
+        ITERATE, (dtype,), (), arguments, (shares, number), (LANES,)
+    )
+    del arguments
+    if not has_vectors:
+        return lefts, values, rights, info
+
+    def ordered(strips: Any, is_signed: bool) -> Any:
+        given = (strips, orders, signs, Out(batch.shape(n, n), dtype), n, is_signed)
+        return run.launch(VECTORS, (dtype,), (), given, (n, number), (LANES,))[0]
+
+    left = ordered(lefts, True)
+    del lefts
+    return left, values, ordered(rights, False), info
