@@ -52,6 +52,12 @@ def matmul_tile() -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
+def use_usual_torch() -> None:
+    """Before torch's results are what ours are compared with. With AVX-512 its gelu of infinity is NaN, and on virtual
+    machines that name AMX and do not let it be used its products of bfloat16 end the process: AVX2 has neither."""
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+
+
 def mps_fast_math() -> bool:
     """PYTORCH_MPS_FAST_MATH: as torch.mps.compile_shader reads it."""
     return os.environ.get("PYTORCH_MPS_FAST_MATH", "0") not in ("", "0")

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from metalcore.settings import use_usual_torch
+
+use_usual_torch()
 ROOT = Path(__file__).resolve().parents[1]
 # Tests import each other's helpers as tests.*, whatever the working directory is.
 if str(ROOT) not in sys.path:

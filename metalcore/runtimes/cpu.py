@@ -12,7 +12,7 @@ from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import use_openmp
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, raise_first, raise_info
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, any_set, raise_first, raise_info
 from metalcore.runtimes.text import engine_text, include_dirs, parameter_dtypes
 from metalcore.runtimes.watch import launched, recorders
 
@@ -89,7 +89,7 @@ class CpuRuntime:
         self.sort, self.cast = arrays.sort, arrays.cast
         self._prepared: dict[Any, Prepared] = {}
 
-    check_errors = staticmethod(raise_first)
+    check_errors, any_set = staticmethod(raise_first), staticmethod(any_set)
     writes_in_place = True
 
     def check_info(self, info: Any, explain: Callable[[int, int], str]) -> None:

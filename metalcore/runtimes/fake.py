@@ -26,6 +26,9 @@ class FakeRuntime:
     def check_info(self, info: Any, explain: Any) -> None:
         """No kernel ran."""
 
+    def any_set(self, flags: Any) -> bool:
+        return False
+
     def sort(self, indices: Any) -> tuple[Any, Any]:
         count = indices.numel()
         return self.empty((count,), self.dtype(indices)), self.empty((count,), "int64")

@@ -175,6 +175,11 @@ class Launch(NamedTuple):
     group_size: Size
 
 
+def any_set(flags: Any) -> bool:
+    """Whether a kernel set one of these, for a plan that goes on by what it found. A GPU is waited for."""
+    return bool(flags.any())
+
+
 def raise_info(info: Any, explain: Callable[[int, int], str], error: type[Exception]) -> None:
     """Raise for the first matrix of a batch whose factorisation failed: `info` holds 0 where it did not."""
     if not info.any():

@@ -17,7 +17,7 @@ from metalcore.errors import ArgumentError, LinAlgError
 from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, raise_first, raise_info
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import metal_kernel_text
 from metalcore.runtimes.watch import launched, recorders
@@ -76,6 +76,7 @@ class MlxRuntime:
 
     family = "apple"
     writes_in_place = False
+    any_set = staticmethod(any_set)
 
     def __init__(self, make: Callable[..., Any] | None = None, is_eager: bool = False) -> None:
         """`is_eager`: kernels run when they are called, as those of metalcore.metal_kernel do."""

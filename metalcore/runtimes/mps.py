@@ -14,7 +14,7 @@ from metalcore.dropins.arrays import torch_module
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.dump import dump_shader
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, raise_first, raise_info
+from metalcore.runtimes.kernel import Items, Kernel, Out, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import shader_text
 from metalcore.runtimes.watch import launched, recorders
@@ -58,6 +58,7 @@ class MpsRuntime:
 
     family = "apple"
     writes_in_place = True
+    any_set = staticmethod(any_set)
 
     def __init__(self, compile_shader: Callable[[str], Any] | None = None, device: str = "mps") -> None:
         torch = torch_module()

@@ -17,7 +17,7 @@ from metalcore.ops.base.draw import Sample, Values
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
 from metalcore.ops.base.verify import Results, draw_sample, with_torch
-from metalcore.runtimes.kernel import Items, Kernel, Launch, Out, Size
+from metalcore.runtimes.kernel import Items, Kernel, Launch, Out, Size, any_set
 
 
 def mps_text(op: Op, sample: Sample, dtype: str, index: int) -> Results:
@@ -88,6 +88,7 @@ class Recorder:
         """No kernel ran."""
 
     check_info = check_errors
+    any_set = staticmethod(any_set)
 
     def launch(
         self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size

@@ -99,3 +99,19 @@ def test_results_can_be_pickled() -> None:
     found = linalg.svd(np.eye(3, dtype=np.float32))
     again = pickle.loads(pickle.dumps(found))
     assert type(again) is type(found) and np.array_equal(again.S, found.S)
+
+
+def test_arrays_of_two_frameworks_are_refused() -> None:
+    tensor, array = torch.eye(3), np.eye(3, dtype=np.float32)
+    with pytest.raises(ArgumentError, match=r"linalg.solve: .* A is a torch tensor, B is a NumPy array"):
+        linalg.solve(tensor, array)
+    with pytest.raises(ArgumentError, match=r"linalg.matmul: .* input is a NumPy array, other is a torch tensor"):
+        linalg.matmul(array, tensor)
+
+
+def test_numbers_of_numpy() -> None:
+    a = random(3, 4)
+    assert torch.equal(linalg.norm(a, dim=np.int64(0)), linalg.norm(a, dim=0))
+    assert torch.equal(linalg.matrix_norm(a, 1, (np.int64(0), 1)), linalg.matrix_norm(a, 1, (0, 1)))
+    assert torch.equal(linalg.vector_norm(a, np.float32(3)), linalg.vector_norm(a, 3))
+    assert linalg.cond(np.eye(3, dtype=np.float16), 1).dtype == np.float16

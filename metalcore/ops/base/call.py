@@ -14,11 +14,24 @@ if TYPE_CHECKING:
     from metalcore.ops.base.op import Op
 
 _modules = sys.modules
+_FRAMEWORKS = (
+    ("torch", "Tensor", "a torch tensor"),
+    ("numpy", "ndarray", "a NumPy array"),
+    ("mlx.core", "array", "an mlx array"),
+)
 _torch: Any = None  # metalcore.torch.register, once torch is there
 
 
 def call(op: Op, arguments: tuple[Any, ...]) -> Any:
     """The public outputs of an op, on the framework of its first array."""
+    try:
+        return _call(op, arguments)
+    except (AttributeError, TypeError, RuntimeError):
+        _refuse_mixture(op, arguments)
+        raise
+
+
+def _call(op: Op, arguments: tuple[Any, ...]) -> Any:
     first = arguments[0]
     if "torch" in _modules and isinstance(first, _modules["torch"].Tensor):
         outputs = _torch_op(op.noun, arguments)(*arguments)
@@ -36,6 +49,22 @@ def call(op: Op, arguments: tuple[Any, ...]) -> Any:
         return _public(op, mlx_call(op, arguments))
     kind = type(first).__name__
     raise ArgumentError(f"{op.noun}: it takes torch tensors, NumPy arrays or mlx arrays, not {kind}")
+
+
+def _refuse_mixture(op: Op, arguments: tuple[Any, ...]) -> None:
+    """Found out only where a call has failed, as every call would pay for it."""
+    given = {n: kind for n, a in zip(op.forward.schema.names, arguments, strict=False) if (kind := _framework(a))}
+    if len(set(given.values())) > 1:
+        found = ", ".join(f"{name} is {kind}" for name, kind in given.items())
+        name = op.noun.replace("linalg_", "linalg.", 1)
+        raise ArgumentError(f"{name}: arrays must be of one framework; {found}") from None
+
+
+def _framework(value: Any) -> str:
+    for module, name, words in _FRAMEWORKS:
+        if module in _modules and isinstance(value, getattr(_modules[module], name)):
+            return words
+    return ""
 
 
 def _torch_op(noun: str, arguments: tuple[Any, ...]) -> Any:

@@ -129,7 +129,7 @@ def _infinite_where(mask: Any, values: Any) -> Any:
     mlx = sys.modules.get("mlx.core")
     if mlx is not None and isinstance(values, mlx.array):
         return mlx.where(mask, math.inf, values)
-    return np.where(mask, np.float32(math.inf), values)
+    return np.where(mask, values.dtype.type(math.inf), values)
 
 
 def _tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[float, float]:

@@ -26,7 +26,8 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any
     With `full_matrices` U and Vh are square, without it they have min(m, n) columns and rows. `driver` is "gesvdj"
     (Jacobi's rotations: even the smallest singular values have most of their digits where rows or columns of A are of
     very different size), "gesvd" (a bidiagonal matrix between, as LAPACK does it: faster for large matrices, errors are
-    relative to the largest singular value), or None: on a CPU the second above 128 rows and columns, else the first.
+    relative to the largest singular value), or None: on a CPU the second above 128 rows and columns where these do not
+    differ much in size, else the first.
 
     >>> import numpy as np, metalcore
     >>> metalcore.linalg.svd(np.array([[0.0, 2.0], [3.0, 0.0]], np.float32)).S

@@ -13,6 +13,7 @@ from metalcore.errors import ArgumentError
 from metalcore.ops import find, nouns
 from metalcore.ops.base.op import FLOATS
 from metalcore.ops.base.verify import ROUTES, SEED, Outcome, verify
+from metalcore.settings import use_usual_torch
 
 CASES = 40
 
@@ -87,6 +88,7 @@ def groups(
 
 def run(work: Sequence[Work], jobs: int) -> Iterator[tuple[Any, list[Outcome]]]:
     """Outcomes as they come; a process that dies takes its group with it, and the report says so."""
+    use_usual_torch()
     if jobs <= 1:
         for group in work:
             yield group, group.run()

@@ -6,7 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from metalcore.ops.base.check import refuse
+
+INTEGERS = (int, np.integer)
+"""What a dimension may be."""
 
 
 class Reduced(NamedTuple):
@@ -63,16 +68,16 @@ def _to_the_end(count: int, dims: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 def check_dims(op: str, dim: Any, count: int) -> tuple[int, ...]:
     """Dimensions counted from 0, in ascending order; None and () are all of them."""
-    if dim is None or (not isinstance(dim, int) and not tuple(dim)):
+    if dim is None or (not isinstance(dim, INTEGERS) and not tuple(dim)):
         return tuple(range(count))
-    given = (dim,) if isinstance(dim, int) else tuple(dim)
+    given = (dim,) if isinstance(dim, INTEGERS) else tuple(dim)
     room = max(count, 1)
     for one in given:
-        if not isinstance(one, int) or not -room <= one < room:
+        if not isinstance(one, INTEGERS) or not -room <= one < room:
             refuse(op, "dim", f"from {-room} to {room - 1}", repr(one))
     if count == 0:
         return ()
-    dims = sorted(one % room for one in given)
+    dims = sorted(int(one) % room for one in given)
     if len(set(dims)) != len(dims):
         refuse(op, "dim", "different dimensions", repr(dim))
     return tuple(dims)

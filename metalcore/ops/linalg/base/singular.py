@@ -16,13 +16,16 @@ FACTOR = Kernel("linalg/svd_factor", "svd_factor")
 NO_TURNS = Kernel("linalg/svd_group", "svd_no_turns", CONSTANTS)
 ROUND = Kernel("linalg/svd_group", "svd_round", CONSTANTS)
 VALUES = Kernel("linalg/svd_group", "svd_values", CONSTANTS)
+GRADED = Kernel("linalg/svd_graded", "svd_graded")
 LEFT = Kernel("linalg/svd_factor", "svd_left")
 SCALED = Kernel("linalg/svd_gradient", "svd_scaled")
-DRIVERS = BIDIAGONAL, JACOBI = "gesvd", "gesvdj"
+BIDIAGONAL = "gesvd"
+DRIVERS = (BIDIAGONAL, "gesvdj")
 SWEEPS = 30  # with two blocks of vectors, in one launch
 LAUNCHED_SWEEPS = 16  # each one is some launches, which end at once where there is nothing left to do
 LARGEST_BLOCK = 64  # as in the kernel
 NOT_FINITE = -4
+GRADED_THREADS = 128
 LEFTS = 4  # vectors that a simdgroup multiplies, as in the kernel
 
 
@@ -54,7 +57,7 @@ def decompose(run: Any, a: Any, has_vectors: bool = True, is_full: bool = False,
     chosen = policy("linalg_svd", run.family, dtype)
     in_lanes = shape.columns <= chosen["lanes_to"] and batch.number >= chosen["lanes_from"]
     is_large = shape.rows > chosen["jacobi_to"]
-    if shape.rows and (driver == BIDIAGONAL or (is_large and driver != JACOBI)):
+    if shape.rows and (driver == BIDIAGONAL or (not driver and is_large and not _is_graded(run, a, batch))):
         take = bidiagonal.decompose
     else:
         take = _in_lanes if in_lanes and shape.rows else _in_groups
@@ -62,6 +65,13 @@ def decompose(run: Any, a: Any, has_vectors: bool = True, is_full: bool = False,
     found = take(run, run.contiguous(a.swapaxes(-1, -2)) if is_tall else a, shape, dtype, has_vectors, lefts)
     left, values, right, info = found
     return Decomposition(left, values, right, info, is_tall)
+
+
+def _is_graded(run: Any, a: Any, batch: Batch) -> bool:
+    """Whether rows or columns of one of the matrices differ so much in size that only Jacobi finds all digits."""
+    arguments = (a, Out((batch.number,), "int32"), batch.rows, batch.columns)
+    (graded,) = run.launch(GRADED, (run.dtype(a),), (), arguments, (batch.number,), (GRADED_THREADS,))
+    return bool(run.any_set(graded))
 
 
 def scaled_rows(run: Any, a: Any, values: Any) -> Any:

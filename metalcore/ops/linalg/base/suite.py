@@ -129,7 +129,7 @@ def run(
 def _scaled(name: str, sizes: Sequence[int], route: str, seed: int) -> Iterator[Outcome]:
     """Small singular values keep all their digits where rows or columns are scaled by 20 powers of ten."""
     for n in sizes:
-        if not 2 <= n <= 100:
+        if n < 2:
             continue
         for side in ("rows", "columns"):
             begin = time.perf_counter()
