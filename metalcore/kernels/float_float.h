@@ -1,6 +1,7 @@
-// A number as an unevaluated sum of two floats, high + low with |low| <= ulp(high) / 2: 48 bits or more.
-// Bounds are relative to the exact result and hold where nothing overflows and no low part is below the smallest
-// normal number; u is half the distance from 1 to the next float: 2^-24, and 2^-53 where float is read as double.
+// A number as an unevaluated sum of two floats: high is the float nearest to high + low, which has 48 bits or more.
+// Bounds are relative to the exact result and hold where nothing overflows, no operand is infinite, and products,
+// dividends and numbers under a root are 0 or at least 2^-102 in size (2^-79 where small numbers are flushed to zero): a
+// smaller one has no room for its low part. u is half the distance from 1 to the next float: 2^-24, and 2^-53 where float is read as double.
 // Sources: Knuth (two_sum), Dekker (fast_two_sum), Joldes, Muller, Popescu 2017 (+, *, /), Lefevre, Louvet, Muller,
 // Picot, Rideau 2022 (sqrt). The high part of a result is the float that is nearest to it, so rounding is free.
 //
@@ -30,7 +31,7 @@ inline FloatFloat fast_two_sum(float a, float b) {
   return {sum, b - (sum - a)};
 }
 
-// a * b without error, where |a * b| is 0 or at least 2^-102 (2^-79 where small numbers are flushed to zero).
+// a * b without error.
 inline FloatFloat two_product(float a, float b) {
   const float product = a * b;
   return {product, fma(a, b, -product)};
@@ -117,11 +118,19 @@ inline bool operator>(FloatFloat a, FloatFloat b) { return b < a; }
 inline bool operator<=(FloatFloat a, FloatFloat b) { return a < b || a == b; }
 inline bool operator>=(FloatFloat a, FloatFloat b) { return b < a || a == b; }
 
-// a + b where either may be infinite or NaN: the error of such a sum would be NaN.
+// a + b where either may be infinite or NaN, or the sum too large: the error of such a sum would be NaN.
 inline FloatFloat finite_sum(FloatFloat a, FloatFloat b) {
   const FloatFloat sum = a + b;
   const float plain = a.high + b.high;
-  return {isfinite(plain) ? sum.high : plain, isfinite(plain) ? sum.low : 0.0f};
+  const bool is_kept = isfinite(plain) && isfinite(sum.high);
+  const float rest = isfinite(plain) ? copysign(INFINITY, plain) : plain;
+  return {is_kept ? sum.high : rest, is_kept ? sum.low : 0.0f};
+}
+
+// A sum and what its additions lost, as a pair.
+inline FloatFloat finite_pair(float value, float error) {
+  const FloatFloat sum = two_sum(value, error);
+  return {isfinite(value) ? sum.high : value, isfinite(value) && isfinite(sum.high) ? sum.low : 0.0f};
 }
 
 // The sum over a simdgroup, in all of its lanes: error below 15 u^2 times the sum of magnitudes.

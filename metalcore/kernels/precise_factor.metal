@@ -1,5 +1,5 @@
 // Cholesky and QR factorisations with every number a pair of floats. A threadgroup has a matrix; the pairs are in device
-// memory, rows are read along memory. The matrix is scaled by a power of two, so that its largest number is near 1.
+// memory, rows are read along memory. Rows and columns are scaled by powers of two, so that their largest numbers are near 1.
 #include "float_float.h"
 
 constant bool is_upper [[function_constant(0)]];
@@ -23,19 +23,24 @@ inline void store_pair(device float* high, device float* low, ulong at, FloatFlo
 
 inline FloatFloat scaled(FloatFloat x, int exponent) { return {ldexp(x.high, exponent), ldexp(x.low, exponent)}; }
 
-// The exponent of the largest of `count` numbers, found by each simdgroup for itself.
+inline int exponent_of(float x) {
+  constexpr int most = numeric_limits<float>::max_exponent - 4;
+  return x > 0.0f && isfinite(x) ? clamp(ilogb(x), -most, most) : 0;
+}
+
+// The exponent of the largest of numbers `begin` to `end`, found by each simdgroup for itself.
 template <typename T>
-inline int largest_exponent(device const T* a, uint count, uint lane) {
+inline int largest_exponent(device const T* a, uint begin, uint end, uint lane) {
   float largest = 0.0f;
-  for (uint i = lane; i < count; i += 32) {
+  for (uint i = begin + lane; i < end; i += 32) {
     largest = max(largest, abs(float(a[i])));
   }
-  largest = simd_max(largest);
-  return largest > 0.0f && isfinite(largest) ? clamp(ilogb(largest), -124, 124) : 0;
+  return exponent_of(simd_max(largest));
 }
 
 // A = U^T U, row by row: U[i, j] = (A[i, j] - sum over k < i of U[k, i] U[k, j]) / U[i, i]. info is the order of the
-// first minor that is not positive definite.
+// first minor that is not positive definite. Row and column j are scaled by the root of A[j, j], or nearly: so no number of
+// a positive definite matrix is far above 1, and what is graded keeps its digits.
 template <typename T>
 [[kernel]] void precise_cholesky(
     device const T* a [[buffer(0)]],
@@ -52,13 +57,14 @@ template <typename T>
   device const T* from = a + first;
   device T* h = high + first;
   device T* l = low + first;
-  const int half_exponent = largest_exponent(from, n * n, lane) / 2;
   int failed = 0;
   for (uint i = 0; i < n; i++) {
+    const int own = exponent_of(from[i * n + i]) / 2;
     for (uint begin = i + 32 * simdgroup; begin < n; begin += 32 * simdgroups) {
       const uint j = begin + lane;
       if (j < n) {
-        float value = ldexp(float(from[is_upper ? i * n + j : j * n + i]), -2 * half_exponent), error = 0.0f;
+        const int both = own + exponent_of(from[j * n + j]) / 2;
+        float value = ldexp(float(from[is_upper ? i * n + j : j * n + i]), -both), error = 0.0f;
         for (uint k0 = 0; k0 < i; k0 += TERMS) {
           for (uint k = k0; k < min(i, k0 + TERMS); k++) {
             const FloatFloat p = {-h[k * n + i], -l[k * n + i]}, q = pair_at(h, l, k * n + j);
@@ -92,7 +98,7 @@ template <typename T>
   exchange();
   for (uint i = simdgroup; i < n; i += simdgroups) {
     for (uint j = lane; j < n; j += 32) {
-      h[i * n + j] = j < i ? 0.0f : ldexp(h[i * n + j], half_exponent);
+      h[i * n + j] = j < i ? 0.0f : ldexp(h[i * n + j], exponent_of(from[j * n + j]) / 2);
     }
   }
   if (lane == 0 && simdgroup == 0) {
@@ -120,7 +126,8 @@ inline void reflect(device const float* vh, device const float* vl, device float
   }
 }
 
-// A = Q R by reflections, on the columns of A (`a` is A^T): column k keeps R above its diagonal and v below.
+// A = Q R by reflections, on the columns of A (`a` is A^T): column k keeps R above its diagonal and v below. A column is
+// scaled as a whole, and what a reflection is made of again: a column of R and its reflection do not depend on scales.
 template <typename T>
 [[kernel]] void precise_qr(
     device const T* a [[buffer(0)]],
@@ -140,8 +147,8 @@ template <typename T>
   const ulong first = ulong(group) * m * n;
   device T* h = high + first;
   device T* l = low + first;
-  const int exponent = largest_exponent(a + first, m * n, lane);
   for (uint j = simdgroup; j < n; j += simdgroups) {
+    const int exponent = largest_exponent(a + first + j * m, 0, m, lane);
     for (uint i = lane; i < m; i += 32) {
       store_pair(h, l, j * m + i, {ldexp(float(a[first + j * m + i]), -exponent), 0.0f});
     }
@@ -150,22 +157,24 @@ template <typename T>
     exchange();
     device T* vh = h + k * m;
     device T* vl = l + k * m;
+    const int exponent = largest_exponent(vh, k, m, lane);
     FloatFloat sum = {0.0f, 0.0f};
     for (uint i = (k & ~31u) + lane; i < m; i += 32) {
-      const FloatFloat x = {i > k ? vh[i] : 0.0f, i > k ? vl[i] : 0.0f};
+      const FloatFloat x = scaled({i > k ? vh[i] : 0.0f, i > k ? vl[i] : 0.0f}, -exponent);
       sum = sum + x * x;
     }
     sum = simd_total(sum);
-    const FloatFloat alpha = pair_at(vh, vl, k);
+    const FloatFloat alpha = scaled(pair_at(vh, vl, k), -exponent);
     const FloatFloat size = sqrt(alpha * alpha + sum);
     const bool is_flat = sum.high == 0.0f;  // nothing to reflect
-    const FloatFloat beta = is_flat ? alpha : alpha.high > 0.0f ? -size : size;
+    const FloatFloat beta = is_flat ? alpha : alpha.high >= 0.0f ? -size : size;
     const FloatFloat tau = is_flat ? from_float(0.0f) : (beta - alpha) / beta;
     const FloatFloat inverse = is_flat ? from_float(0.0f) : from_float(1.0f) / (alpha - beta);
     exchange();
     for (uint i = (k & ~31u) + lane + 32 * simdgroup; i < m; i += 32 * simdgroups) {
       if (i >= k) {
-        store_pair(vh, vl, i, i == k ? beta : pair_at(vh, vl, i) * inverse);
+        const FloatFloat x = scaled(pair_at(vh, vl, i), -exponent);
+        store_pair(vh, vl, i, i == k ? scaled(beta, exponent) : x * inverse);
       }
     }
     if (lane == 0 && simdgroup == 0) {
@@ -178,8 +187,9 @@ template <typename T>
   }
   exchange();
   const ulong begin = ulong(group) * ulong(r_rows) * n;
-  for (uint i = simdgroup; i < uint(r_rows); i += simdgroups) {
-    for (uint j = lane; j < n; j += 32) {
+  for (uint j = simdgroup; j < n; j += simdgroups) {
+    const int exponent = largest_exponent(a + first + j * m, 0, m, lane);
+    for (uint i = lane; i < uint(r_rows); i += 32) {
       r[begin + i * n + j] = i <= j && i < m ? ldexp(h[j * m + i], exponent) : 0.0f;
     }
   }

@@ -20,9 +20,9 @@ template <typename T>
   if (column >= width) {
     return;
   }
-  float factor = grad[row];
+  float slope = is_sum ? 1.0f : float(x[row * width + column]);
   if (is_norm) {
-    factor = norm[row] == 0.0f ? 0.0f : factor / norm[row];  // as torch: the norm has no slope at 0
+    slope = norm[row] == 0.0f ? 0.0f : slope / norm[row];  // as torch: the norm has no slope at 0
   }
-  dx[row * width + column] = T(is_sum ? factor : factor * float(x[row * width + column]));
+  dx[row * width + column] = T(grad[row] * slope);
 }

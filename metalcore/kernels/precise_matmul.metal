@@ -11,11 +11,6 @@ constant bool is_plain [[function_constant(3)]];     // float alone
 
 constant constexpr uint TERMS = 32;
 
-inline FloatFloat finite_pair(float value, float error) {
-  const FloatFloat sum = two_sum(value, error);
-  return {isfinite(value) ? sum.high : value, isfinite(value) ? sum.low : 0.0f};
-}
-
 // B in panels.
 template <typename T>
 [[kernel]] void precise_pack(

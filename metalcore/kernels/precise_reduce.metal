@@ -14,13 +14,11 @@ constant bool has_pair [[function_constant(6)]];     // y is a pair
 
 constant constexpr uint TERMS = 32;
 
-inline FloatFloat finite_pair(float value, float error) {
-  const FloatFloat sum = two_sum(value, error);
-  return {isfinite(value) ? sum.high : value, isfinite(value) ? sum.low : 0.0f};
-}
+constant constexpr float NO_EXPONENT = -100000.0f;  // of a block of zeros
 
 inline int exponent_of(float largest) {
-  return largest > 0.0f && isfinite(largest) ? clamp(ilogb(largest), -126, 126) : 0;
+  constexpr int most = numeric_limits<float>::max_exponent - 2;
+  return largest > 0.0f && isfinite(largest) ? clamp(ilogb(largest), -most, most) : 0;
 }
 
 inline void store_pair(FloatFloat total, int exponent, device float* high, device float* low, ulong at, uint lane) {
@@ -140,10 +138,10 @@ template <typename T>
     return;
   }
   device const T* mine = partial + 3 * sum * blocks;
-  float exponent = -1000.0f;
+  float exponent = NO_EXPONENT;
   if (is_norm) {
     for (uint i = lane; i < uint(blocks); i += 32) {
-      exponent = max(exponent, mine[3 * i] == 0.0f ? -1000.0f : float(mine[3 * i + 2]));
+      exponent = max(exponent, mine[3 * i] == 0.0f ? NO_EXPONENT : float(mine[3 * i + 2]));
     }
     exponent = simd_max(exponent);
   }

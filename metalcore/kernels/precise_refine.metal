@@ -1,5 +1,6 @@
 // One step of iterative refinement: x + x_low += d, where d solves A d = b - A (x + x_low) roughly. A column takes the
-// correction while each is less than half of the one before; then it stays as it is.
+// first correction where it is less than half of x, and others while each is less than half of the one before; then it
+// stays as it is.
 #include "float_float.h"
 
 constant bool is_first [[function_constant(0)]];  // x has no low half yet
@@ -23,12 +24,16 @@ template <typename T>
     return;
   }
   const ulong batch = group.y, first = batch * ulong(rows * columns);
-  float largest = 0.0f;
+  float largest = 0.0f, limit = 0.0f;
   for (uint i = 0; i < uint(rows); i++) {
-    const float part = abs(d[first + ulong(i) * columns + column]);
+    const ulong at = first + ulong(i) * columns + column;
+    const float part = abs(d[at]);
     largest = part > largest || isnan(part) ? part : largest;
+    limit = is_first ? max(limit, 0.5f * abs(x[at])) : 0.0f;
   }
-  const float limit = is_first ? INFINITY : 0.5f * size[batch * columns + column];
+  if (!is_first) {
+    limit = 0.5f * size[batch * columns + column];
+  }
   const bool is_taken = largest < limit;
   new_size[batch * columns + column] = is_taken ? largest : -1.0f;
   for (uint i = 0; i < uint(rows); i++) {

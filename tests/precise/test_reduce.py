@@ -177,7 +177,7 @@ def test_the_sanitizer_finds_nothing() -> None:
     [
         (lambda x: precise.sum(x, precision="double"), "precision must be"),
         (lambda x: precise.sum(x, 5), "dim must be"),
-        (lambda x: precise.sum(x, (0, 0)), "without repetition"),
+        (lambda x: precise.sum(x, (0, 0)), "different dimensions"),
         (lambda x: precise.sum(x.long()), "must be float32"),
         (lambda x: precise.sum(x.double(), precision="exact"), "where precision='exact'"),
         (lambda x: precise.sum(x, precision="float32", pair=True), "where a pair is asked for"),

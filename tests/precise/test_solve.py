@@ -34,7 +34,7 @@ def errors(found: Any, truth: Array) -> float:
 
 
 @pytest.mark.parametrize("sides", [1, 20])
-@pytest.mark.parametrize("condition", [1e3, 1e6])
+@pytest.mark.parametrize("condition", [1e3, 1e7])
 def test_solutions_are_right_to_the_last_digit(sides: int, condition: float) -> None:
     A, B = conditioned(60, 60, condition), np.random.default_rng(SEED).standard_normal((60, sides)).astype(np.float32)
     truth = np.linalg.solve(A.astype(np.float64), B.astype(np.float64))

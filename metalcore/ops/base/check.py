@@ -28,6 +28,8 @@ def dtype_name(array: Any) -> str:
 
 def check_float(op: str, argument: str, array: Any) -> str:
     """The dtype's name, where it is one that kernels are written for; float64 is the engine's alone."""
+    if not hasattr(array, "dtype"):
+        refuse(op, argument, "a torch tensor, a NumPy array or an mlx array", f"of type {type(array).__name__}")
     name = dtype_name(array)
     if name not in FLOATS and name != "float64":
         refuse(op, argument, "float32, float16 or bfloat16", f"of dtype {name}")

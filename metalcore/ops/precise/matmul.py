@@ -8,6 +8,7 @@ from typing import Any
 
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base.matrix import promoted
 from metalcore.ops.precise.base import product
 from metalcore.ops.precise.base.product import check_product
 from metalcore.ops.precise.base.reduce import PRECISIONS, check_precision, permuted
@@ -38,7 +39,8 @@ def forward(run: Any, a: Any, b: Any, precision: str, pair: bool) -> tuple[Any, 
 
 def backward(run: Any, grad_high: Any, a: Any, b: Any, precision: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """da = g b^T and db = a^T g, in the same precision; a matrix that stood for a batch gets the sum over it."""
-    dtype, grad = run.dtype(a), run.cast(grad_high, run.dtype(a))
+    dtype, grad = run.dtype(a), grad_high
+    a, b = promoted(run, a), promoted(run, b)  # the gradient has more digits than a half
     da = db = run.empty((0,), dtype)
     if wanted[0]:
         left, right = grad, b.swapaxes(-1, -2)
@@ -89,6 +91,7 @@ MATMUL = Op(
     ),
     gradients=("a", "b"),
     public_outputs=2,
+    no_gradient=("low",),
     reference=reference,
     samples=samples,
 )

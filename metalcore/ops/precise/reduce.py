@@ -9,11 +9,11 @@ from typing import Any
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base.arrange import check_dims
 from metalcore.ops.precise.base.reduce import (
     PRECISIONS,
     Rows,
     back,
-    check_dims,
     check_precision,
     gradient,
     last,
@@ -44,7 +44,7 @@ def sum(
     (1000.0, 992.0)
     """
     check_precision("precise.sum", precision, pair, ("x", x))
-    dims = check_dims("precise.sum", x, dim)
+    dims = check_dims("precise.sum", dim, len(x.shape))
     return _given(SUM(x, list(dims), bool(keepdim), precision, bool(pair)), pair)
 
 
@@ -67,7 +67,7 @@ def norm(
     check_precision("precise.norm", precision, pair, ("x", x))
     if pair and precision == "exact":
         refuse("precise.norm", "precision", "'float-float' where a pair is asked for", repr(precision))
-    dims = check_dims("precise.norm", x, dim)
+    dims = check_dims("precise.norm", dim, len(x.shape))
     return _given(NORM(x, list(dims), bool(keepdim), precision, bool(pair)), pair)
 
 
@@ -182,6 +182,7 @@ SUM = Op(
     backward=Stage("(Tensor grad_high, Tensor x, int[] dim, bool[] wanted) -> Tensor dx", sum_backward),
     gradients=("x",),
     public_outputs=2,
+    no_gradient=("low",),
     reference=sum_reference,
     samples=samples,
 )
@@ -192,6 +193,7 @@ NORM = Op(
     backward=Stage("(Tensor grad_high, Tensor x, Tensor high, int[] dim, bool[] wanted) -> Tensor dx", norm_backward),
     gradients=("x",),
     public_outputs=2,
+    no_gradient=("low",),
     reference=norm_reference,
     samples=samples,
 )
@@ -202,6 +204,7 @@ DOT = Op(
     backward=Stage("(Tensor grad_high, Tensor x, Tensor y, bool[] wanted) -> (Tensor dx, Tensor dy)", dot_backward),
     gradients=("x", "y"),
     public_outputs=2,
+    no_gradient=("low",),
     reference=dot_reference,
     samples=dot_samples,
 )

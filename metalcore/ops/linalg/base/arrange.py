@@ -68,10 +68,14 @@ def _to_the_end(count: int, dims: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 def check_dims(op: str, dim: Any, count: int) -> tuple[int, ...]:
     """Dimensions counted from 0, in ascending order; None and () are all of them."""
-    if dim is None or (not isinstance(dim, INTEGERS) and not tuple(dim)):
-        return tuple(range(count))
-    given = (dim,) if isinstance(dim, INTEGERS) else tuple(dim)
     room = max(count, 1)
+    if dim is None:
+        return tuple(range(count))
+    if not isinstance(dim, INTEGERS) and not hasattr(dim, "__iter__"):
+        refuse(op, "dim", "an int, or several", repr(dim))
+    given = (dim,) if isinstance(dim, INTEGERS) else tuple(dim)
+    if not given:
+        return tuple(range(count))
     for one in given:
         if not isinstance(one, INTEGERS) or not -room <= one < room:
             refuse(op, "dim", f"from {-room} to {room - 1}", repr(one))

@@ -127,21 +127,6 @@ def permuted(array: Any, order: list[int]) -> Any:
     return array
 
 
-def check_dims(op: str, x: Any, dim: Any) -> tuple[int, ...]:
-    """The dimensions to reduce, none of them negative: all where `dim` is None."""
-    rank = len(x.shape)
-    if dim is None:
-        return tuple(range(rank))
-    given = (dim,) if isinstance(dim, int) else tuple(dim)
-    for d in given:
-        if not isinstance(d, int) or not -rank <= d < rank:
-            refuse(op, "dim", f"within the {rank} dimensions of x", repr(dim))
-    found = tuple(d % rank for d in given)
-    if len(set(found)) != len(found):
-        refuse(op, "dim", "without repetition", repr(dim))
-    return tuple(sorted(found)) if found else tuple(range(rank))
-
-
 def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:
     if keepdim:
         return tuple(1 if d in dims else n for d, n in enumerate(shape))

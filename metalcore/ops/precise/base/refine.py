@@ -11,7 +11,7 @@ from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 CORRECT = Kernel("precise_refine", "precise_correct", ("is_first",))
-STEPS = 6  # an error of condition * 2^-24 a step: enough up to a condition of 1e6
+STEPS = 6  # an error of condition * 2^-24 a step: enough up to a condition of 1e7
 
 
 def refined(
