@@ -70,6 +70,9 @@ class Replacement:
         self._positional, self._defaults = _signature(op.namesake, self._run if is_linalg else self.original)
         # torch has no linear algebra in half precision: its error stays.
         self._dtypes = frozenset(getattr(torch, d) for d in op.dtypes if d == "float32" or not is_linalg)
+        # torch.linalg.pinv(input=A), torch.cholesky_solve(input=B, input2=L): torch's words for the first two.
+        first = [n for n in ("input", "input2") if n not in self._ours] if is_linalg else []
+        self._names = dict(zip(first, self._positional, strict=False)) if "input" in first else {}
         self._reason = f"the override of {op.namesake}"
         self.stand_in = self._make()
 
@@ -117,7 +120,8 @@ class Replacement:
         if len(args) > len(self._positional):
             return "more arguments than torch's function has by position"
         named = dict(zip(self._positional, args, strict=False))
-        for name, value in kwargs.items():
+        for given, value in kwargs.items():
+            name = self._names.get(given, given)
             if name in named:
                 return f"{name} is given twice"
             named[name] = value
@@ -131,7 +135,8 @@ class Replacement:
                 continue  # _stacklevel: where a warning of torch points to
             default = self._defaults.get(name, inspect.Parameter.empty)
             if value is not default and not (type(value) is type(default) and value == default):
-                return f"{name}={value!r} is torch's alone"
+                shown = type(value).__name__ if isinstance(value, torch.Tensor) else repr(value)
+                return f"{name}={shown} is torch's alone"
         return named
 
     def _why_torch(self, named: dict[str, Any]) -> str:

@@ -115,3 +115,107 @@ def test_numbers_of_numpy() -> None:
     assert torch.equal(linalg.matrix_norm(a, 1, (np.int64(0), 1)), linalg.matrix_norm(a, 1, (0, 1)))
     assert torch.equal(linalg.vector_norm(a, np.float32(3)), linalg.vector_norm(a, 3))
     assert linalg.cond(np.eye(3, dtype=np.float16), 1).dtype == np.float16
+
+
+@pytest.mark.parametrize("columns", [24, 25, 32])
+def test_tall_qr_of_up_to_32_columns(columns: int) -> None:
+    a = random(130 * columns, columns).float()
+    Q, R = linalg.qr(a)
+    torch.testing.assert_close(Q @ R, a, rtol=0, atol=2e-5)
+    torch.testing.assert_close(Q.mT @ Q, torch.eye(columns), rtol=0, atol=3e-6)
+
+
+def test_random_matrices_of_few_columns_converge() -> None:
+    """Roundings left some pairs of columns just above the tolerance in every sweep."""
+    linalg.svd(np.random.default_rng(1).standard_normal((1000, 40, 4), dtype=np.float32))
+    linalg.svdvals(torch.randn(20, 3000, 3, generator=torch.Generator().manual_seed(2))[2])
+
+
+@pytest.mark.parametrize("n", [4, 33])
+def test_determinant_of_graded_matrices(n: int) -> None:
+    a = torch.diag(torch.tensor([1e30, 1e-30] * (n // 2) + [1.0] * (n % 2)))
+    for given in (a, a.expand(9, n, n)):
+        torch.testing.assert_close(linalg.det(given), torch.ones(given.shape[:-2]))
+    b = torch.diag(torch.tensor([1e20, 1e-20] * 2)).requires_grad_()
+    linalg.det(b).backward()
+    torch.testing.assert_close(b.grad.diagonal(), 1 / b.detach().diagonal())
+
+
+def test_nan_is_not_singular() -> None:
+    a = 3 * torch.eye(3)
+    a[1, 0] = math.nan
+    assert torch.equal(linalg.lu_factor_ex(a).pivots, torch.linalg.lu_factor_ex(a).pivots)
+    for given in (a, a.expand(9, 3, 3)):
+        assert linalg.inv(given).isnan().all() and not linalg.inv_ex(given).info.any()
+
+
+def test_hermitian_reads_the_lower_triangle() -> None:
+    a = random(3, 5, 5)
+    torch.testing.assert_close(linalg.pinv(a, hermitian=True), torch.linalg.pinv(a, hermitian=True))
+    ours, theirs = (a + a.mT).requires_grad_(), (a + a.mT).requires_grad_()
+    weights = random(3, 5, 5)
+    (linalg.pinv(ours, hermitian=True) * weights).sum().backward()
+    (torch.linalg.pinv(theirs, hermitian=True) * weights).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+    assert linalg.matrix_rank(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), hermitian=True) == 0
+
+
+def test_vmap_over_nothing() -> None:
+    for function in (linalg.inv, linalg.svdvals, lambda a: linalg.qr(a).R):
+        assert torch.func.vmap(function)(torch.zeros(0, 3, 3)).shape[0] == 0
+
+
+def test_lists_are_refused_wherever_they_stand() -> None:
+    a = np.eye(2, dtype=np.float32)
+    calls = {
+        "B": (lambda: linalg.solve(a, [1.0, 2.0]), lambda: linalg.lstsq(a, None)),
+        "A": (lambda: linalg.solve_ex([[1.0]], a),),
+        "pivots": (lambda: linalg.lu_solve(a, [1, 2], a),),
+        "other": (lambda: linalg.matmul(a, [1.0]),),
+        "tau": (lambda: linalg.householder_product(a, [1.0]),),
+    }
+    for name, some in calls.items():
+        for call in some:
+            with pytest.raises(ArgumentError, match=f"{name} must be a torch tensor"):
+                call()
+
+
+def test_gradients_in_half_precision_divide_by_unrounded_differences() -> None:
+    close = torch.tensor([[1.0, 2**-9], [2**-9, 1.0]])
+    found = []
+    for dtype in (torch.float32, torch.bfloat16):
+        a = close.to(dtype, copy=True).requires_grad_()
+        vectors = linalg.eigh(a).eigenvectors
+        (vectors[0, 0] * vectors[0, 1] * vectors[1, 0]).backward()
+        b = torch.tensor([[1.0, 2**-9], [0.0, 1.0]], dtype=dtype).requires_grad_()
+        U = linalg.svd(b).U
+        U[0, 0].backward()
+        found.append((a.grad.float(), b.grad.float()))
+    for single, half in zip(*found, strict=True):
+        torch.testing.assert_close(half, single, rtol=0.05, atol=0.05 * float(single.abs().max()))
+
+
+def test_norms_of_singular_values_in_half_precision() -> None:
+    assert linalg.matrix_norm(torch.eye(3).half(), 2) == 1
+    assert linalg.matrix_norm(torch.eye(3).bfloat16(), "nuc").dtype == torch.bfloat16
+
+
+def test_overrides_take_the_words_of_torch() -> None:
+    factor, b = torch.linalg.cholesky(torch.eye(5)), random(5, 2).float()
+    with metalcore.overrides("torch.cholesky_solve", "torch.linalg.pinv"), metalcore.explain() as log:
+        torch.testing.assert_close(torch.cholesky_solve(input=b, input2=factor), b)
+        torch.linalg.pinv(input=factor)
+    assert [entry.op for entry in log] == ["linalg_cholesky_solve", "linalg_pinv"]
+    assert all("override" in entry.reason for entry in log)
+
+
+def test_residuals_without_a_look_at_the_rank() -> None:
+    a, b = random(4, 6, 3), random(4, 6, 2)
+    mapped = torch.func.vmap(lambda a, b: linalg.lstsq(a, b, driver="gelsd").residuals)(a, b)
+    torch.testing.assert_close(mapped, torch.linalg.lstsq(a, b, driver="gelsd").residuals)
+
+
+def test_the_condition_of_a_singular_array_is_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    assert linalg.cond(np.diag(np.array([1, 0], np.float32))) == math.inf
+    assert linalg.cond(np.diag(np.array([1, 0], np.float32)), "nuc") == math.inf
+    assert not recwarn.list

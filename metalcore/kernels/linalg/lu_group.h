@@ -17,15 +17,17 @@ struct Place {
 // Everything that threads wrote is seen by the others.
 inline void share() { threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup); }
 
-// The largest element that a simdgroup saw in a column, and its row: the first one of several. A NaN is never larger.
+// The largest element that a simdgroup saw in a column, and its row: the first one of several. A NaN is not larger, but
+// one in the top row stays there, as in LAPACK.
 struct Largest {
   float size;
   uint row;
 
-  void see(float x, uint i) {
-    const bool is_larger = abs(x) > size;
+  void see(float x, uint i, uint top) {
+    const float y = i == top && x != x ? INFINITY : abs(x);
+    const bool is_larger = y > size;
     row = is_larger ? i : row;
-    size = is_larger ? abs(x) : size;
+    size = is_larger ? y : size;
   }
 };
 
@@ -56,7 +58,7 @@ inline void factor_panel(device T* a, uint rows, uint width, device int* pivots,
   const uint steps = min(rows, width), lane = at.lane;
   Largest seen = {-1, 0};
   for (uint i = at.simdgroup; i < rows; i += at.simdgroups) {
-    seen.see(a[i * BLOCK], i);
+    seen.see(a[i * BLOCK], i, 0);
   }
   share();
   for (uint k = 0; k < steps; k++) {
@@ -80,7 +82,7 @@ inline void factor_panel(device T* a, uint rows, uint width, device int* pivots,
     for (uint i = k + 1 + at.simdgroup; i < rows; i += at.simdgroups) {
       device T* row = a + i * BLOCK;
       const float l = row[k] / divisor, x = fma(-l, u, row[lane]);
-      seen.see(fma(-l, after, row[next]), i);
+      seen.see(fma(-l, after, row[next]), i, k + 1);
       simdgroup_barrier(mem_flags::mem_device);  // every lane has read before one writes
       row[lane] = lane == k ? l : x;
     }

@@ -111,6 +111,19 @@ template <typename T, uint N>
   store_lanes(exchanged, pivots, tile, 1, steps, N, first, count, lane);
 }
 
+// A product of many numbers, which may be far above or below 1 on the way.
+struct Product {
+  float mantissa = 1;
+  int exponent = 0;
+
+  void times(float x) {
+    int part, rest;
+    const float y = frexp(x, part);
+    mantissa = frexp(mantissa * y, rest);
+    exponent += part + rest;
+  }
+};
+
 // The determinant from the diagonal of L U and from the number of exchanges; or its sign, and the logarithm of its size.
 template <typename T>
 [[kernel]] void lu_determinant(
@@ -123,17 +136,18 @@ template <typename T>
     uint lane [[thread_index_in_simdgroup]]) {
   const uint n = size;
   const long matrix = group;
-  float product = 1, logarithm = 0;
+  Product product;
+  float logarithm = 0;
   for (uint k = lane; k < n; k += LANES) {
     const float x = factors[matrix * size * size + k * (size + 1)];
-    product *= is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f) : x;
+    const float y = is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f) : x;
+    product.times(pivots[matrix * size + k] == int(k) + 1 ? y : -y);
     logarithm += is_logarithm ? precise::log(abs(x)) : 0.0f;
-    product = pivots[matrix * size + k] == int(k) + 1 ? product : -product;
   }
-  product = simd_product(product);
+  const float whole = ldexp(simd_product(product.mantissa), simd_sum(product.exponent));
   logarithm = simd_sum(logarithm);
   if (lane == 0) {
-    determinants[matrix] = product;
+    determinants[matrix] = whole;
     if (is_logarithm) {
       logarithms[matrix] = logarithm;
     }
@@ -158,15 +172,16 @@ template <typename T, uint N>
   const long first = long(group) * LANES;
   load_lanes(a, work, tile, n, n, PITCH, first, count, lane);
   eliminate_lanes<N, PITCH, false>(work, exchanged, n, n, n, true);
-  float product = 1, logarithm = 0;
+  Product product;
+  float logarithm = 0;
   for (uint k = 0; k < n; k++) {
     const float x = work[k * (PITCH + 1)];
-    product *= is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f) : x;
+    const float y = is_logarithm ? (x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f) : x;
+    product.times(exchanged[k] == float(k) ? y : -y);
     logarithm += is_logarithm ? precise::log(abs(x)) : 0.0f;
-    product = exchanged[k] == float(k) ? product : -product;
   }
   if (first + lane < count) {
-    determinants[first + lane] = product;
+    determinants[first + lane] = ldexp(product.mantissa, product.exponent);
     if (is_logarithm) {
       logarithms[first + lane] = logarithm;
     }

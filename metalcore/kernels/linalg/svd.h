@@ -7,6 +7,7 @@
 using namespace metal;
 
 constant constexpr int SVD_SWEEPS = 30;
+constant constexpr uint SVD_STRICT = 12;
 constant constexpr int SVD_NOT_FINITE = -4;  // in info, as LAPACK counts the arguments of gesdd
 
 // The power of two that brings `most` to 1 ... 2; 1 where it is zero.
@@ -27,10 +28,11 @@ inline float svd_rescaling(float most, thread float& scale) {
 // Sums of squares outside of this range ask for another scale.
 inline bool svd_is_odd(float square) { return !(square >= 0x1p-20f && square <= 0x1p20f); }
 
-// |cos| of the angle between two columns that counts as orthogonal, squared.
-inline float svd_tolerance(uint length) {
+// |cos| of the angle between two columns that counts as orthogonal, squared. The roundings of a turn may leave a few short
+// columns just above it for ever: after some sweeps four times the angle will do.
+inline float svd_tolerance(uint length, uint sweep) {
   const float eps = numeric_limits<float>::epsilon();
-  return 0.25f * eps * eps * float(max(length, 4u));
+  return (sweep < SVD_STRICT ? 0.25f : 4.0f) * eps * eps * float(max(length, 4u));
 }
 
 // How to turn columns a and b:  a' = a - less a - for_a b,  b' = b - less b + for_b a  for their stored parts, and the

@@ -100,8 +100,8 @@ template <typename T>
     }
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
-  const float tolerance = svd_tolerance(n);
   for (uint sweep = 0; sweep < uint(sweeps) && is_open != 0; sweep++) {
+    const float tolerance = svd_tolerance(n, sweep);
     is_moved = 0;
     for (uint i = group; i < 2 * b; i += groups) {
       const uint k = numbers[i];

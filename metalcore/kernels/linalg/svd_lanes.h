@@ -161,9 +161,9 @@ inline void factor_lanes(thread float* x, thread float* scales, thread float* r,
 template <uint PITCH>
 inline int orthogonalize_lanes(thread float* c, thread float* scales, thread float* squares, thread float* inverses,
                                thread float* turns, bool has_turns, uint count) {
-  const float tolerance = svd_tolerance(count);
   bool is_moved = true;
   for (int sweep = 0; sweep < SVD_SWEEPS && simd_any(is_moved); sweep++) {
+    const float tolerance = svd_tolerance(count, sweep);
     is_moved = false;
     for (uint k = 0; k < count; k++) {
       float square = 0;

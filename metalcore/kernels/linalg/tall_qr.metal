@@ -217,7 +217,7 @@ template <typename T, uint N>
     uint lane [[thread_index_in_simdgroup]]) {
   constexpr uint PITCH = N + 1;
   threadgroup float tile[LANE_TILE];
-  float x[N * PITCH], y[N * CHUNK_PITCH], w[CHUNK];
+  float x[N * PITCH], y[N * CHUNK_PITCH], w[N > CHUNK ? N : CHUNK];  // a chunk, then a column of x
   const uint n = column_count, rest = row_count - n, most = chunk_rows;
   const Slabs slabs(rest, group.x, groups.x);
   const uint steps = 1 + (slabs.most - n + most - 1) / most;

@@ -26,11 +26,16 @@ def dtype_name(array: Any) -> str:
     return name
 
 
-def check_float(op: str, argument: str, array: Any) -> str:
-    """The dtype's name, where it is one that kernels are written for; float64 is the engine's alone."""
+def check_array(op: str, argument: str, array: Any) -> str:
+    """The dtype's name."""
     if not hasattr(array, "dtype"):
         refuse(op, argument, "a torch tensor, a NumPy array or an mlx array", f"of type {type(array).__name__}")
-    name = dtype_name(array)
+    return dtype_name(array)
+
+
+def check_float(op: str, argument: str, array: Any) -> str:
+    """The dtype's name, where it is one that kernels are written for; float64 is the engine's alone."""
+    name = check_array(op, argument, array)
     if name not in FLOATS and name != "float64":
         refuse(op, argument, "float32, float16 or bfloat16", f"of dtype {name}")
     return name

@@ -7,7 +7,17 @@ from typing import Any
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_square, lane_groups, promoted, strip_groups
+from metalcore.ops.linalg.base.matrix import (
+    LANES,
+    Batch,
+    capacity,
+    check_square,
+    kept,
+    lane_groups,
+    promoted,
+    strip_groups,
+    unrounded,
+)
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
@@ -47,7 +57,7 @@ def _is_upper(op: str, UPLO: Any) -> bool:
 
 
 def decompose(run: Any, A: Any, is_upper: bool, has_vectors: bool) -> tuple[Any, Any]:
-    """Eigenvalues, and eigenvectors (an array of no elements where they are not wanted)."""
+    """Eigenvalues, and eigenvectors (an array of no elements where they are not wanted), not yet in A's dtype."""
     batch, n = Batch.of(A), A.shape[-1]
     work = promoted(run, A)
     chosen = policy("linalg_eigh", run.family, run.dtype(work))
@@ -55,8 +65,7 @@ def decompose(run: Any, A: Any, is_upper: bool, has_vectors: bool) -> tuple[Any,
     values, vectors, info = (_in_lanes if in_lanes else _in_groups)(run, work, batch, n, (is_upper, has_vectors))
     is_batch = len(A.shape) > 2
     run.check_info(info, lambda at, code: _explain(at, code, is_batch))
-    given = run.dtype(A)
-    return run.cast(values, given), run.cast(vectors, given)
+    return values, vectors
 
 
 def _outs(batch: Batch, n: int, dtype: str, has_vectors: bool) -> tuple[Out, Out, Out]:
@@ -98,19 +107,26 @@ def _explain(position: int, code: int, is_batch: bool) -> str:
 
 
 def forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
-    return decompose(run, A, upper, True)
+    found, given = decompose(run, A, upper, True), run.dtype(A)
+    return *(run.cast(x, given) for x in found), *kept(run, given, found)
 
 
 def forward_values(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
-    return decompose(run, A, upper, False)[:1]
+    return (run.cast(decompose(run, A, upper, False)[0], run.dtype(A)),)
 
 
 def backward(
-    run: Any, grad_eigenvalues: Any, grad_eigenvectors: Any, eigenvalues: Any, eigenvectors: Any
+    run: Any,
+    grad_eigenvalues: Any,
+    grad_eigenvectors: Any,
+    eigenvalues: Any,
+    eigenvectors: Any,
+    kept_values: Any,
+    kept_vectors: Any,
 ) -> tuple[Any, ...]:
-    values, vectors, dvalues, dvectors = (
-        promoted(run, x) for x in (eigenvalues, eigenvectors, grad_eigenvalues, grad_eigenvectors)
-    )
+    """Differences of eigenvalues divide: those of rounded ones may be 0."""
+    values, vectors = unrounded(run, (eigenvalues, eigenvectors), (kept_values, kept_vectors))
+    dvalues, dvectors = promoted(run, grad_eigenvalues), promoted(run, grad_eigenvectors)
     batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
     arguments = (matmul(run, vectors, dvectors, transpose_a=True), values, dvalues, Out(batch.shape(n, n), dtype), n)
     (middle,) = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
@@ -120,7 +136,7 @@ def backward(
 
 def backward_values(run: Any, grad_eigenvalues: Any, A: Any, upper: bool) -> tuple[Any, ...]:
     """The vectors are found here: who asks for eigenvalues alone should not wait for them."""
-    vectors, dvalues = promoted(run, decompose(run, A, upper, True)[1]), promoted(run, grad_eigenvalues)
+    vectors, dvalues = decompose(run, A, upper, True)[1], promoted(run, grad_eigenvalues)
     batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
     arguments = (vectors, dvalues, Out(batch.shape(n, n), dtype), n)
     (scaled,) = run.launch(VALUES_GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
@@ -135,9 +151,13 @@ def samples(draw: Draw) -> Sample:
 EIGH = Op(
     noun="linalg_eigh",
     summary="A = V diag(w) V^T",
-    forward=Stage("(Tensor A, bool upper) -> (Tensor eigenvalues, Tensor eigenvectors)", forward),
+    forward=Stage(
+        "(Tensor A, bool upper) -> (Tensor eigenvalues, Tensor eigenvectors, Tensor kept_values, Tensor kept_vectors)",
+        forward,
+    ),
     backward=Stage(
-        "(Tensor grad_eigenvalues, Tensor grad_eigenvectors, Tensor eigenvalues, Tensor eigenvectors) -> Tensor dA",
+        "(Tensor grad_eigenvalues, Tensor grad_eigenvectors, Tensor eigenvalues, Tensor eigenvectors, "
+        "Tensor kept_values, Tensor kept_vectors) -> Tensor dA",
         backward,
     ),
     gradients=("A",),

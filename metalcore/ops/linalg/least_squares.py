@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from metalcore.ops.base.check import dtype_name, refuse
+from metalcore.ops.base.check import check_array, dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import broadcast
@@ -18,6 +18,7 @@ from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import named
 from metalcore.ops.linalg.base.singular import Decomposition, check, decompose, scaled_rows
+from metalcore.ops.linalg.base.triangular import triangle
 from metalcore.ops.linalg.inverse import inv_ex
 from metalcore.ops.linalg.norm import matrix_norm, vector_norm
 from metalcore.ops.linalg.svd import svdvals
@@ -37,7 +38,7 @@ def pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False)
     """The pseudoinverse. Singular values up to max(atol, rtol * the largest) count as zero.
 
     `rtol` is max(m, n) * the precision of the dtype where neither is given, 0 where `atol` is. `hermitian` says that A
-    is symmetric, which changes nothing here.
+    is symmetric: its lower triangle is read.
 
     >>> import numpy as np, metalcore
     >>> metalcore.linalg.pinv(np.array([[2.0, 0.0], [0.0, 0.0]], np.float32))
@@ -45,7 +46,7 @@ def pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False)
            [0. , 0. ]], dtype=float32)
     """
     (check_square if hermitian else check_matrix)("linalg.pinv", "A", A)
-    return PINV(A, *_tolerances("linalg.pinv", A, atol, rtol))
+    return PINV(A, *_tolerances("linalg.pinv", A, atol, rtol), bool(hermitian))
 
 
 def matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
@@ -57,7 +58,7 @@ def matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool =
     """
     (check_square if hermitian else check_matrix)("linalg.matrix_rank", "A", A)
     A = A.detach() if hasattr(A, "detach") else A  # a whole number has no gradient
-    return MATRIX_RANK(A, *_tolerances("linalg.matrix_rank", A, atol, rtol))
+    return MATRIX_RANK(A, *_tolerances("linalg.matrix_rank", A, atol, rtol), bool(hermitian))
 
 
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
@@ -65,7 +66,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 
     Every `driver` is done by a singular value decomposition; they differ in what is returned, as torch's do: residuals
     of systems with more equations than unknowns and full rank, but for "gelsy" (the default); the rank but for "gels";
-    singular values for "gelsd" and "gelss". What is not returned has no elements. Singular values up to `rcond` times
+    singular values for "gelsd" and "gelss". What is not returned has no elements; under torch.compile and torch.vmap,
+    which do not look at the rank, residuals are returned whatever it is. Singular values up to `rcond` times
     the largest count as zero.
 
     >>> import numpy as np, metalcore
@@ -77,8 +79,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     dtype = check_matrix(op, "A", A)
     if driver is not None and driver not in DRIVERS:
         refuse(op, "driver", f"None or one of {DRIVERS}", repr(driver))
-    if dtype_name(B) != dtype:
-        refuse(op, "B", f"of A's dtype, {dtype}", f"of dtype {dtype_name(B)}")
+    if (given := check_array(op, "B", B)) != dtype:
+        refuse(op, "B", f"of A's dtype, {dtype}", f"of dtype {given}")
     is_vector = len(B.shape) == 1 or tuple(B.shape) == tuple(A.shape[:-1])
     b = B[..., None] if is_vector else B
     if len(b.shape) < 2 or b.shape[-2] != A.shape[-2]:
@@ -88,12 +90,21 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     solution, residuals, rank, values = LSTSQ(a, b, few if rcond is None else float(rcond))
     driver = driver or "gelsy"
     is_more = A.shape[-2] > A.shape[-1] and driver != "gelsy"
-    has_residuals = is_more and (driver == "gels" or not (rank < A.shape[-1]).any())
+    has_residuals = is_more and (driver == "gels" or _has_full_rank(rank, A.shape[-1]))
     solution = solution[..., 0] if is_vector else solution
     residuals = residuals if has_residuals else residuals.reshape(-1)[:0]
     rank = rank if driver != "gels" else rank.reshape(-1)[:0]
     values = values if driver in ("gelsd", "gelss") else values.reshape(-1)[:0]
     return named("linalg_lstsq", "solution residuals rank singular_values", (solution, residuals, rank, values))
+
+
+def _has_full_rank(rank: Any, columns: int) -> bool:
+    """Of all matrices. Where torch traces there are no numbers to look at, and the rank is taken to be full."""
+    torch: Any = sys.modules.get("torch")
+    is_tensor = torch is not None and isinstance(rank, torch.Tensor)
+    if is_tensor and (torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(rank)):
+        return True
+    return not (rank < columns).any()
 
 
 def cond(A: Any, p: Any = None) -> Any:
@@ -113,12 +124,15 @@ def cond(A: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):
         values = svdvals(A)
         largest, smallest = values[..., :1], values[..., -1:]
-        quotient = smallest / largest if p == -2 else largest / smallest
+        with np.errstate(divide="ignore", invalid="ignore"):  # a singular matrix has an infinite condition
+            quotient = smallest / largest if p == -2 else largest / smallest
         return quotient.reshape(tuple(A.shape[:-2]))
     check_square(op, "A", A)
     if p == "nuc":
         values = svdvals(A)
-        return vector_norm(values, 1, -1) * vector_norm(1 / values, 1, -1)
+        with np.errstate(divide="ignore"):
+            inverses = 1 / values
+        return vector_norm(values, 1, -1) * vector_norm(inverses, 1, -1)
     inverse, info = inv_ex(A)
     return _infinite_where(info != 0, matrix_norm(A, p) * matrix_norm(inverse, p))
 
@@ -175,12 +189,18 @@ def _pinv(run: Any, work: Any, atol: float, rtol: float) -> Any:
     return matmul(run, _inverted(run, found.vh, found.values, atol, rtol), _u_rows(found), transpose_a=True)
 
 
-def forward_pinv(run: Any, A: Any, atol: float, rtol: float) -> tuple[Any, ...]:
-    return (run.cast(_pinv(run, promoted(run, A), atol, rtol), run.dtype(A)),)
+def _read(run: Any, A: Any, hermitian: bool) -> Any:
+    """A, or the symmetric matrix that its lower triangle stands for."""
+    work = promoted(run, A)
+    return triangle(run, work, upper=False, mirrored=True) if hermitian else work
 
 
-def forward_rank(run: Any, A: Any, atol: float, rtol: float) -> tuple[Any, ...]:
-    found = decompose(run, promoted(run, A), has_vectors=False)
+def forward_pinv(run: Any, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
+    return (run.cast(_pinv(run, _read(run, A, hermitian), atol, rtol), run.dtype(A)),)
+
+
+def forward_rank(run: Any, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
+    found = decompose(run, _read(run, A, hermitian), has_vectors=False)
     check(run, found.info, len(A.shape) > 2)
     return (_rank(run, found.values, tuple(A.shape[:-2]), atol, rtol),)
 
@@ -200,8 +220,11 @@ def forward_lstsq(run: Any, A: Any, B: Any, rcond: float) -> tuple[Any, ...]:
     return run.cast(solution, given), run.cast(residuals, given), rank, run.cast(found.values, given)
 
 
-def backward_pinv(run: Any, grad_inverse: Any, inverse: Any, A: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
-    found = _pinv_gradient(run, promoted(run, grad_inverse), promoted(run, inverse), promoted(run, A))
+def backward_pinv(
+    run: Any, grad_inverse: Any, inverse: Any, A: Any, hermitian: bool, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    """That of `hermitian` is not put into the lower triangle, as torch's is not."""
+    found = _pinv_gradient(run, promoted(run, grad_inverse), promoted(run, inverse), _read(run, A, hermitian))
     return (run.cast(found, run.dtype(A)),)
 
 
@@ -266,9 +289,9 @@ def samples_lstsq(draw: Draw) -> Sample:
 PINV = Op(
     noun="linalg_pinv",
     summary="the pseudoinverse",
-    forward=Stage("(Tensor A, float atol, float rtol) -> Tensor inverse", forward_pinv),
+    forward=Stage("(Tensor A, float atol, float rtol, bool hermitian) -> Tensor inverse", forward_pinv),
     backward=Stage(
-        "(Tensor grad_inverse, Tensor inverse, Tensor A, bool[] wanted) -> Tensor dA",
+        "(Tensor grad_inverse, Tensor inverse, Tensor A, bool hermitian, bool[] wanted) -> Tensor dA",
         backward_pinv,
     ),
     gradients=("A",),
@@ -279,7 +302,7 @@ PINV = Op(
 MATRIX_RANK = Op(
     noun="linalg_matrix_rank",
     summary="the number of singular values that are not zero",
-    forward=Stage("(Tensor A, float atol, float rtol) -> Tensor rank", forward_rank),
+    forward=Stage("(Tensor A, float atol, float rtol, bool hermitian) -> Tensor rank", forward_rank),
     reference=of_torch("linalg.matrix_rank"),
     samples=samples,
     namesake="torch.linalg.matrix_rank",

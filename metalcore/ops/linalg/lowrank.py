@@ -20,7 +20,7 @@ from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.reflectors import joined
 from metalcore.ops.linalg.base.result import named
 from metalcore.ops.linalg.base.singular import check, decompose
-from metalcore.ops.linalg.svd import backward as svd_gradient
+from metalcore.ops.linalg.svd import gradient as svd_gradient
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
@@ -133,7 +133,7 @@ def backward(
 ) -> tuple[Any, ...]:
     turned = (x.swapaxes(-1, -2) for x in (grad_V, V))
     grad_Vh, Vh = turned
-    (gradient,) = svd_gradient(run, grad_U, grad_S, grad_Vh, U, S, Vh, wanted)
+    gradient = run.cast(svd_gradient(run, grad_U, grad_S, grad_Vh, U, S, Vh), run.dtype(U))
     negative = run.empty((0,), run.dtype(U))
     if M is not None and wanted[1]:
         count = math.prod(gradient.shape)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.check import dtype_name, refuse
+from metalcore.ops.base.check import check_array, dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import expand
@@ -70,8 +70,8 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     dtype = check_square(op, "LU", LU)
     if check_matrix(op, "B", B) != dtype:
         refuse(op, "B", f"of LU's dtype, {dtype}", f"of dtype {dtype_name(B)}")
-    if dtype_name(pivots) != "int32":
-        refuse(op, "pivots", "of dtype int32, as lu_factor gives them", f"of dtype {dtype_name(pivots)}")
+    if (kind := check_array(op, "pivots", pivots)) != "int32":
+        refuse(op, "pivots", "of dtype int32, as lu_factor gives them", f"of dtype {kind}")
     if tuple(pivots.shape) != tuple(LU.shape[:-1]):
         refuse(op, "pivots", f"of shape {tuple(LU.shape[:-1])}, as LU has it", f"of shape {tuple(pivots.shape)}")
     n, given = LU.shape[-1], B.shape[-2 if left else -1]

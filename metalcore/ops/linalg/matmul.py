@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.check import check_array, check_float, dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.linalg.base import product
@@ -25,8 +25,8 @@ def matmul(input: Any, other: Any) -> Any:
     """
     op = "linalg.matmul"
     for name, array in (("input", input), ("other", other)):
-        if dtype_name(array).startswith("complex"):
-            refuse(op, name, "real: complex matrices are not supported", f"of dtype {dtype_name(array)}")
+        if (dtype := check_array(op, name, array)).startswith("complex"):
+            refuse(op, name, "real: complex matrices are not supported", f"of dtype {dtype}")
         check_float(op, name, array)
         if len(array.shape) == 0:
             refuse(op, name, "a vector, a matrix or a batch of matrices", "a scalar")

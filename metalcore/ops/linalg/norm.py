@@ -102,15 +102,13 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     if ord == "fro" or 0 in (A.shape[rows], A.shape[columns]):
         return vector_norm(A, 2, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
-        return _of_singular_values(op, A, ord, (rows, columns), keepdim)
+        return _of_singular_values(A, ord, (rows, columns), keepdim)
     along, across = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = vector_norm(A, 1, along, True)  # not negative: their largest is their norm of inf
     return vector_norm(sums, math.inf if ord > 0 else -math.inf, (along, across), keepdim)
 
 
-def _of_singular_values(op: str, A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
-    if dtype_name(A) in ("float16", "bfloat16"):
-        refuse(op, "A", "float32 for a norm of singular values (dtype= converts)", f"of dtype {dtype_name(A)}")
+def _of_singular_values(A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
     values = svdvals(to_the_end(A, dims))
     found = vector_norm(values, {"nuc": 1, 2: math.inf, -2: -math.inf}[ord], -1)
     if not keepdim:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.check import dtype_name, refuse
+from metalcore.ops.base.check import check_array, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import lu
@@ -33,8 +33,9 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """(result, info): no error is raised; `info` is the number of the first pivot that is zero, or 0."""
-    given, leading = A, tuple(A.shape[:-2])
+    given = A
     A, B, is_vector = _checked("linalg.solve_ex", A, B, left)
+    leading = tuple(given.shape[:-2])
     x, info = SOLVE_EX(A, B, bool(left), bool(check_errors))
     if tuple(info.shape) != leading:
         info = lu_factor_ex(given).info if 0 in info.shape else _narrowed(info, leading)
@@ -44,15 +45,15 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
 def _checked(op: str, A: Any, B: Any, left: bool) -> tuple[Any, Any, bool]:
     """A and B with leading dimensions that fit, and whether B is a batch of vectors; they are columns then."""
     dtype = check_square(op, "A", A)
-    if dtype_name(B) != dtype:
-        refuse(op, "B", f"of A's dtype, {dtype}", f"of dtype {dtype_name(B)}")
+    if (given := check_array(op, "B", B)) != dtype:
+        refuse(op, "B", f"of A's dtype, {dtype}", f"of dtype {given}")
     shape = tuple(B.shape)
     is_vector = len(shape) == 1 or (len(shape) == len(A.shape) - 1 and shape == tuple(A.shape[:-1]))
     if is_vector:
         B = B.reshape((*shape, 1))
     check_matrix(op, "B", B)
-    n, given = A.shape[-1], B.shape[-2 if left else -1]
-    if n != given:
+    n, size = A.shape[-1], B.shape[-2 if left else -1]
+    if n != size:
         equation = "A X = B" if left else "X A = B"
         rows, columns = tuple(B.shape[-2:])
         refuse(op, "B", f"of a shape that goes with A in {equation}", f"of shape {shape}: {n}x{n} and {rows}x{columns}")

@@ -8,7 +8,7 @@ from typing import Any
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, promoted, thread_groups
+from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, kept, promoted, thread_groups, unrounded
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import named
@@ -57,8 +57,8 @@ def _driver(op: str, driver: Any) -> str:
 def forward(run: Any, A: Any, full_matrices: bool, driver: str) -> tuple[Any, ...]:
     found = decompose(run, promoted(run, A), is_full=full_matrices, driver=driver)
     check(run, found.info, len(A.shape) > 2)
-    given = run.dtype(A)
-    return run.cast(found.u, given), run.cast(found.values, given), run.cast(found.vh, given)
+    given, parts = run.dtype(A), (found.u, found.values, found.vh)
+    return *(run.cast(x, given) for x in parts), *kept(run, given, parts)
 
 
 def forward_values(run: Any, A: Any, driver: str) -> tuple[Any, ...]:
@@ -68,12 +68,28 @@ def forward_values(run: Any, A: Any, driver: str) -> tuple[Any, ...]:
 
 
 def backward(
-    run: Any, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: Any, Vh: Any, wanted: Sequence[bool]
+    run: Any,
+    grad_U: Any,
+    grad_S: Any,
+    grad_Vh: Any,
+    U: Any,
+    S: Any,
+    Vh: Any,
+    kept_U: Any,
+    kept_S: Any,
+    kept_Vh: Any,
+    wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
+    """Differences of singular values divide: those of rounded ones may be 0."""
+    parts = unrounded(run, (U, S, Vh), (kept_U, kept_S, kept_Vh))
+    return (run.cast(gradient(run, grad_U, grad_S, grad_Vh, *parts), run.dtype(U)),)
+
+
+def gradient(run: Any, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: Any, Vh: Any) -> Any:
     """With P = U^T grad_U and Q = Vh grad_Vh^T, where U and V are those of the singular values alone:
     U M Vh + (grad_U / S) Vh + U (grad_Vh / S), the last two only where U or V is not square, and
     M_ij = ((P_ij - P_ji) S_j + S_i (Q_ij - Q_ji)) / (S_j^2 - S_i^2) - P_ij / S_j - Q_ji / S_i, M_ii with grad_S_i."""
-    m, k, n, given = U.shape[-2], S.shape[-1], Vh.shape[-1], run.dtype(U)
+    m, k, n = U.shape[-2], S.shape[-1], Vh.shape[-1]
     U, grad_U = (promoted(run, x[..., :, :k]) for x in (U, grad_U))
     Vh, grad_Vh = (promoted(run, x[..., :k, :]) for x in (Vh, grad_Vh))
     S, grad_S = promoted(run, S), promoted(run, grad_S)
@@ -86,11 +102,11 @@ def backward(
     x = matmul(run, U, middle)
     if m > k:
         x = _divided(run, grad_U, S, x, is_rows=False)
-    gradient = matmul(run, x, Vh)
+    found = matmul(run, x, Vh)
     if n > k:
         rows = _divided(run, grad_Vh, S, None, is_rows=True)
-        gradient = update(run, Block.of(gradient), Block.of(U), Block.of(rows))
-    return (run.cast(gradient, given),)
+        found = update(run, Block.of(found), Block.of(U), Block.of(rows))
+    return found
 
 
 def _divided(run: Any, a: Any, values: Any, added: Any, is_rows: bool) -> Any:
@@ -123,9 +139,14 @@ def samples_values(draw: Draw) -> Sample:
 SVD = Op(
     noun="linalg_svd",
     summary="A = U diag(S) Vh",
-    forward=Stage("(Tensor A, bool full_matrices, str driver) -> (Tensor U, Tensor S, Tensor Vh)", forward),
+    forward=Stage(
+        "(Tensor A, bool full_matrices, str driver) -> (Tensor U, Tensor S, Tensor Vh, "
+        "Tensor kept_U, Tensor kept_S, Tensor kept_Vh)",
+        forward,
+    ),
     backward=Stage(
-        "(Tensor grad_U, Tensor grad_S, Tensor grad_Vh, Tensor U, Tensor S, Tensor Vh, bool[] wanted) -> Tensor dA",
+        "(Tensor grad_U, Tensor grad_S, Tensor grad_Vh, Tensor U, Tensor S, Tensor Vh, "
+        "Tensor kept_U, Tensor kept_S, Tensor kept_Vh, bool[] wanted) -> Tensor dA",
         backward,
     ),
     gradients=("A",),

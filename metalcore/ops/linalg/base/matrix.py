@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from metalcore import settings
-from metalcore.ops.base.check import check_float, dtype_name, refuse
+from metalcore.ops.base.check import check_array, check_float, refuse
 from metalcore.ops.base.launch import accumulator
 
 LANES = 32
@@ -33,8 +34,8 @@ class Batch(NamedTuple):
 
 def check_matrix(op: str, argument: str, array: Any) -> str:
     """The dtype's name of an array of matrices."""
-    if str(getattr(array, "dtype", "")).rpartition(".")[2].startswith("complex"):
-        refuse(op, argument, "real: complex matrices are not supported", f"of dtype {dtype_name(array)}")
+    if (dtype := check_array(op, argument, array)).startswith("complex"):
+        refuse(op, argument, "real: complex matrices are not supported", f"of dtype {dtype}")
     dtype = check_float(op, argument, array)
     if len(array.shape) < 2:
         refuse(op, argument, "a matrix or a batch of them", f"of shape {tuple(array.shape)}")
@@ -51,6 +52,16 @@ def check_square(op: str, argument: str, array: Any) -> str:
 def promoted(run: Any, array: Any) -> Any:
     """The array as factorisations work on it: rows one after the other, float32 (float64 stays, for gradcheck)."""
     return run.contiguous(run.cast(array, accumulator(run.dtype(array))))
+
+
+def kept(run: Any, given: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """What a gradient needs of results before they were rounded to the input's dtype; nothing where they were not."""
+    return tuple(run.empty((0,), run.dtype(a)) if run.dtype(a) == given else a for a in arrays)
+
+
+def unrounded(run: Any, results: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
+    """The results as they were before they were rounded."""
+    return [promoted(run, r if 0 in k.shape else k) for r, k in zip(results, kept, strict=True)]
 
 
 def capacity(size: int) -> int:
