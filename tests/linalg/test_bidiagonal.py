@@ -78,7 +78,7 @@ def test_routes(route: str) -> None:
     for shape in ((2, 40, 40), (70, 33)):
         a = torch.randn(shape, generator=torch.Generator().manual_seed(2))
         given = array_for(route, a)
-        found = find("linalg_svd").forward.plan(run, given, True, "gesvd")
+        found = find("linalg_svd").forward.plan(run, given, True, "gesvd")[:3]
         assert max(ratios.svd(a, *found).values()) < 35
 
 
@@ -88,6 +88,6 @@ def test_sanitized() -> None:
         for family in ("cpu", "apple"):
             run = CpuRuntime(TorchArrays(), family=family)
             for a in (torch.randn(2, 70, 70), torch.randn(9, 4), torch.zeros(4, 40)):
-                found = find("linalg_svd").forward.plan(run, a, True, "gesvd")
+                found = find("linalg_svd").forward.plan(run, a, True, "gesvd")[:3]
                 assert max(ratios.svd(a, *found).values()) < 35
     assert not report.findings, report

@@ -151,7 +151,7 @@ def test_routes(route: str) -> None:
     for shape in ((257, 3, 5), (40, 33), *([] if route == "apple" else [(140, 130)])):
         a = made(*shape)
         given = array_for(route, a)
-        assert max(ratios.svd(a, *find("linalg_svd").forward.plan(run, given, True, "")).values()) < 35
+        assert max(ratios.svd(a, *find("linalg_svd").forward.plan(run, given, True, "")[:3]).values()) < 35
 
 
 @pytest.mark.sweep
@@ -160,7 +160,7 @@ def test_sanitized() -> None:
         for family in ("cpu", "apple"):
             run = CpuRuntime(TorchArrays(), family=family)
             for a in (made(6, 3, 5), made(260, 3, 3), made(9, 4), torch.zeros(4, 40)):
-                found = find("linalg_svd").forward.plan(run, a, True, "")
+                found = find("linalg_svd").forward.plan(run, a, True, "")[:3]
                 assert max(ratios.svd(a, *found).values()) < 35
     assert not report.findings, report
 

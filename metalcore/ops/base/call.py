@@ -26,6 +26,8 @@ def call(op: Op, arguments: tuple[Any, ...]) -> Any:
     """The public outputs of an op, on the framework of its first array."""
     try:
         return _call(op, arguments)
+    except ArgumentError:
+        raise  # it says what is wrong
     except (AttributeError, TypeError, RuntimeError):
         _refuse_mixture(op, arguments)
         raise
