@@ -1,0 +1,1 @@
+import metalcore.torch.register  # noqa: F401  (defines torch.ops.metalcore, whichever test runs first)

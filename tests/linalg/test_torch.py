@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import metalcore
-import metalcore.torch.register  # defines torch.ops.metalcore
 from metalcore.errors import ArgumentError
 from metalcore.ops import find, nouns
 from metalcore.torch.replacement import resolve
