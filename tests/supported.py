@@ -38,6 +38,9 @@ LIBRARY = """
   places on one side of `dim`. `quantize_int4`: an odd number of columns or an odd group size.
 - Inside `mx.compile` and `mx.vmap` without Metal: the engine needs values. Optimizers for MLX: use MLX's own.
 - Optimizers: sparse gradients, `capturable`, `differentiable`.
+- `metalcore.linalg`: complex matrices, `out=`, a tensor of tolerances (`pinv` and `matrix_rank` take numbers), drivers other
+  than `gesvd` and `gesvdj` for `svd`. Arrays of two frameworks in one call.
+- `metalcore.precise`: `"exact"` for float64, for `cholesky` and for `qr`; a pair of an exact `norm`.
 - Overrides: methods of `torch.Tensor`, aliases such as `torch.softmax`, calls inside `torch.compile` and autocast run
   torch's own.
 - On an Apple GPU an index out of range is not an error unless `METALCORE_CHECK_GPU=1` is set; nothing has run on a
@@ -59,7 +62,7 @@ class Row:
         return "yes" if self.passed else "not tested here"
 
 
-@dataclass
+@dataclass(eq=False)  # pytest wants plugins to be hashable
 class Collector:
     """A pytest plugin that notes which tests back which feature, and how they end."""
 

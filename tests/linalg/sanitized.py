@@ -23,10 +23,10 @@ from metalcore.runtimes.routes import torch_ops_on
 from tests.linalg.cases import CASES
 from tests.ops.sanitized import FAMILIES, Found, Noting
 
-SIZES = (3, 40, 150)
-"""A matrix a thread, a matrix a threadgroup, blocked."""
-LONG = (700, 3)
-"""Tall QR."""
+SIZES = (4, 32, 40, 150)
+"""A matrix a thread in its least and its largest array, a matrix a threadgroup, blocked."""
+LONG = ((700, 3), (4100, 32))
+"""Tall QR, in its least and its largest array."""
 IN_LANES = 260
 """Matrices from which on a thread has one."""
 PRECISE = "precise"
@@ -64,6 +64,7 @@ EXTRAS: dict[str, Callable[[Any], Any]] = {
     "qr": _gradient_of_wide_qr,
     "svd": lambda linalg: linalg.svd(torch.eye(40, 33) + 0.01, driver="gesvd"),
     "svd_lowrank": _gradient_of_mean,
+    "matmul": lambda linalg: linalg.matmul(torch.ones(40, 50), torch.ones(50)),
     PRECISE: _precise,
     "newton_schulz": lambda linalg: linalg.newton_schulz(torch.ones(2, 5, 3)),
     "geqrf": lambda linalg: [linalg.geqrf(torch.eye(150, n) + 0.01) for n in (40, 150)],
@@ -99,7 +100,7 @@ def _shapes(trial: Trial, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
     for n in (s for s in sizes if s <= trial.most):
         few = -(-n // 3)
         found += [{"square": (n, n), "tall": (n, few), "wide": (few, n)}[shape] for shape in trial.shapes]
-    return [*found, LONG] if "tall" in trial.shapes and trial.long else found
+    return [*found, *LONG] if "tall" in trial.shapes and trial.long else found
 
 
 def _try(name: str, rows: int, columns: int) -> None:

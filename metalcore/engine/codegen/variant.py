@@ -73,6 +73,10 @@ def _has_tail(group: tuple[int, int, int], grid: tuple[int, int, int], layout: s
     return any(w * h * d % SIMD_WIDTH for w in sizes[0] for h in sizes[1] for d in sizes[2])
 
 
+PRIVATE = "private "
+"""Begins the name of a private array in a Site."""
+
+
 @dataclass(frozen=True)
 class Site:
     """One memory access of a kernel, as an error names it."""
@@ -81,7 +85,7 @@ class Site:
     line: int
     column: int
     access: str  # "load", "store" or "atomic"
-    buffer: int | str | None  # slot of [[buffer(slot)]], a threadgroup variable's name, or None where it is not known
+    buffer: int | str | None  # slot of [[buffer(slot)]], a variable's name, None: not known
     element_size: int
 
 

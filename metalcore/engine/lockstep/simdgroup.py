@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from metalcore.engine.codegen.variant import Site
+from metalcore.engine.codegen.variant import PRIVATE, Site
 
 from .cfg import Graph, Loop
 from .flow import Linear, quoted
@@ -61,7 +61,9 @@ class Plan:
             if len(where.roots) == 1:
                 root = next(iter(where.roots))
                 buffer = root.slot if root.kind == "buffer" else root.name.lstrip("@%") or f"threadgroup({root.slot})"
-                if root.kind == "unknown":
+                if root.kind == "private":
+                    buffer = PRIVATE + root.name.lstrip("%").partition(".")[0]
+                elif root.kind == "unknown":
                     buffer = None
             self.site_numbers[key] = self._number(
                 Site(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from metalcore.engine.codegen.variant import Site
+from metalcore.engine.codegen.variant import PRIVATE, Site
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import Shape
 from metalcore.errors import KernelFault
@@ -38,6 +38,8 @@ def _where(error: layout.Error, site: Site, arguments: Sequence[Argument]) -> st
         size = argument.element_size or site.element_size or 1
         if not lo and not hi:
             return f"{name}: nothing is bound there"
+    elif isinstance(site.buffer, str) and site.buffer.startswith(PRIVATE):
+        return f"past an end of the private array '{site.buffer.removeprefix(PRIVATE)}'"  # 32 of them lie as one
     elif isinstance(site.buffer, str):
         name, size = f"threadgroup memory '{site.buffer}'", site.element_size or 1
     elif not lo and not hi:

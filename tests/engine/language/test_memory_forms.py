@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from metalcore.errors import KernelFault
 from tests.engine.language.helpers import feature, launch, per_thread
 
 CASES = [
@@ -243,3 +244,18 @@ def test_volatile_buffers() -> None:
     """
     launch(source, out, threads=4)
     assert out.tolist() == [1, 4, 7, 10]
+
+
+@pytest.mark.feature("language", "an index past the end of a private array is an error")
+def test_past_a_private_array() -> None:
+    source = """
+    kernel void k(device float* out, constant int& n, uint i [[thread_position_in_grid]]) {
+        float w[8] = {};
+        for (int j = 0; j < n; j++) w[j] = out[i] + j;
+        for (int j = 0; j < 8; j++) out[i] += w[j];
+    }"""
+    out = np.ones(64, np.float32)
+    launch(source, out, 8, threads=64)
+    assert (out == 1 + 8 + 28).all()
+    with pytest.raises(KernelFault, match=r"write out of bounds at .*:6:\d+ .* past an end of the private array 'w'"):
+        launch(source, out, 12, threads=64)

@@ -23,7 +23,7 @@ from metalcore.ops.linalg.base.matrices import make
 from metalcore.ops.linalg.base.trials import TRIALS, Trial
 
 SIZES = (0, 1, 2, 3, 5, 10, 16, 31, 32, 33, 50, 64, 100, 128, 200, 512)
-LONG = ((1000, 10), (10, 1000), (3, 100), (5000, 8), (0, 5), (5, 0))  # rows, columns: beside the sizes
+LONG = ((1000, 10), (10, 1000), (3, 100), (5000, 8), (4200, 32), (0, 5), (5, 0))  # rows, columns: beside the sizes
 SMALL_BATCH, LARGE_BATCH = 7, 1000
 BATCHES = (1, SMALL_BATCH, LARGE_BATCH)
 MOST_ELEMENTS = 1 << 22  # of a batch
