@@ -108,9 +108,9 @@ def test_gradients() -> None:
 @pytest.mark.sweep
 def test_in_torch_programs() -> None:
     ops, a, b = torch.ops.metalcore, made(4, 3).requires_grad_(), made(4, 2, seed=1).requires_grad_()
-    torch.library.opcheck(ops.linalg_pinv.default, (a, 0.0, 1e-6))
+    torch.library.opcheck(ops.linalg_pinv.default, (a, 0.0, 1e-6, False))
     torch.library.opcheck(ops.linalg_lstsq.default, (a, b, 1e-6))
-    torch.library.opcheck(ops.linalg_matrix_rank.default, (a.detach(), 0.0, 1e-6))
+    torch.library.opcheck(ops.linalg_matrix_rank.default, (a.detach(), 0.0, 1e-6, False))
 
 
 def test_bad_input() -> None:

@@ -124,17 +124,22 @@ def cond(A: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):
         values = svdvals(A)
         largest, smallest = values[..., :1], values[..., -1:]
-        with np.errstate(divide="ignore", invalid="ignore"):  # a singular matrix has an infinite condition
-            quotient = smallest / largest if p == -2 else largest / smallest
+        quotient = _quotient(smallest, largest) if p == -2 else _quotient(largest, smallest)
         return quotient.reshape(tuple(A.shape[:-2]))
     check_square(op, "A", A)
     if p == "nuc":
         values = svdvals(A)
-        with np.errstate(divide="ignore"):
-            inverses = 1 / values
-        return vector_norm(values, 1, -1) * vector_norm(inverses, 1, -1)
+        return vector_norm(values, 1, -1) * vector_norm(_quotient(1, values), 1, -1)
     inverse, info = inv_ex(A)
     return _infinite_where(info != 0, matrix_norm(A, p) * matrix_norm(inverse, p))
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """a / b; the infinite condition of a singular matrix is nothing that NumPy should warn of."""
+    if isinstance(b, np.ndarray):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return a / b
+    return a / b
 
 
 def _infinite_where(mask: Any, values: Any) -> Any:
