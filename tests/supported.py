@@ -38,8 +38,8 @@ LIBRARY = """
   places on one side of `dim`. `quantize_int4`: an odd number of columns or an odd group size.
 - Inside `mx.compile` and `mx.vmap` without Metal: the engine needs values. Optimizers for MLX: use MLX's own.
 - Optimizers: sparse gradients, `capturable`, `differentiable`.
-- `metalcore.linalg`: complex matrices, `out=`, a tensor of tolerances (`pinv` and `matrix_rank` take numbers), drivers other
-  than `gesvd` and `gesvdj` for `svd`. Arrays of two frameworks in one call.
+- `metalcore.linalg`: complex matrices, `out=`, a tensor of tolerances (`pinv` and `matrix_rank` take numbers), drivers
+  other than `gesvd` and `gesvdj` for `svd`. Arrays of two frameworks in one call.
 - `metalcore.precise`: `"exact"` for float64, for `cholesky` and for `qr`; a pair of an exact `norm`.
 - Overrides: methods of `torch.Tensor`, aliases such as `torch.softmax`, calls inside `torch.compile` and autocast run
   torch's own.
