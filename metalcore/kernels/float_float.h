@@ -123,8 +123,8 @@ inline FloatFloat finite_sum(FloatFloat a, FloatFloat b) {
   const FloatFloat sum = a + b;
   const float plain = a.high + b.high;
   const bool is_kept = isfinite(plain) && isfinite(sum.high);
-  const float rest = isfinite(plain) ? copysign(INFINITY, plain) : plain;
-  return {is_kept ? sum.high : rest, is_kept ? sum.low : 0.0f};
+  const float large = isfinite(plain) ? copysign(INFINITY, plain) : plain;
+  return {is_kept ? sum.high : large, is_kept ? sum.low : 0.0f};
 }
 
 // A sum and what its additions lost, as a pair.

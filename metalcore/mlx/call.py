@@ -43,7 +43,8 @@ def mlx_call(op: Op, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
             arrays.append(value)
             static.append(_ARRAY)
         else:
-            raise ArgumentError(f"{op.noun}: {declared.name} must be an mlx array, not {type(value).__name__}")
+            name = op.noun.replace("linalg_", "linalg.", 1)
+            raise ArgumentError(f"{name}: {declared.name} must be an mlx array, not {type(value).__name__}")
     key = (id(op), *static, *(a.dtype for a in arrays))
     step = _steps.get(key)
     if step is None:

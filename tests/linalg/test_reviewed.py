@@ -218,4 +218,39 @@ def test_residuals_without_a_look_at_the_rank() -> None:
 def test_the_condition_of_a_singular_array_is_no_warning(recwarn: pytest.WarningsRecorder) -> None:
     assert linalg.cond(np.diag(np.array([1, 0], np.float32))) == math.inf
     assert linalg.cond(np.diag(np.array([1, 0], np.float32)), "nuc") == math.inf
+    assert math.isnan(linalg.cond(np.zeros((2, 2), np.float32), "nuc"))
     assert not recwarn.list
+
+
+def test_columns_far_apart_keep_their_digits() -> None:
+    """The squares of what stood below a pivot vanished beside it, and the reflection was left out."""
+    a = np.array([[0.28370675, 1.6126663e-24], [-0.7055775, -1.2020228e-24]], np.float32)
+    exact = abs(np.linalg.det(a[:, 0:1].astype(np.float64) * [1, 0] + a[:, 1:2].astype(np.float64) * [0, 1]))
+    exact /= np.hypot(*a[:, 0].astype(np.float64))  # the columns are that far apart: to all digits of float64
+    for given in (a, np.repeat(a[None], 9, 0)):
+        found = linalg.svdvals(given).reshape(-1, 2)[0]
+        assert abs(found[1] / exact - 1) < 1e-5
+    for n in (3, 40, 150):
+        well = np.linalg.qr(random(n, n).numpy())[0]
+        scaled = (well * np.where(np.arange(n) % 2, 1e-25, 1.0)).astype(np.float32)
+        sizes = np.where(np.arange(n) < -(-n // 2), 1.0, 1e-25)
+        np.testing.assert_allclose(linalg.svdvals(scaled), sizes, rtol=1e-5)
+
+
+def test_least_squares_under_transforms() -> None:
+    a, b = random(4, 6, 3), random(4, 6, 2)
+    gradient = torch.func.grad(lambda a, b: linalg.lstsq(a, b, driver="gelsd").solution.sum())
+    torch.testing.assert_close(
+        torch.func.vmap(gradient)(a, b), torch.stack([gradient(x, y) for x, y in zip(a, b, strict=True)])
+    )
+    found = torch.func.vmap(lambda a, b: tuple(linalg.lstsq(a, b)))(a[:0], b[:0])
+    assert found[0].shape == (0, 3, 2)
+
+
+def test_odd_dimensions() -> None:
+    a = random(3, 4)
+    for call in (linalg.norm, linalg.vector_norm):
+        assert torch.equal(call(a, 2, torch.tensor(1)), call(a, 2, 1))
+    for function, dim in ((linalg.norm, 1.5), (linalg.matrix_norm, 1.5), (linalg.matrix_norm, None)):
+        with pytest.raises(ArgumentError, match="dim must be"):
+            function(a, dim=dim)

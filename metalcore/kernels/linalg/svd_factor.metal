@@ -89,14 +89,18 @@ template <typename T>
     device T* v = x + long(place) * m;
     const uint row = svd_place(v, k, m, lane);
     const float head = v[row], first = v[k];
-    float tail = 0;
+    float tail = 0, wide = 0;
     for (uint i = k + lane; i < m; i += 32) {
-      tail += i == row ? 0.0f : v[i] * v[i];
+      const float value = i == row ? 0.0f : v[i];
+      tail += value * value;
+      wide = max(wide, fabs(value));
     }
     tail = simd_sum(tail);
+    wide = simd_max(wide);
     const float root = sqrt(head * head + tail);
-    const float norm = tail == 0 ? head : head < 0 ? root : -root;
-    const float factor = tail == 0 ? 0.0f : 1 / (norm * (norm - head));
+    // Elements whose squares vanish beside the head's may be large in their rows: they are reflected too.
+    const float norm = wide == 0 ? head : head < 0 ? root : -root;
+    const float factor = wide == 0 ? 0.0f : 1 / (norm * (norm - head));
     threadgroup_barrier(mem_flags::mem_device);
     if (thread_index == 0) {
       places[chosen] = places[k];

@@ -32,7 +32,7 @@ inline uint2 svd_pair(uint i, uint step, uint b, bool is_all) {
 // One round of turns: the blocks of vectors meet in pairs, a pair a threadgroup, as in a tournament in which everybody
 // plays everybody else. In the first round vectors of the same block meet too. `moved` has a slot for every pair of
 // blocks: whether they turned when they last met. Where no other pair moved since, a pair need not meet again.
-// `sweeps` is 1, or with two blocks as many as needed.
+// `sweeps` is 1, or with two blocks as many as needed; `done` is how many were before.
 template <typename T>
 [[kernel]] void svd_round(
     device const T* vectors_before [[buffer(0)]],
@@ -48,6 +48,7 @@ template <typename T>
     constant long& blocks [[buffer(10)]],
     constant long& round [[buffer(11)]],
     constant long& sweeps [[buffer(12)]],
+    constant long& done [[buffer(13)]],
     uint2 at [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]],
     uint group [[simdgroup_index_in_threadgroup]],
@@ -101,7 +102,7 @@ template <typename T>
   }
   simdgroup_barrier(mem_flags::mem_threadgroup);
   for (uint sweep = 0; sweep < uint(sweeps) && is_open != 0; sweep++) {
-    const float tolerance = svd_tolerance(n, sweep);
+    const float tolerance = svd_tolerance(n, uint(done) + sweep);
     is_moved = 0;
     for (uint i = group; i < 2 * b; i += groups) {
       const uint k = numbers[i];

@@ -116,7 +116,7 @@ inline void factor_lanes(thread float* x, thread float* scales, thread float* r,
       r[i * PITCH + k] = value;
       r[k * PITCH + i] = 0;
     }
-    float tail = 0;
+    float tail = 0, wide = 0;
     for (uint i = k; i < length; i++) {
       const float before = v[i];
       float value = before;
@@ -127,10 +127,12 @@ inline void factor_lanes(thread float* x, thread float* scales, thread float* r,
       }
       v[i] = value;
       tail += i > k ? value * value : 0.0f;
+      wide = max(wide, i > k ? fabs(value) : 0.0f);
     }
     const float head = v[k], root = sqrt(head * head + tail);
-    const float norm = tail == 0 ? head : head < 0 ? root : -root;
-    const float factor = tail == 0 ? 0.0f : 1 / (norm * (norm - head)), inverse = 1 / scale;
+    // Elements whose squares vanish beside the head's may be large in their rows: they are reflected too.
+    const float norm = wide == 0 ? head : head < 0 ? root : -root;
+    const float factor = wide == 0 ? 0.0f : 1 / (norm * (norm - head)), inverse = 1 / scale;
     v[k] = head - norm;
     r[k * PITCH + k] = norm;
     factors[k] = factor;

@@ -42,7 +42,7 @@ def _call(op: Op, arguments: tuple[Any, ...]) -> Any:
     if isinstance(first, np.ndarray):
         from metalcore.runtimes.cpu import numpy_cpu
 
-        if any(hasattr(a, "dtype") and not isinstance(a, np.ndarray) for a in arguments):
+        if any(hasattr(type(a), "dtype") and not isinstance(a, np.ndarray) for a in arguments):
             _refuse_mixture(op, arguments)  # arrays of others would be taken, as they have memory too
         if recorders:
             return _public(op, watched(op.noun, op.forward.plan, numpy_cpu(), arguments))

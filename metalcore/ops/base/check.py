@@ -28,7 +28,7 @@ def dtype_name(array: Any) -> str:
 
 def check_array(op: str, argument: str, array: Any) -> str:
     """The dtype's name."""
-    if not hasattr(array, "dtype"):
+    if not hasattr(type(array), "dtype"):
         refuse(op, argument, "a torch tensor, a NumPy array or an mlx array", f"of type {type(array).__name__}")
     return dtype_name(array)
 

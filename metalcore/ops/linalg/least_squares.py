@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,18 +92,28 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     is_more = A.shape[-2] > A.shape[-1] and driver != "gelsy"
     has_residuals = is_more and (driver == "gels" or _has_full_rank(rank, A.shape[-1]))
     solution = solution[..., 0] if is_vector else solution
-    residuals = residuals if has_residuals else residuals.reshape(-1)[:0]
-    rank = rank if driver != "gels" else rank.reshape(-1)[:0]
-    values = values if driver in ("gelsd", "gelss") else values.reshape(-1)[:0]
+    residuals = residuals if has_residuals else _nothing(residuals)
+    rank = rank if driver != "gels" else _nothing(rank)
+    values = values if driver in ("gelsd", "gelss") else _nothing(values)
     return named("linalg_lstsq", "solution residuals rank singular_values", (solution, residuals, rank, values))
+
+
+def _nothing(array: Any) -> Any:
+    """No elements, of this array's dtype."""
+    return array.reshape((math.prod(array.shape),))[:0]
 
 
 def _has_full_rank(rank: Any, columns: int) -> bool:
     """Of all matrices. Where torch traces there are no numbers to look at, and the rank is taken to be full."""
     torch: Any = sys.modules.get("torch")
-    is_tensor = torch is not None and isinstance(rank, torch.Tensor)
-    if is_tensor and (torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(rank)):
-        return True
+    if torch is not None and isinstance(rank, torch.Tensor):
+        if torch.compiler.is_compiling():
+            return True
+        functorch = torch._C._functorch
+        while functorch.is_functorch_wrapped_tensor(rank):
+            if functorch.is_batchedtensor(rank):
+                return True
+            rank = functorch.get_unwrapped(rank)
     return not (rank < columns).any()
 
 
@@ -124,22 +134,22 @@ def cond(A: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):
         values = svdvals(A)
         largest, smallest = values[..., :1], values[..., -1:]
-        quotient = _quotient(smallest, largest) if p == -2 else _quotient(largest, smallest)
+        quotient = _quietly(values, lambda: smallest / largest if p == -2 else largest / smallest)
         return quotient.reshape(tuple(A.shape[:-2]))
     check_square(op, "A", A)
     if p == "nuc":
         values = svdvals(A)
-        return vector_norm(values, 1, -1) * vector_norm(_quotient(1, values), 1, -1)
+        return _quietly(values, lambda: vector_norm(values, 1, -1) * vector_norm(1 / values, 1, -1))
     inverse, info = inv_ex(A)
     return _infinite_where(info != 0, matrix_norm(A, p) * matrix_norm(inverse, p))
 
 
-def _quotient(a: Any, b: Any) -> Any:
-    """a / b; the infinite condition of a singular matrix is nothing that NumPy should warn of."""
-    if isinstance(b, np.ndarray):
+def _quietly(values: Any, call: Callable[[], Any]) -> Any:
+    """The infinite condition of a singular matrix is nothing that NumPy should warn of."""
+    if isinstance(values, np.ndarray):
         with np.errstate(divide="ignore", invalid="ignore"):
-            return a / b
-    return a / b
+            return call()
+    return call()
 
 
 def _infinite_where(mask: Any, values: Any) -> Any:
@@ -194,18 +204,18 @@ def _pinv(run: Any, work: Any, atol: float, rtol: float) -> Any:
     return matmul(run, _inverted(run, found.vh, found.values, atol, rtol), _u_rows(found), transpose_a=True)
 
 
-def _read(run: Any, A: Any, hermitian: bool) -> Any:
+def _as_read(run: Any, A: Any, hermitian: bool) -> Any:
     """A, or the symmetric matrix that its lower triangle stands for."""
     work = promoted(run, A)
     return triangle(run, work, upper=False, mirrored=True) if hermitian else work
 
 
 def forward_pinv(run: Any, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
-    return (run.cast(_pinv(run, _read(run, A, hermitian), atol, rtol), run.dtype(A)),)
+    return (run.cast(_pinv(run, _as_read(run, A, hermitian), atol, rtol), run.dtype(A)),)
 
 
 def forward_rank(run: Any, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
-    found = decompose(run, _read(run, A, hermitian), has_vectors=False)
+    found = decompose(run, _as_read(run, A, hermitian), has_vectors=False)
     check(run, found.info, len(A.shape) > 2)
     return (_rank(run, found.values, tuple(A.shape[:-2]), atol, rtol),)
 
@@ -229,7 +239,7 @@ def backward_pinv(
     run: Any, grad_inverse: Any, inverse: Any, A: Any, hermitian: bool, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     """That of `hermitian` is not put into the lower triangle, as torch's is not."""
-    found = _pinv_gradient(run, promoted(run, grad_inverse), promoted(run, inverse), _read(run, A, hermitian))
+    found = _pinv_gradient(run, promoted(run, grad_inverse), promoted(run, inverse), _as_read(run, A, hermitian))
     return (run.cast(found, run.dtype(A)),)
 
 

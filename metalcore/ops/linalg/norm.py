@@ -12,7 +12,7 @@ from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.op import Benchmark, Op, Stage
-from metalcore.ops.linalg.base.arrange import INTEGERS, Reduced, check_dims, to_the_end
+from metalcore.ops.linalg.base.arrange import Reduced, check_dims, several, to_the_end
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.svd import svdvals
 from metalcore.runtimes.kernel import Kernel, Out
@@ -43,7 +43,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     """
     op = "linalg.norm"
     check_float(op, "A", A)
-    dims = None if dim is None else (dim,) if isinstance(dim, INTEGERS) else tuple(dim)
+    dims = None if dim is None else several(op, dim)
     if dims is not None and len(dims) not in (1, 2):
         refuse(op, "dim", "of length 1 or 2", repr(dim))
     if ord is None:
@@ -88,9 +88,9 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     check_float(op, "A", A)
     if len(A.shape) < 2:
         refuse(op, "A", "of at least 2 dimensions", f"of shape {tuple(A.shape)}")
-    if isinstance(dim, INTEGERS) or len(tuple(dim)) != 2:
+    if dim is None or len(pair := several(op, dim)) != 2:
         refuse(op, "dim", "two dimensions", repr(dim))
-    rows, columns = (check_dims(op, d, len(A.shape))[0] for d in dim)
+    rows, columns = (check_dims(op, d, len(A.shape))[0] for d in pair)
     if rows == columns:
         refuse(op, "dim", "two different dimensions", repr(dim))
     if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):

@@ -78,7 +78,7 @@ def cholesky_forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
 
 def _explain(position: int, order: int, is_batch: bool) -> str:
     return (
-        f"{batch_element('linalg.cholesky', position, is_batch)}The factorization could not be completed because the "
+        f"{batch_element('precise.cholesky', position, is_batch)}The factorization could not be completed because the "
         f"input is not positive-definite (the leading minor of order {order} is not positive-definite)."
     )
 

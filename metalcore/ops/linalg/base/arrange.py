@@ -66,14 +66,18 @@ def _to_the_end(count: int, dims: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
+def several(op: str, dim: Any) -> tuple[Any, ...]:
+    """Dimensions, of which one may stand alone."""
+    if isinstance(dim, INTEGERS) or (getattr(dim, "shape", None) == () and hasattr(dim, "__index__")):
+        return (int(dim),)
+    if not hasattr(dim, "__iter__") or getattr(dim, "shape", None) == ():
+        refuse(op, "dim", "an int, or several", repr(dim))
+    return tuple(dim)
+
+
 def check_dims(op: str, dim: Any, count: int) -> tuple[int, ...]:
     """Dimensions counted from 0, in ascending order; None and () are all of them."""
-    room = max(count, 1)
-    if dim is None:
-        return tuple(range(count))
-    if not isinstance(dim, INTEGERS) and not hasattr(dim, "__iter__"):
-        refuse(op, "dim", "an int, or several", repr(dim))
-    given = (dim,) if isinstance(dim, INTEGERS) else tuple(dim)
+    room, given = max(count, 1), () if dim is None else several(op, dim)
     if not given:
         return tuple(range(count))
     for one in given:

@@ -59,9 +59,9 @@ def kept(run: Any, given: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(run.empty((0,), run.dtype(a)) if run.dtype(a) == given else a for a in arrays)
 
 
-def unrounded(run: Any, results: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
-    """The results as they were before they were rounded."""
-    return [promoted(run, r if 0 in k.shape else k) for r, k in zip(results, kept, strict=True)]
+def unrounded(run: Any, results: Sequence[Any], wide: Sequence[Any]) -> list[Any]:
+    """The results as they were before they were rounded, from what was kept of them."""
+    return [promoted(run, r if 0 in w.shape else w) for r, w in zip(results, wide, strict=True)]
 
 
 def capacity(size: int) -> int:

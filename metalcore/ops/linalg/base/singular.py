@@ -135,7 +135,8 @@ def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool,
     state = [r, turns, scales, moved]
     for number_of_round in range(1 if is_small else LAUNCHED_SWEEPS * (blocks - 1)):
         outs = state if run.writes_in_place else [Out(tuple(a.shape), run.dtype(a)) for a in state]
-        numbers = (n, block, blocks, number_of_round % (blocks - 1), SWEEPS if is_small else 1)
+        sweep, turn = number_of_round // (blocks - 1), number_of_round % (blocks - 1)
+        numbers = (n, block, blocks, turn, SWEEPS if is_small else 1, sweep)
         grid = (blocks // 2, number if n else 0)
         made = run.launch(ROUND, types, constants, (*state, *outs, *numbers), grid, threads)
         state = state if run.writes_in_place else made
