@@ -13,13 +13,13 @@ import numpy as np
 
 from metalcore.ops.linalg.base.matrices import Array
 
-SCALING = 1e-20
+SCALING = 1e-30
 SCALED = {"svd of scaled matrices": "svd", "svdvals of scaled matrices": "svdvals"}
 _SWEEPS = 40
 
 
 def scaled_matrix(n: int, side: str, seed: int = 0) -> Array:
-    """D * C or C * D with values of float32: C is orthogonal plus a little, D has a condition of 1e20."""
+    """D * C or C * D with values of float32: C is orthogonal plus a little, D has a condition of 1e30."""
     random = np.random.default_rng([seed, n, side == "rows"])
     well = np.linalg.qr(random.standard_normal((n, n)))[0] + random.uniform(-0.3, 0.3, (n, n)) / n
     scales = random.permutation(np.geomspace(1, SCALING, n))

@@ -127,7 +127,7 @@ def run(
 
 
 def _scaled(name: str, sizes: Sequence[int], route: str, seed: int) -> Iterator[Outcome]:
-    """Small singular values keep all their digits where rows or columns are scaled by 20 powers of ten."""
+    """Small singular values keep all their digits where rows or columns are scaled by 30 powers of ten."""
     for n in sizes:
         if n < 2:
             continue
