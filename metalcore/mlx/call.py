@@ -43,8 +43,7 @@ def mlx_call(op: Op, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
             arrays.append(value)
             static.append(_ARRAY)
         else:
-            name = op.noun.replace("linalg_", "linalg.", 1)
-            raise ArgumentError(f"{name}: {declared.name} must be an mlx array, not {type(value).__name__}")
+            raise ArgumentError(f"{op.public_name}: {declared.name} must be an mlx array, not {type(value).__name__}")
     key = (id(op), *static, *(a.dtype for a in arrays))
     step = _steps.get(key)
     if step is None:

@@ -56,12 +56,11 @@ def _call(op: Op, arguments: tuple[Any, ...]) -> Any:
 
 
 def _refuse_mixture(op: Op, arguments: tuple[Any, ...]) -> None:
-    """Found out only where a call has failed, as every call would pay for it."""
+    """Asked where a call of torch's has failed, as every call would pay for it, and where NumPy would take anything."""
     given = {n: kind for n, a in zip(op.forward.schema.names, arguments, strict=False) if (kind := _framework(a))}
     if len(set(given.values())) > 1:
         found = ", ".join(f"{name} is {kind}" for name, kind in given.items())
-        name = op.noun.replace("linalg_", "linalg.", 1)
-        raise ArgumentError(f"{name}: arrays must be of one framework; {found}") from None
+        raise ArgumentError(f"{op.public_name}: arrays must be of one framework; {found}") from None
 
 
 def _framework(value: Any) -> str:

@@ -87,6 +87,11 @@ class Op:
         return call(self, arguments)
 
     @property
+    def public_name(self) -> str:
+        """As users write it: linalg.svd."""
+        return self.noun.replace("linalg_", "linalg.", 1)
+
+    @property
     def stages(self) -> dict[str, Stage]:
         """Names of the torch ops and what they run."""
         both = {self.noun: self.forward}
