@@ -29,6 +29,11 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("metalcore"))
 
 
+def keep_tests() -> bool:
+    """METALCORE_KEEP_TESTS: whether checked mode tests every access, those too that are proven to lie inside."""
+    return os.environ.get("METALCORE_KEEP_TESTS", "0") not in ("", "0")
+
+
 def num_threads() -> int:
     """METALCORE_THREADS: CPU threads a launch may use (default: all that the process may run on)."""
     value = os.environ.get("METALCORE_THREADS")

@@ -232,7 +232,7 @@ class Function:
             status = self._call_objects(plan.address, args, Threads.count or get_num_threads())
             if not status:
                 return
-            if status != layout.NOT_SIMPLE:
+            if status not in (layout.NOT_SIMPLE, layout.TOO_WIDE):
                 self.raise_status(status, plan)
         packed = self._binder.pack(args, named, plan.written)
         self._run(plan, packed)
@@ -298,7 +298,10 @@ class Function:
             return
         if not plan.is_watched:
             status = self._call(plan.address, data, Threads.count or get_num_threads(), None, 0)
-            if status:
+            if status == layout.TOO_WIDE:
+                self._packed_plans[self._packed_key(threadgroups, group_size)] = self._wide(plan)
+                self.launch_packed(data, keep, threadgroups, group_size)
+            elif status:
                 self.raise_status(status, plan)
             return
         from metalcore.engine.runtime.binding import Packed
@@ -307,7 +310,7 @@ class Function:
 
     def packed_plan(self, threadgroups: tuple[int, ...], group_size: tuple[int, ...]) -> Plan | None:
         """What `launch_packed` runs; None where there is nothing to run."""
-        key = (block_around(), modes.process_mode, threadgroups, group_size)
+        key = self._packed_key(threadgroups, group_size)
         plan = self._packed_plans.get(key)
         if plan is None:
             with modes.mode(FAST) if modes.is_default() else nullcontext():
@@ -315,6 +318,10 @@ class Function:
             if plan is not None and not plan.is_watched:
                 self._packed_plans[key] = plan
         return plan
+
+    @staticmethod
+    def _packed_key(threadgroups: tuple[int, ...], group_size: tuple[int, ...]) -> Any:
+        return block_around(), modes.process_mode, threadgroups, group_size
 
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
@@ -370,8 +377,15 @@ class Function:
             loaded = self._loaded.get(replace(variant, tail=True))
         if loaded is None:
             native = self._unit.native(self.name, self._constants, variant)
-            loaded = self._loaded.setdefault(variant, LoadedKernel(native, variant.sanitized))
+            loaded = self._loaded.setdefault(variant, LoadedKernel(native, variant))
         return loaded
+
+    def _wide(self, plan: Plan) -> Plan:
+        """The same launch with machine code for buffers of any size."""
+        if plan.wide is None:
+            kernel, edge = (self._load(replace(each.variant, wide=True)) for each in (plan.kernel, plan.edge))
+            plan.wide = Plan(kernel, edge, plan.valid, self._binder)
+        return plan.wide
 
     def _run(self, plan: Plan, packed: Packed) -> None:
         if plan.is_watched:
@@ -389,7 +403,9 @@ class Function:
             packed.regions,
             packed.n_regions,
         )
-        if status:
+        if status == layout.TOO_WIDE:
+            self._run(self._wide(plan), packed)
+        elif status:
             self.raise_status(status, plan)
 
     def _sanitize(self, plan: Plan, packed: Packed) -> None:
@@ -397,6 +413,9 @@ class Function:
         from metalcore.engine.runtime.sanitize import run_sanitized
 
         status, found = run_sanitized(self.name, plan, packed, self.arguments, current_report())
+        if status == layout.TOO_WIDE:
+            self._sanitize(self._wide(plan), packed)
+            return
         if status & ~layout.FAULT:
             self.raise_status(status, plan)
         source = self._unit.remember() if found else ""  # the report quotes its lines

@@ -31,7 +31,7 @@ def inputs(kernel: t.Kernel) -> Arrays:
     return {b.name: buffer_data(kernel, b) for b in kernel.buffers}
 
 
-def check(kernel: t.Kernel, engine: Engine) -> Outcome:
+def check(kernel: t.Kernel, engine: Engine, mode: str = "") -> Outcome:
     try:
         validate(kernel)
         expected = run(kernel, inputs(kernel))
@@ -39,7 +39,7 @@ def check(kernel: t.Kernel, engine: Engine) -> Outcome:
         return Outcome("invalid", str(error))
     arrays = inputs(kernel)
     arguments = [arrays[b.name][0] if b.role == "uniform" else arrays[b.name] for b in kernel.buffers]
-    kind, answer = engine.run(msl(kernel), arguments, kernel.threads, kernel.group_size, mode_of(kernel))
+    kind, answer = engine.run(msl(kernel), arguments, kernel.threads, kernel.group_size, mode or mode_of(kernel))
     if kind != "ok":
         return Outcome(kind, str(answer))
     for buffer, got in zip(kernel.buffers, answer, strict=True):

@@ -47,16 +47,16 @@ class State:
         part.replace(self.path)
 
 
-def check_all(seeds: Iterable[int], processes: int) -> Iterator[tuple[int, Outcome]]:
+def check_all(seeds: Iterable[int], processes: int, keep_tests: bool) -> Iterator[tuple[int, Outcome]]:
     """Outcomes in the order of the seeds; each thread has an engine, which is a process, of its own."""
     own = threading.local()
     engines: list[Engine] = []
 
     def one(seed: int) -> tuple[int, Outcome]:
         if not hasattr(own, "engine"):
-            own.engine = Engine()
+            own.engine = Engine(keep_tests=keep_tests)
             engines.append(own.engine)
-        return seed, check(generate(seed), own.engine)
+        return seed, check(generate(seed), own.engine, "checked" if keep_tests else "")
 
     pool = ThreadPoolExecutor(processes)
     try:
@@ -101,12 +101,21 @@ def show(seed: int, outcome: Outcome, kernel: t.Kernel, engine: Engine, shrinks:
 @click.option("--fresh", is_flag=True, help="Forget what an earlier run has done.")
 @click.option("--stop", default=20, show_default=True, help="Give up after so many failures.")
 @click.option("--processes", default=os.cpu_count() or 1, show_default=True, help="How many engines run at once.")
+@click.option("--keep-tests", is_flag=True, help="In checked mode, without leaving out tests of bounds as proven.")
 @click.option("--state", type=click.Path(path_type=Path), default=Path(tempfile.gettempdir()) / "metalcore-stress.json")
 def main(
-    count: int, seed: int, only: int | None, shrinks: bool, fresh: bool, stop: int, processes: int, state: Path
+    count: int,
+    seed: int,
+    only: int | None,
+    shrinks: bool,
+    fresh: bool,
+    stop: int,
+    processes: int,
+    keep_tests: bool,
+    state: Path,
 ) -> None:
     """Runs random kernels on the engine and on the interpreter and compares every bit."""
-    engine = Engine()
+    engine = Engine(keep_tests=keep_tests)
     if only is not None:
         kernel = generate(only)
         outcome = check(kernel, engine)
@@ -119,7 +128,7 @@ def main(
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]} failed"), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("kernels", total=count, completed=count - len(left), failed=len(failed))
-        for number, outcome in check_all(left, processes):
+        for number, outcome in check_all(left, processes, keep_tests):
             store.add(number, outcome)
             if not outcome.good:
                 failed.append(number)

@@ -33,3 +33,17 @@ def test_engine_agrees_with_the_interpreter(seed: int, engine: Engine) -> None:
     kernel = generate(seed)
     outcome = check(kernel, engine)
     assert outcome.good, report(kernel, outcome)
+
+
+@pytest.fixture(scope="module")
+def strict_engine() -> Iterator[Engine]:
+    worker = Engine(keep_tests=True)
+    yield worker
+    worker.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS + ONCE_WRONG)
+def test_with_every_test_of_bounds_kept_nothing_changes(seed: int, strict_engine: Engine) -> None:
+    kernel = generate(seed)
+    outcome = check(kernel, strict_engine, "checked")
+    assert outcome.good, report(kernel, outcome)

@@ -20,8 +20,9 @@ Grid = tuple[int, int, int]
 class Engine:
     """Sends kernels to a worker process and starts a new one where it died."""
 
-    def __init__(self, timeout: float = 300.0) -> None:
+    def __init__(self, timeout: float = 300.0, keep_tests: bool = False) -> None:
         self.timeout = timeout
+        self.environment = {**os.environ, "METALCORE_KEEP_TESTS": str(int(keep_tests))}
         self.process: subprocess.Popen[bytes] | None = None
 
     def run(
@@ -30,7 +31,8 @@ class Engine:
         """("ok", arguments after the launch), ("error", text), ("crash", text) or ("hang", text)."""
         if self.process is None or self.process.poll() is not None:
             command = [sys.executable, "-m", "tests.stress.worker"]
-            self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, **pipes)
         assert self.process.stdin and self.process.stdout
         try:
             send(self.process.stdin, (source, list(arguments), threads, group_size, mode))

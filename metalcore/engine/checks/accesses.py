@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from metalcore.engine.checks.program import Line, Program
-from metalcore.engine.lockstep.ir import Const, Global, Instr, Type, Value
+from metalcore.engine.lockstep.ir import Const, Global, Instr, Type, Value, gep_terms
 from metalcore.engine.lockstep.roots import Root
-from metalcore.engine.lockstep.shapes import gep_terms
 
 _UNSET = ("__mc_has_no_value", "__mc_store_unset")
 _MOST_BYTES = 64  # of one hook

@@ -7,8 +7,7 @@ as an unsigned number, the index overflowed. `i - 1 + 1` wraps and comes back: n
 from __future__ import annotations
 
 from metalcore.engine.checks.program import Line, Program
-from metalcore.engine.lockstep.ir import Const, Instr, Value
-from metalcore.engine.lockstep.shapes import gep_terms
+from metalcore.engine.lockstep.ir import Const, Instr, Value, gep_terms
 
 _OPS = ("add", "sub", "mul", "shl")
 _MOST_STEPS = 24

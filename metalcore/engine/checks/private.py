@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 
 from metalcore.engine.checks.program import Line, Program
-from metalcore.engine.lockstep.ir import Instr, Type, Value
-from metalcore.engine.lockstep.shapes import gep_terms
+from metalcore.engine.lockstep.ir import Instr, Type, Value, gep_terms
 
 
 def add(program: Program) -> None:

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from metalcore import settings
 from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
 from metalcore.engine.frontend.model import ScalarKernel
+from metalcore.errors import LaunchError
+
+# Bytes of private arrays that a thread may have. Metal has such a limit too, but Apple names no number for it.
+PRIVATE_MEMORY = 256 << 10
 
 
 def _dumper(kernel: ScalarKernel, variant: Variant) -> Callable[[str, str], None] | None:
@@ -53,9 +57,16 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         tail=variant.tail,
         width=llvm.vector_width(),
         value_sizes=values,
+        wide=variant.wide,
+        keep_tests=variant.keep_tests,
     )
     if dump:
         dump("lockstep.ll", module.ir)
+    if module.private_memory > PRIVATE_MEMORY:
+        raise LaunchError(
+            f"kernel '{kernel.name}': the private arrays of a thread take {module.private_memory:,} bytes, and the "
+            f"limit is {PRIVATE_MEMORY:,}: use fewer or smaller ones, or a device buffer"
+        )
     code = llvm.emit_object(module.ir, dump)
     folder = tempfile.mkdtemp(prefix="metalcore-")
     object_path, library_path = os.path.join(folder, "kernel.o"), os.path.join(folder, "kernel.so")
@@ -73,4 +84,6 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         places,
         features=facts.features(scalar),
         whole_simdgroups=facts.whole_simdgroups(scalar),
+        stack_size=module.stack_size,
+        wide_from=module.wide_from,
     )

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from metalcore import settings
+
 SIMD_WIDTH = 32
+STACK_AROUND = 1 << 20  # bytes for the runtime's functions that kernels call, and for signal handlers
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Variant:
     tail: bool = True  # some simdgroup may have fewer than 32 threads
     sanitized: bool = False  # with the hooks of engine/checks
     also: tuple[str, ...] = ()  # kinds of findings that are compiled in on request
+    wide: bool = False  # buffers may be so large that a 32-bit index which wrapped around lies inside
+    keep_tests: bool = False  # no test of bounds is left out as proven
 
     @property
     def key(self) -> str:
@@ -28,7 +33,8 @@ class Variant:
             "single" if self.single else "many",
             "sanitize" if self.sanitized else "checked" if self.checked else "fast",
         ]
-        return "-".join([*parts, *["tail"] * self.tail, *self.also])
+        flags = [*["tail"] * self.tail, *["wide"] * self.wide, *["keep-tests"] * self.keep_tests]
+        return "-".join([*parts, *flags, *self.also])
 
     @staticmethod
     def choose(group_size: tuple[int, int, int], checked: bool, grid: tuple[int, int, int] | None = None) -> Variant:
@@ -49,7 +55,8 @@ class Variant:
             layout = f"tile:{w}"
         else:
             layout = "any"
-        return Variant(layout, single, checked, _has_tail(group_size, grid or group_size, layout))
+        tail = _has_tail(group_size, grid or group_size, layout)
+        return Variant(layout, single, checked, tail, keep_tests=settings.keep_tests())
 
     def with_checks(self, also: tuple[str, ...], clipped: bool) -> Variant:
         """The same for sanitize mode, in which all groups of a launch run the same code: it numbers sites once."""
@@ -122,6 +129,8 @@ class NativeKernel:
     places: tuple[Place, ...] = ()  # of the hooks of sanitize mode
     features: tuple[str, ...] = ()  # rows of launch/families.json that the kernel needs
     whole_simdgroups: str = ""  # where it counts its simdgroups as if all were full
+    stack_size: int = STACK_AROUND  # bytes that mc_run may need of its stack
+    wide_from: int = 0  # bytes of a buffer from which the wide variant has to run; 0: never
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `path` is left out, because the cache knows where the file is."""
@@ -141,4 +150,6 @@ class NativeKernel:
             places=tuple(Place(**place) for place in data["places"]),
             features=tuple(data["features"]),
             whole_simdgroups=data["whole_simdgroups"],
+            stack_size=data["stack_size"],
+            wide_from=data["wide_from"],
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from metalcore.errors import UnsupportedFeature
 
+from .guards import signed32
 from .interleave import Group, Interleave
 from .ir import Block, Const, Instr, Type
 from .memory import LOAD, STORE, Address
@@ -84,9 +85,7 @@ class Body(Interleave):
     # -- scalars -----------------------------------------------------------------------------------
     def _scalar(self, instr: Instr) -> None:
         op = instr.op
-        if op == "getelementptr":
-            name = self.compute_gep(instr)
-        elif op == "extractvalue":
+        if op == "extractvalue":
             aggregate = instr.args[0]
             path = instr.extra["path"]
             assert isinstance(path, list)
@@ -109,18 +108,16 @@ class Body(Interleave):
         """Extend the pattern's base to 64 bits from its highest lane.
 
         Lanes below a wrap-around come out negative instead of near 2^32: out of every buffer either way, while the
-        lanes above it stay right.
+        lanes above it stay right. A signed one is extended from its lowest lane.
         """
         offsets = self.shapes.get(instr).offsets
         assert offsets is not None
         name = self.scalar(instr.args[0])
-        if instr.op == "sext":
-            return self.temp(f"sext i32 {name} to i64")
-        top = max(offsets)
-        if top:
-            name = self.temp(f"add i32 {name}, {top}")
-        wide = self.temp(f"zext i32 {name} to i64")
-        return self.temp(f"sub i64 {wide}, {top}") if top else wide
+        end = max(offsets) if instr.op == "zext" else min(offsets)
+        if end:
+            name = self.temp(f"add i32 {name}, {signed32(end)}")
+        wide = self.temp(f"{instr.op} i32 {name} to i64")
+        return self.temp(f"sub i64 {wide}, {end}") if end else wide
 
     # -- builtins ----------------------------------------------------------------------------------
     def _builtin(self, instr: Instr) -> None:
@@ -301,7 +298,7 @@ class Body(Interleave):
             record = Address(
                 where.pointer, where.base, tuple(o + shift for o in where.offsets), where.roots, group.span
             )
-            if all(self.surely_inside(accesses[i], 0, 0) for _, i in group.members):
+            if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) for _, i in group.members if (w := accesses[i])):
                 continue
             tests.append(self.inside_record(record))
         for instr, where in accesses.items():
@@ -374,9 +371,7 @@ class Body(Interleave):
             self.call_slow(instr, where, STORE, lanes, data, bits)
 
     def _vector(self, instr: Instr, c: int) -> None:
-        if instr.op == "getelementptr":
-            name = self.gep_chunk(instr, c)
-        elif instr.op == "extractvalue":
+        if instr.op == "extractvalue":
             aggregate = instr.args[0]
             path = instr.extra["path"]
             assert isinstance(path, list) and isinstance(aggregate, Instr)

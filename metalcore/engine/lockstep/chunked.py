@@ -7,16 +7,16 @@ expression behind it.
 
 from __future__ import annotations
 
-from .ir import Const, Instr, Value
-from .ops import Ops
-from .shapes import LANES, ZERO, gep_terms
+from .guards import Guards, signed32
+from .ir import Const, Instr, Value, gep_terms
+from .shapes import LANES, ZERO
 from .values import scalar_type
 
 _FLAT_OPS = frozenset(["mul", "and", "or", "xor", "shl", "lshr", "ashr", "udiv", "urem", "sdiv", "srem"])
 _DEPTH = 12
 
 
-class Chunked(Ops):
+class Chunked(Guards):
     def chunk_offsets(self, value: Value, depth: int = 0) -> tuple[int, ...] | None:
         """Offsets of each lane from the first lane of its chunk; None where they are not constants."""
         shape = self.shape(value)
@@ -32,7 +32,8 @@ class Chunked(Ops):
             inner = self.chunk_offsets(args[0], depth + 1)
             if inner is None or (inner != ZERO and min(value.type.bits, args[0].type.bits) < 32):
                 return None
-            return inner
+            is_index = op in ("zext", "sext") and inner != ZERO
+            return inner if not is_index or self.shapes.wrapping.keeps_pattern(value, inner) else None
         if op not in _FLAT_OPS and op not in ("add", "sub"):
             return None
         a, b = self.chunk_offsets(args[0], depth + 1), self.chunk_offsets(args[1], depth + 1)
@@ -40,6 +41,8 @@ class Chunked(Ops):
             return None
         if a == ZERO and b == ZERO:
             return ZERO
+        if value.type.bits == 64 and not self._stays_outside(value):
+            return None
         flags = value.extra.get("flags")
         if op == "add" or (op == "or" and isinstance(flags, list) and "disjoint" in flags):
             return tuple(x + y for x, y in zip(a, b, strict=True))
@@ -57,7 +60,7 @@ class Chunked(Ops):
 
     def _gep_offsets(self, value: Instr, depth: int) -> tuple[int, ...] | None:
         total = self.chunk_offsets(value.args[0], depth + 1)
-        if total is None:
+        if total is None or not self._stays_outside(value):
             return None
         for scale, index in gep_terms(value):
             if isinstance(index, int):
@@ -113,17 +116,54 @@ class Chunked(Ops):
             source = args[0].type.text
             if op == "freeze":
                 return self.temp(f"freeze {ty} {name}")
-            offsets = self.chunk_offsets(value)
-            top = max(offsets[c * self.width : (c + 1) * self.width]) if offsets else 0
-            if op == "zext" and top:  # from the highest lane, as for patterns
-                name = self.temp(f"add {source} {name}, {top}")
-                wide = self.temp(f"zext {source} {name} to {ty}")
-                return self.temp(f"sub {ty} {wide}, {top}")
-            return self.temp(f"{op} {source} {name} to {ty}")
+            own = self._own(self.chunk_offsets(value) or ZERO, c)
+            end = {"zext": max(own), "sext": min(own)}.get(op, 0)  # from the highest or lowest lane, as for patterns
+            if end:
+                name = self.temp(f"add {source} {name}, {signed32(end)}")
+            wide = self.temp(f"{op} {source} {name} to {ty}")
+            return self.temp(f"sub {ty} {wide}, {end}") if end else wide
         if op in ("udiv", "urem", "sdiv", "srem"):
             return self.temp(f"extractelement {self.vec(ty)} {self.chunk(value, c)}, i64 0")
         real = "add" if op == "or" and self.chunk_offsets(value) != ZERO else op
         return self.temp(f"{real} {ty} {self.chunk_base(args[0], c)}, {self.chunk_base(args[1], c)}")
+
+    def _own(self, offsets: tuple[int, ...], c: int) -> tuple[int, ...]:
+        return offsets[c * self.width : (c + 1) * self.width]
+
+    def _stays_outside(self, value: Instr) -> bool:
+        return self.shapes.wrapping.stays_outside(value, [bool(self._extensions(v)) for v in value.args])
+
+    def _extensions(self, value: Value) -> list[Instr]:
+        """The indices behind a chunk's pattern that may wrap around."""
+        found: dict[Instr, None] = {}
+        todo = [value]
+        while todo:
+            at = todo.pop()
+            shape = self.shape(at)
+            if not isinstance(at, Instr) or at in found or shape.uniform:
+                continue
+            if shape.offsets is not None:
+                found.update(dict.fromkeys(self.shapes.wrapping.extensions(at)))
+            elif at.op in ("zext", "sext"):
+                inner = self.chunk_offsets(at.args[0])
+                if inner is not None and inner != ZERO and not self.shapes.wrapping.is_exact(at):
+                    found[at] = None
+            elif at.op in ("getelementptr", "freeze", "add", "sub", "or", "mul", "shl"):
+                todo += at.args
+        return list(found)
+
+    def chunk_guards(self, pointer: Value) -> list[str]:
+        """Scalar tests that no chunk of the indices behind an address has wrapped around."""
+        tests = []
+        for extension in self._extensions(pointer):
+            operand = extension.args[0]
+            offsets = self.chunk_offsets(operand)
+            assert offsets is not None
+            for c in range(self.count):
+                own = self._own(offsets, c)
+                if min(own) != max(own):
+                    tests.append(self.is_straight(extension, self.chunk_base(operand, c), min(own), max(own)))
+        return tests
 
     def plain_chunks(self, offsets: tuple[int, ...], size: int) -> bool:
         """Is every chunk one row of elements or one element?"""

@@ -132,6 +132,9 @@ step:
   %busy = phi i1 [ false, %round ], [ %busy.next, %step.done ]
   %i.at = getelementptr ptr, ptr %handles, i32 %i
   %hdl = load ptr, ptr %i.at
+  %is_absent = icmp eq ptr %hdl, null
+  br i1 %is_absent, label %group.done, label %step.here
+step.here:
   %resume_fn = load ptr, ptr %hdl
   %is_done = icmp eq ptr %resume_fn, null
   br i1 %is_done, label %step.done, label %step.go
@@ -139,7 +142,7 @@ step.go:
   call fastcc void %resume_fn(ptr %hdl)
   br label %step.done
 step.done:
-  %busy.next = phi i1 [ %busy, %step ], [ true, %step.go ]
+  %busy.next = phi i1 [ %busy, %step.here ], [ true, %step.go ]
   %i.next = add i32 %i, 1
   %i.more = icmp ult i32 %i.next, %all
   br i1 %i.more, label %step, label %round.done

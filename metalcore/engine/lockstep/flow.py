@@ -237,7 +237,10 @@ class Flow(Body):
             all_true = self.temp(f"and i1 {both}, {straight}")
         either = self.temp(f"or i1 {first}, {second}")
         neither = self.temp(f"xor i1 {either}, true")
-        return all_true, self.temp(f"and i1 {neither}, {straight}")
+        none_true = self.temp(f"and i1 {neither}, {straight}")
+        for guard in self.wrap_guards(value):  # else the two ends are not those of a line
+            all_true, none_true = (self.temp(f"and i1 {known}, {guard}") for known in (all_true, none_true))
+        return all_true, none_true
 
     # -- regions -----------------------------------------------------------------------------------
     def is_inline(self, block: Block, hammock: set[Block] | None) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .ir import Instr, Type, Value
+from .ir import Instr, Type, Value, anchor_of
 from .matrix import Matrix
 from .memory import Address
-from .shapes import LANE, anchor_of
+from .shapes import LANE
 from .streaming import Row
 from .values import scalar_type
 

@@ -206,3 +206,40 @@ class Module:
     globals: dict[str, Global]
     types: dict[str, Type]
     locations: dict[int, Location]  # debug location number -> innermost place in a user's file
+
+
+def gep_terms(instr: Instr) -> list[tuple[int, Value | int]]:
+    """A getelementptr as byte offset terms: (1, constant) once, then (scale, index) for each other index."""
+    ty = instr.extra["source"]
+    constant = 0
+    terms: list[tuple[int, Value | int]] = []
+    for position, index in enumerate(instr.args[1:]):
+        if position == 0:
+            scale = ty.size  # type: ignore[attr-defined]
+        elif ty.kind == "struct":  # type: ignore[attr-defined]
+            assert isinstance(index, Const) and index.value is not None
+            constant += ty.offset(index.value)  # type: ignore[attr-defined]
+            ty = ty.items[index.value]  # type: ignore[attr-defined]
+            continue
+        else:
+            ty = ty.items[0]  # type: ignore[attr-defined]
+            scale = ty.size
+        if isinstance(index, Const):
+            constant += scale * (index.value or 0)
+        else:
+            terms.append((scale, index))
+    terms.insert(0, (1, constant))
+    return terms
+
+
+def anchor_of(pointer: Value) -> tuple[Value, int]:
+    """A pointer without its constant offset."""
+    offset = 0
+    while isinstance(pointer, Instr) and pointer.op == "getelementptr":
+        terms = gep_terms(pointer)
+        if len(terms) > 1:
+            break
+        assert isinstance(terms[0][1], int)
+        offset += terms[0][1]
+        pointer = pointer.args[0]
+    return pointer, offset

@@ -63,13 +63,9 @@ class Lanes(Memory):
 
         if not self.plan.checked:
             return direct()
-        reach = self.plan.ranges.offset_range(pointer) if instr.op in ("load", "store") else None
-        if reach is not None and len(where.roots) == 1:
-            root = next(iter(where.roots))
-            limit = self.root_size(root)
-            times = LANES if root in self.roots.interleave else 1
-            if isinstance(limit, int) and reach[0] >= 0 and reach[1] * times + size <= limit and root.kind != "buffer":
-                return direct()
+        if instr.op in ("load", "store") and self.plan.bounds.proves(pointer, size, where.roots):
+            return direct()
+        addresses = self.whole_indices(where, addresses)
         inside = self.inside_lanes(where, addresses)
         if mask is not None:
             tests = []

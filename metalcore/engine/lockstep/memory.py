@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .ir import Global, Instr, Type, Value
+from .bounds import SMALL_BITS
+from .ir import Global, Instr, Type, Value, gep_terms
 from .roots import Root
-from .shapes import LANE, LANES, ZERO, _private_stride, gep_terms
+from .shapes import LANE, LANES, ZERO
 from .streaming import CACHE_LINE, Row, Streaming
 from .values import scalar_type
 
@@ -75,6 +77,7 @@ class Memory(Streaming):
         return self.private_base(self.roots.allocas[root])
 
     def root_size(self, root: Root) -> int | str:
+        """Bytes that one lane may touch."""
         if root.kind == "buffer":
             key = (root, "size")
             if key not in self.entry_values:
@@ -88,23 +91,18 @@ class Memory(Streaming):
                 size = self.at_entry(f"load i32, ptr {at}, !invariant.load !0")
                 self.entry_values[key] = self.at_entry(f"zext i32 {size} to i64")
             return self.entry_values[key]
-        if root.kind in ("shared", "table"):
-            return self.module.globals[root.name].value_type.size
-        return self.private_bytes(root)
-
-    def private_bytes(self, root: Root) -> int:
-        allocated = self.roots.allocas[root].extra["allocated"]
-        assert isinstance(allocated, Type)
         if root in self.roots.interleave:
-            return max(1, allocated.size) * LANES
-        return _private_stride(allocated.size) * LANES
+            return self.plan.bounds.private_bytes(root)  # lanes share rows
+        extent = self.plan.bounds.extent(root)
+        assert extent is not None
+        return extent
 
     def global_address(self, value: Global) -> str:
         return self.root_base(Root("table" if value.constant else "shared", name=value.name))
 
     def private_base(self, value: Instr) -> str:
         root = Root("private", name=value.name)
-        size = self.private_bytes(root)
+        size = self.plan.bounds.private_bytes(root)
         if not self.plan.coroutine:
             return self.slot((value, "private"), f"[{size} x i8]", align=64)
         # LLVM does not see that vectors of pointers keep an alloca in use across a suspension: lay it behind the frame.
@@ -130,6 +128,9 @@ class Memory(Streaming):
             scaled = self.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
             pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
         return pointer
+
+    def _op_getelementptr(self, instr: Instr, c: int | None) -> str:
+        return self.compute_gep(instr) if c is None else self.gep_chunk(instr, c)
 
     def gep_chunk(self, instr: Instr, c: int) -> str:
         pointer = self.chunk(instr.args[0], c)
@@ -177,14 +178,17 @@ class Memory(Streaming):
         return Address(pointer, "", None, roots, size)
 
     def address_chunk(self, where: Address, c: int) -> str:
-        pointers = self.chunk(where.pointer, c)
-        if where.offsets is not None and where.private and where.offsets != ZERO:
+        if where.offsets is not None and self.is_interleaved(where):
             offsets = self.lane_constants("i64", where.offsets, c)
             return self.temp(f"getelementptr i8, ptr {where.base}, {self.vec('i64')} {offsets}")
+        pointers = self.chunk(where.pointer, c)
         if where.lane_step:
             steps = self.lane_constants("i64", [lane * where.lane_step for lane in LANE], c)
             pointers = self.temp(f"getelementptr i8, {self.vec('ptr')} {pointers}, {self.vec('i64')} {steps}")
         return pointers
+
+    def is_interleaved(self, where: Address) -> bool:
+        return any(r in self.roots.interleave for r in where.roots)
 
     # -- bounds ------------------------------------------------------------------------------------
     def limit(self, root: Root, span: int) -> str:
@@ -204,9 +208,7 @@ class Memory(Streaming):
         assert where.offsets is not None
         if any(r.kind == "unknown" for r in where.roots):
             return "false"
-        low = min(where.offsets)
-        span = max(where.offsets) - low + where.size
-        if self.surely_inside(where, low, span):
+        if self.plan.bounds.proves(where.pointer, where.size, where.roots):
             return None
         return self.inside_record(where)
 
@@ -214,25 +216,51 @@ class Memory(Streaming):
         assert where.offsets is not None
         if any(r.kind == "unknown" for r in where.roots):
             return "false"
-        parts = [(where.base, where.offsets)]
+        parts = [(where.base, where.offsets, LANE)]
         if where.bases:
-            width = self.width
-            parts = [(base, where.offsets[c * width : (c + 1) * width]) for c, base in enumerate(where.bases)]
-        total = ""
-        for base, offsets in parts:
-            hit = self._range_inside(where, base, min(offsets), max(offsets))
-            total = self.temp(f"and i1 {total}, {hit}") if total else hit
+            slices = [slice(c * self.width, (c + 1) * self.width) for c in range(self.count)]
+            parts = [(where.base_of(c), where.offsets[own], LANE[own]) for c, own in enumerate(slices)]
+        tests = [self._range_inside(where, *part) for part in parts]
+        total = tests[0]
+        for test in [*tests[1:], *self.guards(where)]:
+            total = self.temp(f"and i1 {total}, {test}")
         return total
 
-    def _range_inside(self, where: Address, base: str, low: int, high: int) -> str:
-        first = self.temp(f"getelementptr i8, ptr {base}, i64 {low}") if low else base
-        number = self.temp(f"ptrtoint ptr {first} to i64")
+    def _range_inside(self, where: Address, base: str, offsets: Sequence[int], lanes: Sequence[int]) -> str:
+        """Do lanes at base + offset lie in one of the roots? Each lane has its own part of a private array."""
+        number = ""
         result = ""
         for root in sorted(where.roots, key=str):
-            offset = self.temp(f"sub i64 {number}, {self.root_number(root)}")
+            stride = self.plan.bounds.lane_stride(root)
+            own = [offset - lane * stride for offset, lane in zip(offsets, lanes, strict=True)]
+            low, high = min(own), max(own)
+            number = number or self.temp(f"ptrtoint ptr {base} to i64")
+            first = self.temp(f"add i64 {number}, {low}") if low else number
+            offset = self.temp(f"sub i64 {first}, {self.root_number(root)}")
             hit = self.temp(f"icmp ult i64 {offset}, {self.limit(root, high - low + where.size)}")
             result = self.temp(f"or i1 {result}, {hit}") if result else hit
         return result
+
+    def guards(self, where: Address) -> list[str]:
+        """Scalar tests that the pattern of an access is one: see bounds.py."""
+        tests = []
+        if self.is_interleaved(where):
+            for index in self.plan.bounds.large_indices(where.pointer):
+                tests += [self.is_small("i64", self.scalar(index))]
+        if not self.plan.bounds.shows_wrap(where.pointer, where.roots):
+            tests += self.pattern_guards(where)
+        return tests
+
+    def pattern_guards(self, where: Address) -> list[str]:
+        return self.chunk_guards(where.pointer) if where.bases else self.wrap_guards(where.pointer)
+
+    def is_small(self, ty: str, index: str) -> str:
+        """Is a 64-bit index so small that its offset can be scaled by 32 lanes?"""
+        is_vector = ty.startswith("<")
+        half, whole = 1 << SMALL_BITS, 1 << (SMALL_BITS + 1)
+        numbers = (f"splat (i64 {half})", f"splat (i64 {whole})") if is_vector else (str(half), str(whole))
+        moved = self.temp(f"add {ty} {index}, {numbers[0]}")
+        return self.temp(f"icmp ult {ty} {moved}, {numbers[1]}")
 
     def inside_lanes(self, where: Address, addresses: list[str]) -> list[str]:
         """Lane by lane, a mask of those in bounds."""
@@ -245,6 +273,10 @@ class Memory(Streaming):
                     continue
                 base = self.splat("i64", self.root_number(root))
                 offset = self.temp(f"sub {self.vec('i64')} {number}, {base}")
+                stride = self.plan.bounds.lane_stride(root)
+                if stride:
+                    starts = self.lane_constants("i64", [lane * stride for lane in LANE], c)
+                    offset = self.temp(f"sub {self.vec('i64')} {offset}, {starts}")
                 limit = self.limit(root, where.size)
                 bound = f"splat (i64 {limit})" if limit.lstrip("-").isdigit() else self.splat("i64", limit)
                 hit = self.temp(f"icmp ult {self.vec('i64')} {offset}, {bound}")
@@ -252,33 +284,23 @@ class Memory(Streaming):
             out.append(result or "zeroinitializer")
         return out
 
+    def whole_indices(self, where: Address, addresses: list[str]) -> list[str]:
+        """Addresses of an interleaved array, with null where an index is so large that scaling it lost bits."""
+        if not self.is_interleaved(where):
+            return addresses
+        for index in self.plan.bounds.large_indices(where.pointer):
+            for c in range(self.count):
+                good = self.is_small(self.vec("i64"), self.chunk(index, c))
+                both = f"{self.vec('ptr')} {addresses[c]}, {self.vec('ptr')} zeroinitializer"
+                addresses[c] = self.temp(f"select {self.vec('i1')} {good}, {both}")
+        return addresses
+
     def root_number(self, root: Root) -> str:
         key = (root, "number")
         if key not in self.entry_values:
             base = self.root_base(root)
             self.entry_values[key] = self.at_entry(f"ptrtoint ptr {base} to i64")
         return self.entry_values[key]
-
-    def surely_inside(self, where: Address, low: int, span: int) -> bool:
-        """Is the range known to lie in its root when the kernel is compiled?"""
-        if len(where.roots) != 1:
-            return False
-        root = next(iter(where.roots))
-        size: int | str
-        if root.kind == "buffer":
-            size = self.plan.value_sizes.get(root.slot, 0)
-            if not size:
-                return False
-        else:
-            size = self.root_size(root)
-        if not isinstance(size, int):
-            return False
-        reach = self.plan.ranges.offset_range(where.pointer)
-        if reach is None:
-            return False
-        times = LANES if root in self.roots.interleave else 1
-        extra_low, extra_high = (low, low + span) if where.private and times == LANES else (0, where.size)
-        return reach[0] * times + extra_low >= 0 and reach[1] * times + extra_high <= size
 
     # -- slow path ---------------------------------------------------------------------------------
     def scratch(self, what: str, bytes_each: int) -> str:
@@ -294,28 +316,29 @@ class Memory(Streaming):
         return self.temp(f"load {self.vec(ty)}, ptr {at}, align {min(64, self.width * bytes_each)}")
 
     def spill_addresses(self, where: Address) -> str:
+        """The address of each lane, exactly."""
         addresses = self.scratch("addresses", 8)
-        if where.offsets is not None and not where.bases:
+        is_large = self.is_interleaved(where) and bool(self.plan.bounds.large_indices(where.pointer))
+        if where.offsets is not None and not where.bases and not is_large and not self.may_wrap(where.pointer):
             self.emit(
                 f"call void @mc.spread(ptr {where.base}, ptr {self.plan.offset_table(where.offsets)}, ptr {addresses})"
             )
         else:
-            self.spill_chunks(addresses, "ptr", 8, [self.address_chunk(where, c) for c in range(self.count)])
+            chunks = self.whole_indices(where, [self.address_chunk(where, c) for c in range(self.count)])
+            self.spill_chunks(addresses, "ptr", 8, chunks)
         return addresses
 
     def call_slow(self, instr: Instr, where: Address, kind: int, addresses: str, data: str, bits: str) -> None:
         """Hand an access to the runtime, which does what is in bounds and reports the rest."""
         site = self.plan.site(instr, where, kind)
         known = [r for r in sorted(where.roots, key=str) if r.kind != "unknown"]
-        bounds = self.slot(("bounds", len(known)), f"[{max(1, 2 * len(known))} x i64]")
+        bounds = self.slot(("bounds", len(known)), f"[{max(1, 3 * len(known))} x i64]")
         for i, root in enumerate(known):
             low = self.root_number(root)
-            size = self.root_size(root)
-            high = self.temp(f"add i64 {low}, {size}")
-            at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {2 * i}")
-            self.emit(f"store i64 {low}, ptr {at}")
-            at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {2 * i + 1}")
-            self.emit(f"store i64 {high}, ptr {at}")
+            high = self.temp(f"add i64 {low}, {self.root_size(root)}")
+            for field, value in enumerate((low, high, self.plan.bounds.lane_stride(root))):
+                at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {3 * i + field}")
+                self.emit(f"store i64 {value}, ptr {at}")
         self.emit(
             f"call void @mc.slow(ptr %L, ptr %Wk, i32 {site}, i32 {where.size}, i32 {kind}, i32 {bits}, "
             f"i32 %first_thread, ptr {addresses}, i64 {len(known)}, ptr {bounds}, ptr {data})"

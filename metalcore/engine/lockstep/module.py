@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from metalcore.engine.codegen.variant import Site, ThreadgroupVariable
+from metalcore.engine.codegen.variant import STACK_AROUND, Site, ThreadgroupVariable
 
+from .bounds import Bounds
 from .cfg import Graph, canonicalise
 from .driver import LONG_BODY, SPAN, driver, knows_its_group
 from .homes import find_homes
@@ -16,7 +17,6 @@ from .live import Liveness
 from .memory import LAUNCH_SLOW
 from .ops import division_function
 from .parse import parse
-from .ranges import Ranges
 from .roots import Roots, expand_block_copies, split_pairs
 from .shapes import Shapes
 from .simdgroup import Plan, Simdgroup
@@ -34,6 +34,9 @@ class LockstepModule:
     threadgroup_variables: tuple[ThreadgroupVariable, ...]
     written: tuple[int, ...]
     has_loops: bool
+    wide_from: int  # bytes of a buffer from which the wide variant has to run; 0: never
+    private_memory: int  # bytes of the private arrays of one thread
+    stack_size: int  # bytes that mc_run may need of its stack
 
 
 def vectorise(
@@ -46,6 +49,8 @@ def vectorise(
     width: int,
     tail: bool = True,
     value_sizes: dict[int, int] | None = None,
+    wide: bool = False,
+    keep_tests: bool = False,
 ) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run."""
     module = parse(scalar_ir)
@@ -55,7 +60,7 @@ def vectorise(
     graph = Graph(module.function)
     roots = Roots(module)
     ids = id_shapes(layout, single)
-    shapes = Shapes(module, graph, roots, ids)
+    shapes = Shapes(module, graph, roots, ids, wide)
     users: dict[Instr, list[Instr]] = {}
     used_globals: dict[str, Global] = {}
     written: set[int] = set()
@@ -78,9 +83,8 @@ def vectorise(
         single,
         checked,
         sanitized,
-        value_sizes or {},
         ids,
-        Ranges(shapes),
+        Bounds(module, shapes, roots, value_sizes or {}, keep_tests),
         users,
         shared_offsets,
         module,
@@ -90,12 +94,13 @@ def vectorise(
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
         streamed=frozenset() if checked or sanitized else streamed_stores(graph.order, roots),
     )
-    functions = []
+    functions, sizes = [], []
     divisions: set[tuple[str, str, str]] = set()
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:
         simdgroup = Simdgroup(module, graph, shapes, roots, width, plan)
         functions.append(simdgroup.write(name, full))
         divisions |= simdgroup.divisions
+        sizes.append(simdgroup.stack_bound())
     functions += [division_function(*each, width) for each in sorted(divisions)]
     if plan.uses_mma:
         plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
@@ -106,18 +111,28 @@ def vectorise(
         *functions,
         driver(plan.coroutine, tail, layout, SPAN[bool(graph.loops)] if is_flat else 0, sanitized),
         *sorted(plan.declarations | _DECLARATIONS),
-        "attributes #0 = { nounwind }",
-        "attributes #1 = { nounwind }",
+        f"attributes #0 = {{ nounwind {_PROBES} }}",
+        f"attributes #1 = {{ nounwind {_PROBES} }}",
         "!0 = !{}",
         '!1 = !{!"branch_weights", i32 100000, i32 1}',
         '!2 = !{!"branch_weights", i32 1, i32 100000}',
         "!3 = !{i32 1}",
     ]
     return LockstepModule(
-        "\n".join(text), tuple(plan.sites), total, tuple(variables), tuple(sorted(written)), bool(graph.loops)
+        "\n".join(text),
+        tuple(plan.sites),
+        total,
+        tuple(variables),
+        tuple(sorted(written)),
+        bool(graph.loops),
+        shapes.wrapping.reach(),
+        sum(plan.bounds.extent(root) or 0 for root in roots.allocas),
+        STACK_AROUND + max(sizes),
     )
 
 
+# A frame larger than this is touched step by step, so that none passes over the guard pages of runtime/native/memory.c.
+_PROBES = '"probe-stack"="inline-asm" "stack-probe-size"="32768"'
 _DECLARATIONS = {
     "declare i32 @llvm.umin.i32(i32, i32)",
     "declare i32 @llvm.umax.i32(i32, i32)",

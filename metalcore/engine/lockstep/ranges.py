@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from .ir import Const, Global, Instr, Value
-from .shapes import Shapes, gep_terms
+from typing import TYPE_CHECKING
+
+from .ir import Const, Global, Instr, Value, gep_terms
+
+if TYPE_CHECKING:
+    from .shapes import Shapes
 
 _ID_LIMITS = {
     "thread_index_in_simdgroup": 31,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .ir import Block, Const, Global, Instr, Module, Type, Value, int_type
+from .private import plan_private
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,6 @@ class Roots:
     def __init__(self, module: Module) -> None:
         self.of: dict[Value, frozenset[Root]] = {}
         self.allocas: dict[Root, Instr] = {}
-        self.interleave: dict[Root, int] = {}  # private arrays kept lane by lane in units of this many bytes
         blocks = module.function.blocks
         changed = True
         while changed:
@@ -38,7 +38,8 @@ class Roots:
                     if new != self.of.get(instr, frozenset()):
                         self.of[instr] = new
                         changed = True
-        self._plan_private(blocks)
+        self.interleave = plan_private(blocks, self)
+        """Bytes of an element of each private array that is interleaved."""
 
     def get(self, value: Value) -> frozenset[Root]:
         if isinstance(value, Global):
@@ -81,60 +82,6 @@ class Roots:
                 result |= self.get(arg)
             return result
         return frozenset()
-
-    def _plan_private(self, blocks: list[Block]) -> None:
-        """A private array whose every access has one size, and whose address never mixes, is interleaved by lane."""
-        bad: set[Root] = set()
-        unit: dict[Root, int] = {}
-
-        def touch(address: Value, ty: Type, align: int) -> None:
-            roots = self.get(address)
-            private = [r for r in roots if r.kind == "private"]
-            if not private:
-                return
-            size = ty.size
-            if len(private) != len(roots) or size not in (1, 2, 4, 8) or align < size or ty.is_aggregate:
-                bad.update(private)
-            for root in private:
-                if unit.setdefault(root, size) != size:
-                    bad.add(root)
-
-        groups: list[list[Root]] = []
-        for block in blocks:
-            for instr in block.instrs:
-                if instr.op == "load":
-                    touch(instr.args[0], instr.type, int(str(instr.extra.get("align", 1))))
-                elif instr.op == "store":
-                    stored = instr.extra["stored"]
-                    assert isinstance(stored, Type)
-                    touch(instr.args[1], stored, int(str(instr.extra.get("align", 1))))
-                    bad.update(r for r in self.get(instr.args[0]) if r.kind == "private")
-                elif instr.op == "call" and instr.callee.startswith("llvm.lifetime"):
-                    continue  # says how long the array is needed, touches nothing
-                elif instr.op in ("atomicrmw", "cmpxchg", "ptrtoint", "call", "inttoptr"):
-                    for arg in instr.args:
-                        bad.update(r for r in self.get(arg) if r.kind == "private")
-                elif instr.op in ("phi", "select"):
-                    roots = self.get(instr)
-                    private = [r for r in roots if r.kind == "private"]
-                    if private and len(private) != len(roots):
-                        bad.update(private)
-                    elif len(private) > 1:
-                        groups.append(private)
-                elif instr.op == "icmp":
-                    for arg in instr.args:
-                        bad.update(r for r in self.get(arg) if r.kind == "private")
-        changed = True
-        while changed:  # arrays that one pointer may reach must agree
-            changed = False
-            for group in groups:
-                if any(r in bad for r in group) or len({unit.get(r, 0) for r in group}) > 1:
-                    fresh = set(group) - bad
-                    bad |= fresh
-                    changed = changed or bool(fresh)
-        for root in self.allocas:
-            if root not in bad:
-                self.interleave[root] = unit.get(root, 4)
 
 
 def expand_block_copies(blocks: list[Block]) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .cfg import Graph, Loop
-from .ir import Block, Const, Global, Instr, Module, Value
+from .ir import Block, Const, Global, Instr, Module, Value, gep_terms
+from .private import private_stride
+from .ranges import Ranges
 from .roots import Roots
 from .wrapping import Wrapping
 
@@ -81,14 +83,19 @@ def is_uniform_call(name: str) -> bool:
 
 
 class Shapes:
-    def __init__(self, module: Module, graph: Graph, roots: Roots, ids: dict[tuple[str, int], Shape]) -> None:
+    def __init__(
+        self, module: Module, graph: Graph, roots: Roots, ids: dict[tuple[str, int], Shape], wide: bool = False
+    ) -> None:
         self.module, self.graph, self.roots, self.ids = module, graph, roots, ids
         self.of: dict[Instr, Shape] = {}
         self.divergent_branches: set[Block] = set()
         self.divergent_loops: set[Loop] = set()
         self.joins: set[Block] = set()
-        self.wrapping = Wrapping(graph.function, self)
+        self.partial: set[Block] = set()  # blocks that only some lanes may reach
+        self.wrapping = Wrapping(graph.function, self, is_kept=not wide)
         self._run()
+        self.ranges = Ranges(self)
+        self.wrapping.settle(self.ranges)
 
     # -- queries -----------------------------------------------------------------------------------
     def get(self, value: Value) -> Shape:
@@ -143,10 +150,20 @@ class Shapes:
                     continue
                 if not self.at(branch.args[0], block).uniform:
                     self.divergent_branches.add(block)
+                    self._mark_partial(block)
                     self._propagate(block)
                     changed = True
             changed = changed or first
             first = False
+
+    def _mark_partial(self, branch: Block) -> None:
+        join = self.graph.ipdom.get(branch)
+        todo = [block for block in branch.succs if block is not join]
+        while todo:
+            block = todo.pop()
+            if block not in self.partial:
+                self.partial.add(block)
+                todo += [after for after in block.succs if after is not join]
 
     @staticmethod
     def _meet(old: Shape, new: Shape) -> Shape:
@@ -177,7 +194,7 @@ class Shapes:
                     return VARYING
                 base = result.base if result.base == shape.base else None
                 result = Shape(result.offsets, base, min(result.align, shape.align))
-        if any(self.wrapping.may_wrap(v) for v in phi.args) and self.wrapping.is_number(phi):
+        if any(self.wrapping.may_wrap(v) for v in phi.args):
             return VARYING
         return result
 
@@ -241,7 +258,7 @@ class Shapes:
         if root in self.roots.interleave:
             return UNIFORM
         allocated = instr.extra["allocated"]
-        step = _private_stride(allocated.size)  # type: ignore[attr-defined]
+        step = private_stride(allocated.size)  # type: ignore[attr-defined]
         return pattern(tuple(lane * step for lane in LANE))
 
     def _load(self, instr: Instr, address: Shape) -> Shape:
@@ -282,7 +299,7 @@ class Shapes:
             base = shapes[1].base if shapes[1].base == shapes[2].base else None
             return Shape(shapes[1].offsets, base, min(shapes[1].align, shapes[2].align))
         if op == "getelementptr":
-            return self._gep(instr, shapes)
+            return self._gep(instr, shapes) if self.wrapping.stays_outside(instr) else VARYING
         known = [s.known for s in shapes]
         if all(k is not None for k in known) and instr.type.kind == "int":
             folded = _fold(instr, [list(k) for k in known if k is not None])
@@ -290,13 +307,16 @@ class Shapes:
                 return _from_lanes(folded, bits)
         if all(s.uniform for s in shapes):
             return Shape(ZERO, None, _align_of(op, shapes))
+        if bits == 64 and not self.wrapping.stays_outside(instr):
+            return VARYING
         if op in ("freeze", "bitcast", "ptrtoint", "inttoptr"):
             return Shape(shapes[0].offsets, None, shapes[0].align) if instr.type.kind in ("int", "ptr") else VARYING
         a = shapes[0]
         assert a.offsets is not None
         if op in ("zext", "sext"):
             source = instr.args[0].type.bits
-            return Shape(a.offsets, None, 1) if source == 32 and bits == 64 else VARYING
+            is_line = source == 32 and bits == 64 and self.wrapping.keeps_pattern(instr, a.offsets)
+            return Shape(a.offsets, None, 1) if is_line else VARYING
         if op == "trunc":
             return Shape(a.offsets, None, a.align) if bits >= 32 else VARYING
         b = shapes[1]
@@ -412,47 +432,6 @@ class Shapes:
                         self.joins.add(target)
             if len(targets) > 1 or back:
                 self._walk(level.parent, [(t, t) for t in targets], level.header)
-
-
-def gep_terms(instr: Instr) -> list[tuple[int, Value | int]]:
-    """A getelementptr as byte offset terms: (1, constant) once, then (scale, index) for each other index."""
-    ty = instr.extra["source"]
-    constant = 0
-    terms: list[tuple[int, Value | int]] = []
-    for position, index in enumerate(instr.args[1:]):
-        if position == 0:
-            scale = ty.size  # type: ignore[attr-defined]
-        elif ty.kind == "struct":  # type: ignore[attr-defined]
-            assert isinstance(index, Const) and index.value is not None
-            constant += ty.offset(index.value)  # type: ignore[attr-defined]
-            ty = ty.items[index.value]  # type: ignore[attr-defined]
-            continue
-        else:
-            ty = ty.items[0]  # type: ignore[attr-defined]
-            scale = ty.size
-        if isinstance(index, Const):
-            constant += scale * (index.value or 0)
-        else:
-            terms.append((scale, index))
-    terms.insert(0, (1, constant))
-    return terms
-
-
-def anchor_of(pointer: Value) -> tuple[Value, int]:
-    """A pointer without its constant offset."""
-    offset = 0
-    while isinstance(pointer, Instr) and pointer.op == "getelementptr":
-        terms = gep_terms(pointer)
-        if len(terms) > 1:
-            break
-        assert isinstance(terms[0][1], int)
-        offset += terms[0][1]
-        pointer = pointer.args[0]
-    return pointer, offset
-
-
-def _private_stride(size: int) -> int:
-    return (max(size, 1) + 15) // 16 * 16
 
 
 def _align_of(op: str, shapes: list[Shape]) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from metalcore.engine.codegen.variant import PRIVATE, Site
 
+from .bounds import Bounds
 from .cfg import Graph, Loop
 from .flow import Linear, quoted
 from .homes import Home
@@ -13,7 +14,6 @@ from .ids import Ids
 from .ir import Block, Const, Instr, Module, Value
 from .live import Liveness
 from .memory import LAUNCH_GROW, LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_MEMORY, Address
-from .ranges import Ranges
 from .roots import Roots
 from .shapes import Shape, Shapes
 from .values import scalar_type
@@ -33,9 +33,8 @@ class Plan:
     single: bool
     checked: bool
     sanitized: bool
-    value_sizes: dict[int, int]  # slots bound to `constant T&`: the host has checked that many bytes
     ids: dict[tuple[str, int], Shape]
-    ranges: Ranges
+    bounds: Bounds
     users: dict[Instr, list[Instr]]
     shared_offsets: dict[str, int]
     module: Module
@@ -293,7 +292,10 @@ def _coroutine_head(private: int) -> list[str]:
         f"  %grow_at = getelementptr i8, ptr %L, i64 {LAUNCH_GROW}",
         "  %grow_fn = load ptr, ptr %grow_at",
         "  %grown = call ptr %grow_fn(ptr %Wk, i64 %all_bytes)",
-        "  br label %begin",
+        "  %no_memory = icmp eq ptr %grown, null",
+        "  br i1 %no_memory, label %absent, label %begin, !prof !2",
+        "absent:",
+        "  ret ptr null",
         "have:",
         "  store ptr %next, ptr %cur_at",
         "  br label %begin",

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .chunked import Chunked
-from .ir import Block, Instr
+from .ir import Block, Instr, anchor_of
 from .roots import Roots
-from .shapes import anchor_of
 
 if TYPE_CHECKING:
     from .simdgroup import Plan

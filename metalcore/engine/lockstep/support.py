@@ -63,16 +63,26 @@ lane:
 unknown:
   br label %lane.done
 first.root:
-  %b0 = load i64, ptr %bounds
+  %b0p = getelementptr i64, ptr %bounds, i64 2
+  %bs = load i64, ptr %b0p
+  %bo = mul i64 %bs, %i
+  %b00 = load i64, ptr %bounds
   %b1p = getelementptr i64, ptr %bounds, i64 1
-  %b1 = load i64, ptr %b1p
+  %b10 = load i64, ptr %b1p
+  %b0 = add i64 %b00, %bo
+  %b1 = add i64 %b10, %bo
   br label %root
 root:
   %r = phi i64 [ 0, %first.root ], [ %r.next, %root.next ]
-  %rlp = getelementptr [2 x i64], ptr %bounds, i64 %r
-  %rl = load i64, ptr %rlp
+  %rlp = getelementptr [3 x i64], ptr %bounds, i64 %r
   %rhp = getelementptr i64, ptr %rlp, i64 1
-  %rh = load i64, ptr %rhp
+  %rsp = getelementptr i64, ptr %rlp, i64 2
+  %rl0 = load i64, ptr %rlp
+  %rh0 = load i64, ptr %rhp
+  %rs = load i64, ptr %rsp
+  %ro = mul i64 %rs, %i
+  %rl = add i64 %rl0, %ro
+  %rh = add i64 %rh0, %ro
   %above = icmp uge i64 %address, %rl
   %endd = add i64 %address, %wide_size
   %below = icmp ule i64 %endd, %rh

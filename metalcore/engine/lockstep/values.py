@@ -7,6 +7,7 @@ makes it SSA again, which frees this pass from placing phis when it takes the co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .cfg import Graph
@@ -98,6 +99,10 @@ class Values:
             found = self.slots[key] = (name, ty)
             self.alloca_lines.append(f"  {name} = alloca {ty}" + (f", align {align}" if align else ""))
         return found[0]
+
+    def stack_bound(self) -> int:
+        """Bytes that the function's frame cannot be larger than: its slots, and every value spilled once."""
+        return sum(_slot_bytes(ty) for _, ty in self.slots.values()) + 64 * self.temps
 
     def store_slot(self, key: object, ty: str, value: str) -> None:
         self.emit(f"store {ty} {value}, ptr {self.slot(key, ty)}")
@@ -280,7 +285,7 @@ class Values:
 
     def pattern_chunk(self, value: Instr, shape: Shape, c: int) -> str:
         assert shape.offsets is not None
-        if value.type.kind == "ptr":
+        if value.type.kind == "ptr" and not self.may_wrap(value):
             base = self.scalar(value)
             offsets = self.lane_constants("i64", shape.offsets, c)
             return self.temp(f"getelementptr i8, ptr {base}, {self.vec('i64')} {offsets}")
@@ -362,3 +367,12 @@ class Values:
             hit = self.temp(f"and {self.vec('i32')} {every}, {probe}")
             out.append(self.temp(f"icmp ne {self.vec('i32')} {hit}, zeroinitializer"))
         return out
+
+
+_LIST = re.compile(r"[\[<](\d+) x (.*)[\]>]")
+
+
+def _slot_bytes(ty: str) -> int:
+    """Bytes of a slot with what its alignment may cost."""
+    found = _LIST.fullmatch(ty)
+    return int(found[1]) * (1 if found[2] == "i8" else _slot_bytes(found[2])) + 64 if found else 16

@@ -83,21 +83,39 @@ class Watch(Lanes):
         meta = self._meta(instr, where, kind)
         meta |= {"store_atomically": _NEEDS_NO_VALUE, "load_atomically": _ONLY_READS}.get(name, 0)
         runs = self._runs(where)
+        value = instr.args[2] if kind == STORE else None
         if runs is None or (kind != LOAD and any(run.step < size.value for run in runs)):
-            values = "null"
-            if kind == STORE:
-                values = self.scratch("values", 8)
-                self.spill_chunks(values, "i64", 8, self.chunks(instr.args[2]))
-            addresses = self.spill_addresses(where)
-            lanes = self.bits(self.mask)
-            self.call_hook(
-                "lanes",
-                f"ptr {addresses}, ptr {values}, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread",
-            )
+            self._watch_each_lane(where, value, meta)
         else:
+            guards = self.pattern_guards(where)
+            apart, done = self.new_label("apart"), self.new_label("together")
+            for guard in guards:  # an index that wrapped around: the lanes are no row
+                row = self.new_label("row")
+                self.emit(f"br i1 {guard}, label %{row}, label %{apart}, !prof !1")
+                self.place(row)
+            saved = self.snapshot()
             for run in runs:
                 self.call_hook("row", self._run_arguments(run, where.size, meta))
+            if guards:
+                self.jump(done)
+                self.restore(saved)
+                self.place(apart)
+                self._watch_each_lane(where, value, meta)
+                self.jump(done)
+                self.restore(saved)
+                self.place(done)
         self._end_watch(state)
+
+    def _watch_each_lane(self, where: Address, value: Value | None, meta: int) -> None:
+        values = "null"
+        if value is not None:
+            values = self.scratch("values", 8)
+            self.spill_chunks(values, "i64", 8, self.chunks(value))
+        addresses = self.spill_addresses(where)
+        lanes = self.bits(self.mask)
+        self.call_hook(
+            "lanes", f"ptr {addresses}, ptr {values}, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
+        )
 
     def watch_value(self, instr: Instr) -> None:
         """__mc_has_no_value(ptr, size): a read of threadgroup memory, and whether what it reads was never written."""
@@ -105,7 +123,7 @@ class Watch(Lanes):
         assert isinstance(size, Const) and size.value is not None
         where = self.address(instr.args[0], size.value)
         meta = self._meta(instr, where, LOAD) | _ASKS
-        runs = self._runs(where)
+        runs = self._runs(where) if not self.pattern_guards(where) else None
         if runs is None:
             addresses, lanes = self.spill_addresses(where), self.bits(self.mask)
             unset = self.ask_hook(

@@ -1,66 +1,162 @@
 """64-bit numbers made from 32-bit indices that may wrap around between two lanes.
 
-The pattern of an extended index is kept as if it did not wrap, which is right for addresses (a wrapped one is outside
-of every buffer both ways) and wrong for numbers. Numbers are therefore extended lane by lane where they are read, and a
-phi, which has no operands to read again, is a pattern only where nothing but addresses and bounds come from it.
+The pattern of an extended index is kept as if it did not wrap. Where the mode checks bounds, a scalar test (a *guard*)
+says whether that was right for the lanes at hand; if not, addresses are computed again lane by lane. Without checks a
+wrapped lane is outside of every buffer either way, so that only a kernel which is wrong already can tell; a launch with
+a buffer so large that this does not hold (`reach`) takes machine code without such patterns.
+
+As numbers, such values are always computed lane by lane from their operands. A phi has no operands to read again: it is
+no pattern where one of its values may wrap.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ir import Function, Instr, Value
+from .ir import Const, Function, Instr, Value, gep_terms
 
 if TYPE_CHECKING:
+    from .ranges import Ranges
     from .shapes import Shapes
 
-_CARRIES = ("add", "sub", "mul", "shl", "or", "select", "freeze", "phi")  # what keeps the pattern of an operand
+# What keeps the pattern of an operand.
+_CARRIES = ("add", "sub", "mul", "shl", "or", "select", "freeze", "getelementptr", "ptrtoint", "inttoptr", "bitcast")
 _EXTENSIONS = {"zext": "nuw", "sext": "nsw"}  # and the flag that says that an operation does not wrap
+_NEAR = 1 << 20  # constants below this do not bring an index that wrapped back into a buffer
+MOST_SPREAD = 1 << 31  # lanes further apart than this may wrap more than once
 
 
 class Wrapping:
-    def __init__(self, function: Function, shapes: Shapes) -> None:
-        self.shapes = shapes
-        self.users: dict[Instr, list[Instr]] = {}
-        for block in function.blocks:
-            for instr in block.instrs:
-                for value in instr.args:
-                    if isinstance(value, Instr):
-                        self.users.setdefault(value, []).append(instr)
+    def __init__(self, function: Function, shapes: Shapes, is_kept: bool) -> None:
+        self.shapes, self.function = shapes, function
+        self.is_kept = is_kept  # False: an index that may wrap is no pattern at all
+        self._memo: dict[Instr, bool] | None = None
+        self._ranges: Ranges | None = None
 
-    def may_wrap(self, value: Value, seen: frozenset[Value] = frozenset()) -> bool:
-        """Is it a pattern that holds for addresses only?"""
-        if not isinstance(value, Instr) or value.type.kind != "int" or value.type.bits != 64 or value in seen:
+    def settle(self, ranges: Ranges) -> None:
+        """Shapes do not change any more."""
+        self._memo, self._ranges = {}, ranges
+
+    def may_wrap(self, value: Value) -> bool:
+        """Is it a pattern that holds only where no lane of it wraps around?"""
+        if not isinstance(value, Instr):
+            return False
+        if self._memo is None:
+            return self._may_wrap(value)
+        if value not in self._memo:
+            self._memo[value] = self._may_wrap(value)
+        return self._memo[value]
+
+    def _may_wrap(self, value: Instr) -> bool:
+        if value.type.kind == "int" and value.type.bits != 64:
             return False
         shape = self.shapes.get(value)
         if shape.varying or shape.uniform or shape.base is not None:
             return False
         if value.op in _EXTENSIONS:
-            return not self._is_exact(value.args[0], _EXTENSIONS[value.op])
-        return value.op in _CARRIES and any(self.may_wrap(v, seen | {value}) for v in value.args)
+            return not self.is_exact(value)
+        return value.op in _CARRIES and any(self.may_wrap(v) for v in value.args)
 
-    def _is_exact(self, value: Value, flag: str) -> bool:
-        """Do all lanes stay on their side of 2^32 (or 2^31)?"""
+    def extensions(self, value: Value) -> list[Instr]:
+        """The indices that a pattern which may wrap is made from."""
+        found: dict[Instr, None] = {}
+        todo = [value]
+        while todo:
+            at = todo.pop()
+            if isinstance(at, Instr) and at not in found and self.may_wrap(at):
+                if at.op in _EXTENSIONS:
+                    found[at] = None
+                else:
+                    todo += at.args
+        return list(found)
+
+    def is_exact(self, extension: Instr) -> bool:
+        """Do all lanes surely stay on their side of 2^32 (or 2^31)?"""
+        operand = extension.args[0]
+        known = self._ranges.of(operand) if self._ranges is not None else None
+        offsets = self.shapes.get(operand).offsets
+        if known is not None and offsets is not None:
+            side = 1 << (operand.type.bits - (extension.op == "sext"))
+            if known[1] - known[0] + max(offsets) - min(offsets) < side and known[1] < side:
+                return True
+        return self._stays(operand, _EXTENSIONS[extension.op])
+
+    def _stays(self, value: Value, flag: str) -> bool:
         shape = self.shapes.get(value)
         if shape.uniform or shape.base is not None or not isinstance(value, Instr):
             return True
         if value.op == "call":
             return True  # a thread's position
+        if value.block in self.shapes.partial:
+            return False  # what LLVM says of an operation holds for the lanes that get there
         flags = value.extra.get("flags")
-        return isinstance(flags, list) and flag in flags and all(self._is_exact(v, flag) for v in value.args)
+        return isinstance(flags, list) and flag in flags and all(self._stays(v, flag) for v in value.args)
 
-    def is_number(self, value: Instr) -> bool:
-        """Does anything but an address, or a bound that it is compared with, come from it?"""
-        seen, todo = {value}, [value]
-        while todo:
-            for user in self.users.get(todo.pop(), []):
-                if user.op in _CARRIES and user.type.kind == "int" and user.type.bits == 64:
-                    if user not in seen:
-                        seen.add(user)
-                        todo.append(user)
-                elif user.op == "icmp":
-                    if not str(user.extra["pred"]).startswith("u"):
-                        return True
-                elif user.op not in ("getelementptr", "trunc"):
-                    return True
+    def keeps_pattern(self, extension: Instr, offsets: tuple[int, ...]) -> bool:
+        """May an extended pattern count as one? Not where its lanes are so far apart that they wrap several times."""
+        if self.is_exact(extension):
+            return True
+        return self.is_kept and max(offsets) - min(offsets) < MOST_SPREAD
+
+    def stays_outside(self, instr: Instr, wrapped: list[bool] | None = None) -> bool:
+        """Is a lane that wrapped still out of every buffer after this 64-bit operation?"""
+        wrapped = wrapped or [self.may_wrap(v) for v in instr.args]
+        if not any(wrapped) or instr.op in ("select", "freeze"):
+            return True
+        if instr.op == "getelementptr":  # a pointer stays in its array: only constants are looked at
+            return _constant_part(instr) >= -_NEAR
+        if instr.op in ("mul", "shl"):
+            factor = instr.args[1]
+            return wrapped[0] and isinstance(factor, Const) and 0 < (factor.value or 0) < _NEAR
+        if instr.op == "sub":
+            return not wrapped[1] and isinstance(instr.args[1], Const) and abs(instr.args[1].value or 0) <= _NEAR
+        if instr.op in ("add", "or"):
+            return all(is_wrapped or _is_not_negative(v) for v, is_wrapped in zip(instr.args, wrapped, strict=True))
         return False
+
+    def reach(self) -> int:
+        """Bytes that a buffer may have before an index that wrapped could lie inside of it; 0: any number."""
+        found = [0]
+        for block in self.function.blocks:
+            for instr in block.instrs:
+                if instr.op == "getelementptr":
+                    found += [
+                        scale * self._elements_away(index)
+                        for scale, index in gep_terms(instr)
+                        if not isinstance(index, int) and self.may_wrap(index)
+                    ]
+        return min(found[1:], default=0)
+
+    def _elements_away(self, index: Value) -> int:
+        """How far from its array's start a lane that wrapped is at least."""
+        away = []
+        for extension in self.extensions(index):
+            offsets = self.shapes.get(extension.args[0]).offsets
+            assert offsets is not None
+            side = 1 << (32 if extension.op == "zext" else 31)
+            away.append(side - (max(offsets) - min(offsets)) - 2 * _NEAR)
+        return max(1, min(away))
+
+
+def _constant_part(pointer: Value) -> int:
+    """Sum of the constant offsets of a pointer, as far as they are seen."""
+    total = 0
+    while isinstance(pointer, Instr) and pointer.op == "getelementptr":
+        total += sum(index for _, index in gep_terms(pointer) if isinstance(index, int))
+        pointer = pointer.args[0]
+    return total
+
+
+def _is_not_negative(value: Value, depth: int = 0) -> bool:
+    """Is a 64-bit number at least (nearly) 0?"""
+    if isinstance(value, Const):
+        return value.value is not None and value.value >= -_NEAR
+    if not isinstance(value, Instr) or depth > 8:
+        return False
+    if value.op == "zext":
+        return True
+    if value.op in ("add", "mul", "or", "select", "freeze"):
+        return all(_is_not_negative(v, depth + 1) for v in value.args[1 if value.op == "select" else 0 :])
+    if value.op in ("shl", "lshr", "udiv"):
+        return _is_not_negative(value.args[0], depth + 1)
+    return value.op == "and" and any(_is_not_negative(v, depth + 1) for v in value.args)

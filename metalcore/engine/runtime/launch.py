@@ -6,7 +6,7 @@ import ctypes
 import math
 from typing import TYPE_CHECKING
 
-from metalcore.engine.codegen.variant import NativeKernel
+from metalcore.engine.codegen.variant import NativeKernel, Variant
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
 from metalcore.launch import Launch, Shape
@@ -21,10 +21,10 @@ _BRIEF = 1 << 20  # threads of a kernel without loops that are done in no time
 class LoadedKernel:
     """Machine code in this process."""
 
-    __slots__ = ("_cost", "_library", "address", "cost", "is_sanitized", "native", "written")
+    __slots__ = ("_cost", "_library", "address", "cost", "native", "variant", "written")
 
-    def __init__(self, native: NativeKernel, is_sanitized: bool = False) -> None:
-        self.native, self.is_sanitized = native, is_sanitized
+    def __init__(self, native: NativeKernel, variant: Variant) -> None:
+        self.native, self.variant = native, variant
         self.written = frozenset(native.written)
         self._library = load_shared(native.path)
         self.address = ctypes.cast(self._library.mc_run, ctypes.c_void_p).value
@@ -46,6 +46,7 @@ class Plan:
         "kernel",
         "shape",
         "valid",
+        "wide",
         "written",
     )
 
@@ -64,9 +65,13 @@ class Plan:
         plan.rules, plan.n_slots = binder.rules, binder.slots
         plan.written = sum(1 << slot for slot in self.written)
         plan.is_brief = not (kernel.native.has_loops or edge.native.has_loops) and math.prod(shape.grid) <= _BRIEF
-        self.is_sanitized = kernel.is_sanitized
+        self.is_sanitized = kernel.variant.sanitized
         # Not for the fast path: something is to be done with the arguments of each launch.
         self.is_watched = self.is_sanitized or valid.concerns_arguments
+        froms = [n.wide_from for n in (kernel.native, edge.native) if n.wide_from]
+        plan.wide_from = min(froms, default=0)
+        launch.stack_size = max(kernel.native.stack_size, edge.native.stack_size)
+        self.wide: Plan | None = None  # the same for buffers of any size
         self.findings = (layout.Finding * len(kernel.native.places))()  # of the last launch in sanitize mode
         launch.findings = ctypes.addressof(self.findings)
         self._struct = plan

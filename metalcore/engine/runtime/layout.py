@@ -12,7 +12,7 @@ GROUP_MEMORY_ALIGN = 64
 LOAD, STORE, ATOMIC = 0, 1, 2
 
 # Results of mc_call and mc_call_objects, and kinds of mc_rule, as in native/runtime.h.
-STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE = 1, 2, 4, 8
+STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE, TOO_WIDE = 1, 2, 4, 8, 16
 RULE_NONE, RULE_ARRAY, RULE_FLOAT, RULE_INTEGER = 0, 1, 2, 3
 # A size with this bit: the address is an offset into the packed arguments.
 INLINE = 1 << 63
@@ -75,6 +75,8 @@ class Launch(ctypes.Structure):
         ("findings", c_void_p),
         ("sanitizer", c_void_p),
         ("is_cached", c_uint64),
+        ("stack_size", c_uint64),
+        ("no_memory", c_uint64),
     ]
 
 
@@ -98,6 +100,7 @@ class Plan(ctypes.Structure):
         ("n_slots", c_uint32),
         ("written", c_uint32),
         ("is_brief", c_uint32),
+        ("wide_from", c_uint64),
     ]
 
 

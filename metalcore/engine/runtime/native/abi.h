@@ -79,6 +79,8 @@ struct mc_launch {
   mc_finding* findings; /* one for each place; sanitize mode */
   mc_sanitizer* sanitizer; /* sanitize mode, else null */
   uint64_t is_cached; /* 0: so much is written that rows of stores go past the cache */
+  uint64_t stack_size; /* bytes that mc_run may need of its stack */
+  uint64_t no_memory;  /* not 0: a threadgroup found no memory for its frames and was left out */
 };
 
 /* One per CPU thread that runs a launch. frame_cur is 128-byte aligned when mc_run is entered and may be moved freely:
@@ -138,7 +140,9 @@ MC_AT(mc_launch, report, 888);
 MC_AT(mc_launch, findings, 896);
 MC_AT(mc_launch, sanitizer, 904);
 MC_AT(mc_launch, is_cached, 912);
-_Static_assert(sizeof(mc_launch) == 920, "mc_launch");
+MC_AT(mc_launch, stack_size, 920);
+MC_AT(mc_launch, no_memory, 928);
+_Static_assert(sizeof(mc_launch) == 936, "mc_launch");
 MC_AT(mc_worker, group_memory, 8);
 MC_AT(mc_worker, frame_cur, 16);
 MC_AT(mc_worker, frame_end, 24);

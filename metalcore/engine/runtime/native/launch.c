@@ -79,6 +79,7 @@ static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
   int result = *launch->stop ? MC_STOPPED : MC_OK;
   mc_interrupt_leave(slot);
   mc_context_release(context);
+  if (launch->no_memory) result |= MC_NO_MEMORY;
   if (launch->error.claimed) result |= MC_FAULT;
   return result; /* a helper without memory only means that others did its share */
 }
@@ -91,6 +92,8 @@ void mc_begin(const mc_plan* plan, mc_launch* launch) {
   memset(&launch->error, 0, sizeof launch->error);
   launch->findings = plan->launch.findings;
   launch->sanitizer = 0;
+  launch->stack_size = plan->launch.stack_size;
+  launch->no_memory = 0;
 }
 
 /* Adds the bound buffers to sorted regions; room for MC_BUFFERS more is there. */
@@ -115,11 +118,20 @@ static int is_cached(const mc_plan* plan, const mc_launch* launch) {
   return bytes < mc_stream_from;
 }
 
-/* Runs a launch whose buffers are bound. regions: as for mc_call. */
+/* Is some memory so large that a 32-bit index which wrapped around could lie inside of it? */
+static int is_too_wide(const mc_plan* plan, const mc_launch* launch) {
+  if (!plan->wide_from) return 0;
+  for (uint64_t i = 0; i < launch->n_regions; i++)
+    if ((uint64_t)(launch->regions[i].hi - launch->regions[i].lo) >= plan->wide_from) return 1;
+  return 0;
+}
+
+/* Runs a launch whose buffers are bound. regions: as for mc_call. MC_TOO_WIDE: nothing has run. */
 int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t threads, mc_region* regions, uint64_t n_regions) {
   mc_region own[MC_BUFFERS];
   launch->regions = regions ? regions : own;
   launch->n_regions = add_regions(regions ? regions : own, n_regions, launch, plan->n_slots);
+  if (is_too_wide(plan, launch)) return MC_TOO_WIDE;
   launch->is_cached = is_cached(plan, launch);
   int result = run(plan, launch, threads);
   if (result & MC_FAULT) last_error = launch->error;

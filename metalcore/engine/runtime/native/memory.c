@@ -1,4 +1,4 @@
-/* Memory of a worker: threadgroup memory behind a guard page, and blocks for coroutine frames. */
+/* Memory of a worker, each piece between guard pages: threadgroup memory, a stack, and blocks for coroutine frames. */
 #include "runtime.h"
 
 #define MC_FIRST_BLOCK (1u << 20)
@@ -31,55 +31,59 @@ void mc_context_release(mc_context* context) {
   unlock();
 }
 
-/* Group memory lies between two guard pages; 256 bytes behind it stay readable for wide loads. */
-static int prepare_group_memory(mc_context* context, uint64_t bytes) {
-  if (context->group_block && context->group_capacity >= bytes) return 1;
-  uint64_t capacity = round_up(bytes + 256 > 65536 ? bytes + 256 : 65536, MC_PAGE);
-  char* block = mc_map(capacity + 2 * MC_PAGE);
+/* Memory of at least `bytes` bytes between guard pages, in place of what the mapping held. 0 where there is none. */
+static int map_guarded(mc_mapping* mapping, uint64_t bytes) {
+  uint64_t size = round_up(bytes, MC_PAGE);
+  char* block = mc_map(size + 2 * MC_PAGE);
   if (!block) return 0;
-  mprotect(block, MC_PAGE, 0);
-  mprotect(block + MC_PAGE + capacity, MC_PAGE, 0);
-  if (context->group_block) munmap(context->group_block, context->group_capacity + 256 + 2 * MC_PAGE);
-  context->group_block = block;
-  context->group_capacity = capacity - 256;
+  if (mprotect(block, MC_PAGE, 0) || mprotect(block + MC_PAGE + size, MC_PAGE, 0)) {
+    munmap(block, size + 2 * MC_PAGE);
+    return 0;
+  }
+  if (mapping->start) munmap(mapping->start - MC_PAGE, mapping->size + 2 * MC_PAGE);
+  mapping->start = block + MC_PAGE;
+  mapping->size = size;
   return 1;
 }
 
+static int ensure(mc_mapping* mapping, uint64_t bytes) {
+  return (mapping->start && mapping->size >= bytes) || map_guarded(mapping, bytes);
+}
+
 int mc_context_prepare(mc_context* context, mc_launch* launch) {
-  if (!prepare_group_memory(context, launch->group_memory_size)) return 0;
+  if (!ensure(&context->group, (uint64_t)launch->group_memory_size + 256)) return 0; /* wide loads reach behind it */
+  if (!ensure(&context->stack, launch->stack_size)) return 0;
   if (context->n_blocks == 0) {
-    context->blocks[0] = mc_map(MC_FIRST_BLOCK);
-    if (!context->blocks[0]) return 0;
-    context->block_sizes[0] = MC_FIRST_BLOCK;
+    if (!map_guarded(&context->blocks[0], MC_FIRST_BLOCK)) return 0;
     context->n_blocks = 1;
   }
   context->worker.launch = launch;
-  context->worker.group_memory = context->group_block + MC_PAGE;
+  context->worker.group_memory = context->group.start;
   mc_reset_frames(context);
   return 1;
 }
 
-/* The next block that is large enough; blocks are kept, so a kernel that rewinds after each group allocates once. */
+/* The next block that is large enough; blocks are kept, so a kernel that rewinds after each group allocates once.
+ * Null where memory is short: the kernel then leaves the threadgroup out, and the launch says so. */
 char* mc_grow_frames(mc_worker* worker, uint64_t bytes) {
   mc_context* context = (mc_context*)worker;
   bytes = round_up(bytes, MC_FRAME_ALIGN);
   uint32_t i = 0;
-  while (i < context->n_blocks && context->blocks[i] + context->block_sizes[i] != worker->frame_end) i++;
+  while (i < context->n_blocks && context->blocks[i].start + context->blocks[i].size != worker->frame_end) i++;
   do i++;
-  while (i < context->n_blocks && context->block_sizes[i] < bytes);
+  while (i < context->n_blocks && context->blocks[i].size < bytes);
   if (i >= context->n_blocks) {
     i = context->n_blocks;
-    uint64_t size = context->block_sizes[i - 1] * 2;
-    if (size < bytes) size = round_up(bytes, MC_PAGE);
-    char* block = i < MC_MAX_BLOCKS ? mc_map(size) : 0;
-    if (!block) __builtin_trap(); /* no way to go on: the kernel has no other place for its state */
-    context->blocks[i] = block;
-    context->block_sizes[i] = size;
+    uint64_t size = context->blocks[i - 1].size * 2;
+    if (i >= MC_MAX_BLOCKS || !map_guarded(&context->blocks[i], size < bytes ? bytes : size)) {
+      MC_STORE_SEQ(&worker->launch->no_memory, 1);
+      return 0;
+    }
     context->n_blocks = i + 1;
   }
-  worker->frame_cur = context->blocks[i] + bytes;
-  worker->frame_end = context->blocks[i] + context->block_sizes[i];
-  return context->blocks[i];
+  worker->frame_cur = context->blocks[i].start + bytes;
+  worker->frame_end = context->blocks[i].start + context->blocks[i].size;
+  return context->blocks[i].start;
 }
 
 void mc_memory_after_fork(void) { free_lock = 0; }

@@ -31,9 +31,11 @@ void mc_job_run(mc_job* job, mc_context* context, uint64_t first, uint64_t last)
     mc_reset_frames(context);
     if (gx < job->full_x) {
       if (run > job->full_x - gx) run = job->full_x - gx;
-      job->main_fn(launch, &context->worker, gx, gx + (uint32_t)run, gy, gz, group[0], h, d);
+      const uint32_t place[] = {gx, gx + (uint32_t)run, gy, gz, group[0], h, d};
+      mc_run_on_stack(&context->stack, job->main_fn, launch, &context->worker, place);
     } else { /* only the last group of a row is clipped */
-      job->edge_fn(launch, &context->worker, gx, gx + 1, gy, gz, grid[0] - gx * group[0], h, d);
+      const uint32_t place[] = {gx, gx + 1, gy, gz, grid[0] - gx * group[0], h, d};
+      mc_run_on_stack(&context->stack, job->edge_fn, launch, &context->worker, place);
       run = 1;
     }
     first += run;

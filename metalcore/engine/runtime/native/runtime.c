@@ -11,4 +11,5 @@
 #include "report.c"
 #include "rounds.c"
 #include "sanitize.c"
+#include "stack.c"
 #include "touch.c"

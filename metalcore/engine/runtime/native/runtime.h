@@ -30,25 +30,32 @@ typedef struct mc_plan {
   uint32_t n_slots;
   uint32_t written;  /* bit i: the kernel writes [[buffer(i)]] */
   uint32_t is_brief; /* it ends by itself before anyone would press Ctrl-C twice */
+  uint64_t wide_from; /* bytes of a buffer from which an index that wrapped could lie inside; 0: any size will do */
 } mc_plan;
-MC_AT(mc_plan, main_fn, 920);
-MC_AT(mc_plan, edge_fn, 928);
-MC_AT(mc_plan, cost, 936);
-MC_AT(mc_plan, rules, 944);
-MC_AT(mc_plan, n_slots, 952);
-MC_AT(mc_plan, written, 956);
-MC_AT(mc_plan, is_brief, 960);
-_Static_assert(sizeof(mc_plan) == 968, "mc_plan");
+MC_AT(mc_plan, main_fn, 936);
+MC_AT(mc_plan, edge_fn, 944);
+MC_AT(mc_plan, cost, 952);
+MC_AT(mc_plan, rules, 960);
+MC_AT(mc_plan, n_slots, 968);
+MC_AT(mc_plan, written, 972);
+MC_AT(mc_plan, is_brief, 976);
+MC_AT(mc_plan, wide_from, 984);
+_Static_assert(sizeof(mc_plan) == 992, "mc_plan");
 
-enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8 };
+enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8, MC_TOO_WIDE = 16 };
+
+/* Memory between two guard pages. */
+typedef struct mc_mapping {
+  char* start;
+  uint64_t size;
+} mc_mapping;
 
 /* An mc_worker with the memory that belongs to it. */
 typedef struct mc_context {
   mc_worker worker; /* first: kernels hand back an mc_worker* */
-  char* group_block;
-  uint64_t group_capacity;
-  char* blocks[MC_MAX_BLOCKS]; /* coroutine frames; each block larger than the one before */
-  uint64_t block_sizes[MC_MAX_BLOCKS];
+  mc_mapping group;
+  mc_mapping stack; /* mc_run works on it: no kernel touches the stack of a thread that is not ours */
+  mc_mapping blocks[MC_MAX_BLOCKS]; /* coroutine frames; each block larger than the one before */
   uint32_t n_blocks;
   struct mc_context* next;
 } mc_context;
@@ -61,9 +68,12 @@ char* mc_grow_frames(mc_worker*, uint64_t bytes);
 void mc_memory_after_fork(void);
 
 static inline void mc_reset_frames(mc_context* context) {
-  context->worker.frame_cur = context->blocks[0];
-  context->worker.frame_end = context->blocks[0] + context->block_sizes[0];
+  context->worker.frame_cur = context->blocks[0].start;
+  context->worker.frame_end = context->blocks[0].start + context->blocks[0].size;
 }
+
+/* stack.c */
+void mc_run_on_stack(const mc_mapping* stack, mc_run_fn, mc_launch*, mc_worker*, const uint32_t place[7]);
 
 /* access.c */
 void mc_slow_access(mc_launch*, const mc_access*);

@@ -1,0 +1,32 @@
+"""Scalar tests that what is kept as a pattern is one: no lane of a 32-bit index has wrapped around."""
+
+from __future__ import annotations
+
+from .ir import Instr, Value
+from .ops import Ops
+
+
+class Guards(Ops):
+    def wrap_guards(self, value: Value) -> list[str]:
+        """Tests that no lane of the indices behind a pattern has wrapped around."""
+        tests = []
+        for extension in self.shapes.wrapping.extensions(value):
+            operand = extension.args[0]
+            offsets = self.shapes.get(operand).offsets
+            assert offsets is not None
+            tests.append(self.is_straight(extension, self.scalar(operand), min(offsets), max(offsets)))
+        return tests
+
+    def is_straight(self, extension: Instr, base: str, low: int, high: int) -> str:
+        """Does base + low, as a 32-bit number, come before base + high?"""
+        key = ("straight", (extension.op, base, low, high))
+        if key not in self.splats:
+            least, most = (self.temp(f"add i32 {base}, {signed32(o)}") if o else base for o in (low, high))
+            order = "ule" if extension.op == "zext" else "sle"
+            self.splats[key] = self.temp(f"icmp {order} i32 {least}, {most}")
+        return self.splats[key]
+
+
+def signed32(number: int) -> int:
+    """The same number modulo 2^32, as LLVM writes it."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
