@@ -71,7 +71,7 @@ class Preprocessed:
         """Every function that is a kernel, template or not; indices are those of `tokens`."""
         tokens = Tokens(self.text)
         structure = Structure(tokens)
-        found = collect_kernels(tokens, structure, Attributes(tokens), self.sources)
+        found = collect_kernels(tokens, structure, Attributes(tokens, self.sources), self.sources)
         return [(tokens, definition) for definition in found.definitions]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from metalcore import settings
 from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
@@ -28,11 +28,35 @@ def _dumper(kernel: ScalarKernel, variant: Variant) -> Callable[[str, str], None
     return write
 
 
+def _link(folder: str, code: bytes, allowed: Iterable[str]) -> str:
+    """A shared object that holds all that it uses, but for what is *allowed*."""
+    from metalcore.engine.codegen import block_functions
+    from metalcore.engine.codegen.closed_object import check_object, undefined
+    from metalcore.engine.runtime.toolchain import link_shared
+
+    library, objects = os.path.join(folder, "kernel.so"), [os.path.join(folder, "kernel.o")]
+    _write(objects[0], code)
+    link_shared(objects, library)
+    if undefined(library) & block_functions.NAMES:
+        objects.append(os.path.join(folder, "block.o"))
+        _write(objects[1], block_functions.object_file())
+        link_shared(objects, library)
+    check_object(library, allowed)
+    for path in objects:
+        os.unlink(path)
+    return library
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+
+
 def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     """Compile to machine code for this CPU. The result's file lies in a fresh temporary folder."""
     from metalcore.engine.codegen import facts, llvm
+    from metalcore.engine.codegen.closed_object import MATH
     from metalcore.engine.lockstep import vectorise
-    from metalcore.engine.runtime.toolchain import link_shared
 
     dump = _dumper(kernel, variant)
     places: tuple[Place, ...] = ()
@@ -69,11 +93,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         )
     code = llvm.emit_object(module.ir, dump)
     folder = tempfile.mkdtemp(prefix="metalcore-")
-    object_path, library_path = os.path.join(folder, "kernel.o"), os.path.join(folder, "kernel.so")
-    with open(object_path, "wb") as file:
-        file.write(code)
-    link_shared([object_path], library_path)
-    os.unlink(object_path)
+    library_path = _link(folder, code, () if llvm.has_fma() else MATH)
     return NativeKernel(
         library_path,
         module.sites,

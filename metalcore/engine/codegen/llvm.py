@@ -45,6 +45,12 @@ def vector_width() -> int:
     return 4
 
 
+def has_fma() -> bool:
+    """Whether this machine has all the floating-point instructions that kernels use; LLVM calls libm for the rest."""
+    features = host_features()
+    return bool(features.get("fma") or features.get("neon") or features.get("fp-armv8"))
+
+
 @functools.cache
 def target_machine() -> Any:
     _initialise()

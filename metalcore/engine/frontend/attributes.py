@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from metalcore.engine.frontend.closed import check_attribute
+from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.tokens import Tokens
 
 # Thread attributes and the external that answers each; the second is how many dimensions it has.
@@ -65,7 +67,8 @@ class Attribute:
 class Attributes:
     """Every Metal attribute of a file by the index of its first token; they are gone from the tokens afterwards."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, sources: Sources) -> None:
+        self._sources = sources
         self.found: list[Attribute] = []
         text = tokens.text
         for i in range(len(text) - 1):
@@ -80,6 +83,8 @@ class Attributes:
         for start, stop in parts:
             words = tokens.words(start, stop)
             if (words and words[0] in _STANDARD) or "::" in words[:2]:
+                if "::" in words[:2]:
+                    check_attribute(tokens, start, stop, self._sources)
                 kept.append("".join(words) if len(words) == 1 else " ".join(words))
             elif words:
                 first = next(j for j in range(start, stop) if tokens.text[j] == words[0])

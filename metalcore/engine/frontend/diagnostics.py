@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from metalcore.engine.frontend import toolchain
+from metalcore.engine.frontend.columns import MadeLines, source_column
 from metalcore.errors import CompileError
 
 _LINE = re.compile(
     r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<level>fatal error|error|warning|note): (?P<text>.*)$"
 )
-_WORDS = re.compile(r"[A-Za-z_]\w*|\S")
 # clang's spellings of what the rewriting made, back to Metal's.
 _SPELLING = (
     (re.compile(r"const __attribute__\(\(opencl_global_device\)\)|__global_device"), "constant"),
@@ -129,10 +129,14 @@ def restate(diagnostic: Diagnostic, text: str, sources: Sources, rewritten: str)
     return located(text, _show(ours, sources), ours, sources, rewritten)
 
 
-def at(file: str, line: int, text: str, sources: Sources) -> CompileError:
-    """A CompileError of our own for a place in the user's source."""
-    diagnostic = Diagnostic(file, line, 1, "error", text)
-    return located(text, _show(diagnostic, sources), diagnostic, sources)
+def at(file: str, line: int, text: str, sources: Sources, made: tuple[str, int] | None = None) -> CompileError:
+    """A CompileError of our own for a place in the user's source; *made* is its preprocessed line and a column there."""
+    column = source_column(*made, sources.line(file, line) or "") if made else 0
+    diagnostic = Diagnostic(file, line, max(column, 1), "error", text)
+    shown = _show(diagnostic, sources)
+    if column:
+        shown[0] = f"{file}:{line}:{column}: error: {text}"
+    return located(text, shown, diagnostic, sources)
 
 
 def _show(diagnostic: Diagnostic, sources: Sources) -> list[str]:
@@ -148,26 +152,5 @@ def _offset(diagnostic: Diagnostic, text: str, rewritten: str | None) -> int:
     indent = len(text) - len(text.lstrip()) + 1
     if rewritten is None:
         return diagnostic.column if diagnostic.column > 1 else indent
-    line = physical_line(rewritten, diagnostic.file, diagnostic.line)
-    words = [m for m in _WORDS.finditer(line) if m.start() + 1 <= diagnostic.column <= m.end()]
-    if not words:
-        return indent
-    before = [m[0] for m in _WORDS.finditer(line[: words[0].start()])].count(words[0][0])
-    places = [m.start() + 1 for m in _WORDS.finditer(text) if m[0] == words[0][0]]
-    return places[min(before, len(places) - 1)] if places else indent
-
-
-def physical_line(rewritten: str, file: str, number: int) -> str:
-    """The line of the rewritten text that its markers call line *number* of *file*."""
-    current, count = "", 0
-    for line in rewritten.splitlines():
-        if line.startswith("#"):
-            marker = re.match(r'# (\d+)(?: "((?:[^"\\]|\\.)*)")?', line)
-            if marker:
-                count = int(marker[1]) - 1
-                current = re.sub(r"\\(.)", r"\1", marker[2]) if marker[2] is not None else current
-                continue
-        count += 1
-        if count == number and current == file:
-            return line
-    return ""
+    line = MadeLines(rewritten).get(diagnostic.file, diagnostic.line)
+    return source_column(line, diagnostic.column, text) or indent

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from metalcore.engine.frontend import calls, compiler, constants, entry
+from metalcore.engine.frontend import calls, columns, compiler, constants, entry
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
 from metalcore.engine.frontend.reject import unsupported
+from metalcore.engine.frontend.symbols import check_symbols
 from metalcore.engine.frontend.unit import constant_prologue, dump
 from metalcore.errors import UnknownFunction
 from metalcore.launch.expression import ExpressionError
@@ -31,14 +32,16 @@ def lower(
     sources = Sources(unit.path, unit.source)
     text = unit.text.replace(f"/*mc:k{kernel.marker}*/", _placed(kernel))
     prologue = constant_prologue(len(unit.slots), given)
-    ir, _ = compiler.compile_text(
+    ir, text = compiler.compile_text(
         prologue + text, sources, unit.math_mode, emit=True, optimised=optimised, float_type=unit.float_type
     )
+    ir = columns.restore(ir, text, sources.line)
     if re.search(r"^@_ZGV", ir, re.MULTILINE):
         raise unsupported("threadgroup variables with a constructor that runs code", kernel.file, kernel.line)
     error = constants.missing(unit, name, ir)
     if error is not None:
         raise error
+    check_symbols(ir, kernel, sources)
     arguments = entry.arguments(ir, kernel)
     _check_bindings(kernel, arguments, sources)
     _check_requirements(unit, kernel, arguments, sources)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from metalcore.engine.frontend import literals, methods, reject
 from metalcore.engine.frontend.attributes import Attributes
+from metalcore.engine.frontend.closed import check_closed
 from metalcore.engine.frontend.declared import Declared, attach
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.kernels import collect_kernels
@@ -50,9 +51,10 @@ def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = (), floa
     Example: `rewrite("void f(device float* x) { x[0] = 1.0; }", s).text` holds `__mc_device float* x` and `1.0f`.
     """
     tokens = Tokens(text)
+    check_closed(tokens, sources)
     structure = Structure(tokens)
     reject.check_words(tokens, structure, sources)
-    attributes = Attributes(tokens)
+    attributes = Attributes(tokens, sources)
     reject.check_attributes(tokens, attributes, sources)
     kernels = collect_kernels(tokens, structure, attributes, sources)
     attach(declared, kernels.definitions, tokens, sources)

@@ -163,6 +163,17 @@ class Tokens:
         starts, places = self._lines
         return places[bisect_right(starts, index) - 1]
 
+    def line_and_column(self, index: int) -> tuple[str, int]:
+        """The line of the text that token *index* stands in, and its column there, from 1."""
+        first = index
+        while first > 0 and "\n" not in self.space[first]:
+            first -= 1
+        last = index + 1
+        while last < len(self.text) and "\n" not in self.space[last]:
+            last += 1
+        pieces = [piece for i in range(first, last) for piece in (self.space[i].rpartition("\n")[2], self.text[i])]
+        return "".join(pieces), len("".join(pieces[: 2 * (index - first) + 1])) + 1
+
 
 def unescape(name: str) -> str:
     """File name as written between the quotes of a line marker."""

@@ -12,7 +12,7 @@ from metalcore.errors import UnsupportedFeature
 from .guards import signed32
 from .interleave import Group, Interleave
 from .ir import Block, Const, Instr, Type
-from .memory import LOAD, STORE, Address
+from .memory import LOAD, SLOTS, STORE, Address
 from .ops import IGNORED_CALLS
 from .values import scalar_type
 
@@ -126,8 +126,8 @@ class Body(Interleave):
             from .roots import Root
 
             slot = instr.args[0]
-            if not isinstance(slot, Const) or slot.value is None:
-                raise UnsupportedFeature("a buffer slot that is not a constant")
+            if not isinstance(slot, Const) or slot.value is None or not 0 <= slot.value < SLOTS:
+                raise UnsupportedFeature("a buffer slot that is not a constant from 0 to 30")
             root = Root("buffer" if name == "arg" else "tgarg", slot.value)
             self.define_scalar(instr, self.root_base(root))
         elif name in ("threadgroup_barrier", "simdgroup_barrier", "fence"):

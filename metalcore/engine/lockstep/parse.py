@@ -613,6 +613,8 @@ def _read_global(parser: _Parser, line: str) -> None:
     match = _GLOBAL.match(line)
     if not match or match.group(1).startswith("@llvm."):
         return
+    if re.search(r"\b(?:external|extern_weak|thread_local)\b", match.group(2)):
+        raise UnsupportedFeature(f"the variable {match.group(1)[1:]}, which is defined elsewhere")
     rest = _Line(match.group(4))
     ty = parser.type(rest)
     align = re.search(r", align (\d+)", line)

@@ -1,0 +1,90 @@
+"""memset, memcpy and memmove for kernels: LLVM calls them for large private arrays, and libc's are not a kernel's to call."""
+
+from __future__ import annotations
+
+import functools
+
+NAMES = frozenset(("memset", "memcpy", "memmove"))
+
+_FILL = """
+define hidden ptr @memset(ptr %to, i32 %value, i64 %count) nounwind nobuiltin {
+entry:
+  %byte = trunc i32 %value to i8
+  %one = insertelement <32 x i8> poison, i8 %byte, i64 0
+  %all = shufflevector <32 x i8> %one, <32 x i8> poison, <32 x i32> zeroinitializer
+  br label %rows
+rows:
+  %i = phi i64 [ 0, %entry ], [ %next, %row ]
+  %next = add i64 %i, 32
+  %fits = icmp ule i64 %next, %count
+  br i1 %fits, label %row, label %bytes
+row:
+  %at = getelementptr i8, ptr %to, i64 %i
+  store <32 x i8> %all, ptr %at, align 1
+  br label %rows
+bytes:
+  %j = phi i64 [ %i, %rows ], [ %more, %each ]
+  %left = icmp ult i64 %j, %count
+  br i1 %left, label %each, label %done
+each:
+  %place = getelementptr i8, ptr %to, i64 %j
+  store i8 %byte, ptr %place
+  %more = add i64 %j, 1
+  br label %bytes
+done:
+  ret ptr %to
+}
+"""
+_COPY = """
+define hidden ptr @NAME(ptr %to, ptr %from, i64 %count) nounwind nobuiltin {
+entry:
+  %a = ptrtoint ptr %to to i64
+  %b = ptrtoint ptr %from to i64
+  %apart = sub i64 %a, %b
+  %forward = icmp uge i64 %apart, %count
+  br i1 %forward, label %rows, label %backward
+rows:
+  %i = phi i64 [ 0, %entry ], [ %next, %row ]
+  %next = add i64 %i, 32
+  %fits = icmp ule i64 %next, %count
+  br i1 %fits, label %row, label %bytes
+row:
+  %source = getelementptr i8, ptr %from, i64 %i
+  %target = getelementptr i8, ptr %to, i64 %i
+  %part = load <32 x i8>, ptr %source, align 1
+  store <32 x i8> %part, ptr %target, align 1
+  br label %rows
+bytes:
+  %j = phi i64 [ %i, %rows ], [ %more, %each ]
+  %left = icmp ult i64 %j, %count
+  br i1 %left, label %each, label %done
+each:
+  %source1 = getelementptr i8, ptr %from, i64 %j
+  %target1 = getelementptr i8, ptr %to, i64 %j
+  %byte = load i8, ptr %source1
+  store i8 %byte, ptr %target1
+  %more = add i64 %j, 1
+  br label %bytes
+backward:
+  %k = phi i64 [ %count, %entry ], [ %before, %last ]
+  %some = icmp ne i64 %k, 0
+  br i1 %some, label %last, label %done
+last:
+  %before = sub i64 %k, 1
+  %source2 = getelementptr i8, ptr %from, i64 %before
+  %target2 = getelementptr i8, ptr %to, i64 %before
+  %byte2 = load i8, ptr %source2
+  store i8 %byte2, ptr %target2
+  br label %backward
+done:
+  ret ptr %to
+}
+"""
+
+
+@functools.cache
+def object_file() -> bytes:
+    """The three as an object file."""
+    from metalcore.engine.codegen import llvm
+
+    return llvm.emit_object(_FILL + "".join(_COPY.replace("NAME", name) for name in ("memcpy", "memmove")))
