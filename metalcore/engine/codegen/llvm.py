@@ -10,6 +10,8 @@ from typing import Any
 
 import llvmlite.binding as binding
 
+from metalcore.engine.codegen.defined import with_values, without_promises
+
 LOCK = threading.Lock()  # LLVM's global context is not for two threads at once
 _OPTIONS = (
     "-unroll-runtime=false",
@@ -84,7 +86,7 @@ _DEFINE = re.compile(r"^define (?:dso_local |linkonce_odr |weak_odr |internal |h
 def optimise_scalar(raw: str, entry: str = "__mc_entry") -> str:
     """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full."""
     with LOCK:
-        module = scalar_module(raw, [entry])
+        module = scalar_module(with_values(raw), [entry])
         optimise(module, 2)
         return str(module)
 
@@ -116,7 +118,7 @@ def promote_scalar(inlined: str) -> str:
 def scalar_module(raw: str, entries: Sequence[str]) -> Any:
     """Raw scalar IR with everything but its entry points made internal and always inlined; the caller holds LOCK."""
     kept = tuple(f"@{name}(" for name in entries)
-    text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", raw, flags=re.M)
+    text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", without_promises(raw), flags=re.M)
     text = re.sub(r"^(attributes #\d+ = \{)(.*)$", _inline_attributes, text, flags=re.M)
     lines = []
     for line in text.split("\n"):
@@ -135,7 +137,7 @@ def scalar_module(raw: str, entries: Sequence[str]) -> Any:
 
 
 def _inline_attributes(match: re.Match[str]) -> str:
-    body = re.sub(r"\b(noinline|optnone|alwaysinline|mustprogress|minsize|optsize)\b ?", "", match.group(2))
+    body = re.sub(r"\b(noinline|optnone|alwaysinline|mustprogress|noreturn|minsize|optsize)\b ?", "", match.group(2))
     return f"{match.group(1)} alwaysinline{body}"
 
 

@@ -11,9 +11,9 @@ from metalcore.errors import MetalcoreError
 
 _MESSAGES = ("-fno-caret-diagnostics", "-ferror-limit", "50", "-ftemplate-backtrace-limit=12")
 _EMIT = ("-emit-llvm", "-disable-llvm-passes", "-debug-info-kind=line-tables-only", "-no-enable-noundef-analysis")
-_QUIET = ("-w",)
-_RANGES = ("-w", "-fdiagnostics-print-source-range-info")
-_BFLOAT = ("-Wno-everything", "-Wimplicit-float-conversion", "-Wno-implicit-int-float-conversion")
+_QUIET = ("-Wno-everything", "-Wshift-count-overflow", "-Wshift-count-negative", "-Wdivision-by-zero")
+_RANGES = (*_QUIET, "-fdiagnostics-print-source-range-info")
+_BFLOAT = (*_QUIET, "-Wimplicit-float-conversion", "-Wno-implicit-int-float-conversion")
 _TO_BFLOAT = re.compile(r"implicit conversion loses floating-point precision: '.*' to '.*\bbfloat'")
 _UNKNOWN = re.compile(
     r"(?:unknown type name|no template named|use of undeclared identifier|no type named|no member named)"
@@ -33,16 +33,27 @@ def compile_text(
     """Compile *text*; answers the LLVM IR (empty where *emit* is false) and the text with its patches."""
     flags = toolchain.language_flags(math_mode, optimised, float_type)
     failed: tuple[int, str, str] | None = None  # number of errors, messages and text of the run before
+    good: tuple[str, str] | None = None
+
+    def ranges(text: str) -> str:
+        return run(flags, text, False, _RANGES).errors
+
     while True:
         # Only code that has the type can convert to it by accident.
         result = run(flags, text, emit, _BFLOAT if "bfloat" in text else _QUIET)
         if result.code == 0:
             check_bfloat(result.errors, sources, text)
-            return result.output, text
+            better = patches.unfold(text, result.errors, result.output, ranges) if good is None else None
+            if better is None:
+                return result.output, text
+            good, text = (result.output, text), better
+            continue
+        if good is not None:
+            return good  # a place that needs a constant
         errors = result.errors.count("error: ")
         if failed is not None and errors >= failed[0]:
             raise translate(failed[1], sources, failed[2])  # the patch was no help: show the user's own words
-        better = patches.patch(text, result.errors, lambda t: run(flags, t, False, _RANGES).errors)
+        better = patches.patch(text, result.errors, ranges)
         if better is None:
             raise translate(result.errors, sources, text)
         failed = (errors, result.errors, text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from metalcore.engine.frontend.tokens import Tokens
+
 # The message, which of clang's source ranges are operands, and the C++ that these are wrapped in.
 _WRAPPED = (
     # clang has no direct conversion between the two 16-bit floats; float holds both exactly.
@@ -16,11 +18,20 @@ _WRAPPED = (
     (re.compile(r"invalid operands to binary expression \(.*\bvec<"), slice(0, 2), "::__mc::value"),
     (re.compile(r"invalid argument type '.*\bvec<.*' to unary expression"), slice(-1, None), "::__mc::value"),
 )
-_RANGED = re.compile(r"^[^\n]*?:\d+:\d+:((?:\{\d+:\d+-\d+:\d+\})+): (?:fatal )?error: ([^\n]*)$", re.MULTILINE)
+# Constants that clang would fold to nothing: behind the wrapper it computes them at run time, with a defined result.
+_FOLDED = (
+    (re.compile(r"shift count (?:>= width of type|is negative)"), slice(-1, None), "::__mc::at_run_time"),
+    (re.compile(r"(?:division|remainder) by zero is undefined"), slice(-1, None), "::__mc::at_run_time"),
+)
+_RANGED = re.compile(
+    r"^<stdin>:\d+:\d+:((?:\{\d+:\d+-\d+:\d+\})+): (?:fatal )?(?:error|warning): ([^\n]*)$", re.MULTILINE
+)
+_FLOAT = re.compile(r"(?:\d[\d']*\.[\d']*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?[fF]?|\d+[fF]")
 _RANGE = re.compile(r"\{(\d+):(\d+)-(\d+):(\d+)\}")
 _MARKER = re.compile(r"^# \d+[^\n]*$", re.MULTILINE)
 
 Span = tuple[int, int, int, int]
+Wrapper = tuple[re.Pattern[str], slice, str]
 
 
 def patch(text: str, errors: str, compile_again: Callable[[str], str]) -> str | None:
@@ -28,12 +39,41 @@ def patch(text: str, errors: str, compile_again: Callable[[str], str]) -> str | 
 
     *compile_again* answers clang's messages, with source ranges, for another text.
     """
-    if not any(pattern.search(errors) for pattern, _, _ in _WRAPPED):
+    return _patch(text, errors, compile_again, _WRAPPED)
+
+
+def unfold(text: str, warnings: str, ir: str, compile_again: Callable[[str], str]) -> str | None:
+    """The text with constant operands that have no defined result moved to run time, or None where there are none."""
+    better = _patch(text, warnings, compile_again, _FOLDED)
+    return better or (_unfold_literals(text) if " poison" in ir else None)
+
+
+def _unfold_literals(text: str) -> str | None:
+    """clang says nothing of INT_MIN / -1 and of floats that no integer holds: every such literal waits for run time."""
+    tokens = Tokens(text)
+    count = 0
+    for i, word in enumerate(tokens.text):
+        last = -1
+        if _FLOAT.fullmatch(word):
+            last = i
+        elif word in ("__builtin_inff", "__builtin_nanf") and tokens.at(i + 1) == "(":
+            last = tokens.match[i + 1]
+        elif word == "-" and tokens.at(i + 1) == "1" and tokens.at(tokens.back(i)) in ("/", "%"):
+            last = i + 1
+        if last >= 0:
+            tokens.insert(i, "::__mc::at_run_time(")
+            tokens.text[last] += ")"
+            count += 1
+    return tokens.join() if count else None
+
+
+def _patch(text: str, errors: str, compile_again: Callable[[str], str], wrapped: tuple[Wrapper, ...]) -> str | None:
+    if not any(pattern.search(errors) for pattern, _, _ in wrapped):
         return None
     # Without line markers clang's ranges are places in this very text.
     spans: dict[Span, str] = {}
     for ranges, message in _RANGED.findall(compile_again(_MARKER.sub("", text))):
-        for pattern, operands, wrapper in _WRAPPED:
+        for pattern, operands, wrapper in wrapped:
             if pattern.search(message):
                 for found in _RANGE.findall(ranges)[operands]:
                     first, column, last, end = (int(n) for n in found)

@@ -28,8 +28,8 @@ LANGUAGE = (
     *("-x", "c++", "-std=c++23", "-fsycl-is-device", "-fdeclspec", "-fno-digraphs", "-fno-threadsafe-statics", "-fno-rtti"),
     *("-triple", "aarch64-unknown-linux-gnu", "-aux-triple", "aarch64-unknown-linux-gnu"),
     *("-ffloat16-excess-precision=none", "-fbfloat16-excess-precision=none"),
-    # Kernels reinterpret pointers; an endless loop must stay one.
-    *("-relaxed-aliasing", "-fno-finite-loops", "-nostdsysteminc", "-nobuiltininc"),
+    # Kernels reinterpret pointers; an endless loop must stay one, and so must an access to null.
+    *("-relaxed-aliasing", "-fno-finite-loops", "-fno-delete-null-pointer-checks", "-nostdsysteminc", "-nobuiltininc"),
 )
 # What each math mode lets the compiler do; docs/design/math.md says what that means for results.
 MATH_FLAGS = {

@@ -218,6 +218,10 @@ constexpr float widen(bfloat v) { return v; }
 template <typename T>
 constexpr T widen(T v) { return v; }
 
+// A number that clang does not fold: patches.py puts it where a constant operand has no defined result.
+template <typename T>
+T at_run_time(T v) { return v; }
+
 // A copy in no address space: patches.py puts it into a conditional whose operands lie in two of them.
 template <typename T>
 constexpr typename bare<T>::type value(const T& v) { return v; }

@@ -76,6 +76,24 @@ constexpr unsigned __mc_align = sizeof(T) * (N == 3 ? 4 : N);
 #define __MC_UN3(T, op, a) __MC_UN2(T, op, a), T(op a.z)
 #define __MC_UN4(T, op, a) __MC_UN3(T, op, a), T(op a.w)
 
+// A count past the width takes its low bits, each element by its own width. A narrow element is shifted as an int, so its
+// count is cut here; a wide one's is cut in the IR, where the sanitizer has seen it, and never folded by clang before.
+template <typename T>
+T __mc_past_width(T count) { return count; }
+template <typename T>
+constexpr T __mc_count(T count) {
+  if constexpr (sizeof(T) < 4)
+    return T(count & T(8 * sizeof(T) - 1));
+  else
+    return count >= T(0) && count < T(8 * sizeof(T)) ? count : __mc_past_width(count);
+}
+#define __MC_SHIFT2(T, a, op, b) T(a.x op __mc_count(b.x)), T(a.y op __mc_count(b.y))
+#define __MC_SHIFT3(T, a, op, b) __MC_SHIFT2(T, a, op, b), T(a.z op __mc_count(b.z))
+#define __MC_SHIFT4(T, a, op, b) __MC_SHIFT3(T, a, op, b), T(a.w op __mc_count(b.w))
+#define __MC_SHIFT(N, op)                                                                                  \
+  friend constexpr vec operator op(const vec& l, const vec& r) { return vec(__MC_SHIFT##N(T, l, op, r)); } \
+  constexpr vec& operator op##=(const vec& r) { return *this = *this op r; }
+
 #define __MC_ARITHMETIC(N, op)                                                                             \
   friend constexpr vec operator op(const vec& l, const vec& r) { return vec(__MC_BIN##N(T, l, op, r)); }   \
   constexpr vec& operator op##=(const vec& r) { return *this = *this op r; }
@@ -90,8 +108,8 @@ constexpr unsigned __mc_align = sizeof(T) * (N == 3 ? 4 : N);
   __MC_ARITHMETIC(N, &)                                                                                \
   __MC_ARITHMETIC(N, |)                                                                                \
   __MC_ARITHMETIC(N, ^)                                                                                \
-  __MC_ARITHMETIC(N, <<)                                                                               \
-  __MC_ARITHMETIC(N, >>)                                                                               \
+  __MC_SHIFT(N, <<)                                                                                    \
+  __MC_SHIFT(N, >>)                                                                                    \
   __MC_COMPARE(N, ==)                                                                                  \
   __MC_COMPARE(N, !=)                                                                                  \
   __MC_COMPARE(N, <)                                                                                   \

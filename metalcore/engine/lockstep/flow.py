@@ -83,6 +83,7 @@ class Flow(Body):
         for phi in target.phis():
             value = next(a for a, t in zip(phi.args, phi.targets, strict=True) if t is source)
             if isinstance(value, Const) and value.text in ("undef", "poison"):
+                self.blank.add(phi)
                 continue
             shape = self.shapes.get(phi)
             saved, self.block = self.block, target if self._behind(source, target) else source

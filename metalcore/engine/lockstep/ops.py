@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from metalcore.errors import UnsupportedFeature
 
-from .ir import Const, Instr, Type
+from .ir import Const, Instr, Type, Value
 from .values import Values, scalar_type
 
 _KEEP_FAST = ("reassoc", "nsz", "arcp", "contract", "afn")  # nnan and ninf would make poison of idle lanes
@@ -348,14 +348,14 @@ class Ops(Values):
         ty = self.ty(instr.type.text, c)
         if constant not in (None, 0) and not (constant == -1 and instr.op[0] == "s"):
             return self.temp(f"{instr.op} {ty} {a}, {b}")
+        safe = is_safe_divisor(divisor, instr.op[0] == "s")
         if c is None:
-            return self._divide_scalar(instr, a, b)
+            if safe:
+                return self.temp(f"{instr.op} {ty} {a}, {b}")
+            return divide_code(self.temp, instr.op, instr.type.text, a, b)
         if instr.type.bits > 32:
             return self._divide_lanes(instr, a, b)
-        return self._divide_by_double(instr, a, b, c)
-
-    def _divide_scalar(self, instr: Instr, a: str, b: str) -> str:
-        return divide_code(self.temp, instr.op, instr.type.text, a, b)
+        return self._divide_by_double(instr, a, b, c, safe)
 
     def _divide_lanes(self, instr: Instr, a: str, b: str) -> str:
         """64 bits: the machine divides one lane at a time, in a function of its own because that is much code."""
@@ -365,7 +365,7 @@ class Ops(Values):
         vec = self.vec(ty)
         return self.temp(f"call {vec} @{name}({vec} {a}, {vec} {b})")
 
-    def _divide_by_double(self, instr: Instr, a: str, b: str, c: int) -> str:
+    def _divide_by_double(self, instr: Instr, a: str, b: str, c: int, safe: bool) -> str:
         """Up to 32 bits: the double quotient, truncated, is exact."""
         ty, signed = instr.type.text, instr.op[0] == "s"
         vec, doubles = self.vec(ty), self.vec("double")
@@ -379,35 +379,39 @@ class Ops(Values):
         to = "sitofp" if signed else "uitofp"
         x, y = (self.temp(f"{to} {i32} {v} to {doubles}") for v in (wa, wb))
         q = self.temp(f"fdiv {doubles} {x}, {y}")
-        wide = self.vec("i64")
-        name = f"llvm.{'fptosi' if signed else 'fptoui'}.sat.v{self.width}i32.v{self.width}f64"
-        self.need(f"declare {i32} @{name}({doubles})")
         if signed:
-            quotient = self.temp(f"call {i32} @{name}({doubles} {q})")
+            quotient = self._truncated(q, safe)
         else:
             # Unsigned: halve the range by hand, the machine converts signed numbers only.
             big = self.temp(f"fcmp oge {doubles} {q}, splat (double 2147483648.0)")
             less = self.temp(f"fsub {doubles} {q}, splat (double 2147483648.0)")
             part = self.temp(f"select {self.vec('i1')} {big}, {doubles} {less}, {doubles} {q}")
-            signed_name = f"llvm.fptosi.sat.v{self.width}i32.v{self.width}f64"
-            self.need(f"declare {i32} @{signed_name}({doubles})")
-            low = self.temp(f"call {i32} @{signed_name}({doubles} {part})")
+            low = self._truncated(part, safe)
             top = self.temp(f"select {self.vec('i1')} {big}, {i32} splat (i32 -2147483648), {i32} zeroinitializer")
             quotient = self.temp(f"xor {i32} {low}, {top}")
-        del wide
-        zero = self.temp(f"icmp eq {i32} {wb}, zeroinitializer")
-        if signed and instr.type.bits == 32:
+        if signed and instr.type.bits == 32 and not safe:
             # INT_MIN / -1 is 2^31 as a double, which saturates; wrap it.
             minus = self.temp(f"icmp eq {i32} {wb}, splat (i32 -1)")
             negated = self.temp(f"sub {i32} zeroinitializer, {wa}")
             quotient = self.temp(f"select {self.vec('i1')} {minus}, {i32} {negated}, {i32} {quotient}")
-        quotient = self.temp(f"select {self.vec('i1')} {zero}, {i32} zeroinitializer, {i32} {quotient}")
+        if not safe:
+            zero = self.temp(f"icmp eq {i32} {wb}, zeroinitializer")
+            quotient = self.temp(f"select {self.vec('i1')} {zero}, {i32} zeroinitializer, {i32} {quotient}")
         if instr.op.endswith("rem"):
             product = self.temp(f"mul {i32} {quotient}, {wb}")
             quotient = self.temp(f"sub {i32} {wa}, {product}")
         if instr.type.bits < 32:
             quotient = self.temp(f"trunc {i32} {quotient} to {vec}")
         return quotient
+
+    def _truncated(self, q: str, safe: bool) -> str:
+        """Doubles to 32-bit numbers; a quotient by a safe divisor fits."""
+        i32, doubles = self.vec("i32"), self.vec("double")
+        if safe:
+            return self.temp(f"fptosi {doubles} {q} to {i32}")
+        name = f"llvm.fptosi.sat.v{self.width}i32.v{self.width}f64"
+        self.need(f"declare {i32} @{name}({doubles})")
+        return self.temp(f"call {i32} @{name}({doubles} {q})")
 
     # -- intrinsics --------------------------------------------------------------------------------
     def _intrinsic(self, instr: Instr, c: int | None) -> str:
@@ -485,6 +489,30 @@ class Ops(Values):
         self.need(f"declare {wide} @{name}({', '.join([wide] * len(names))})")
         result = self.temp(f"call {self.fast_flags(instr)}{wide} @{name}({', '.join(f'{wide} {n}' for n in names)})")
         return self.narrow(result, ty, c) if ty.kind in ("half", "bfloat") else result
+
+
+def is_safe_divisor(value: Value, signed: bool) -> bool:
+    """Whether a divisor is never 0, nor -1 where that matters: codegen/defined.py has made it so, as LLVM spells it."""
+    if not isinstance(value, Instr):
+        return False
+    numbers = [a.value for a in value.args if isinstance(a, Const)]
+    least = numbers[0] if numbers and numbers[0] is not None else 0
+    if value.op == "call":
+        return least >= 1 and value.callee.startswith(("llvm.smax.",) if signed else ("llvm.smax.", "llvm.umax."))
+    test = value.args[0] if value.op == "select" else None
+    if not isinstance(test, Instr) or test.op != "icmp" or test.extra["pred"] != "ult" or least != 1:
+        return False
+    added, two = test.args
+    return (
+        isinstance(two, Const)
+        and two.value == 2
+        and isinstance(added, Instr)
+        and added.op == "add"
+        and added.args[0] is value.args[2]
+        and isinstance(added.args[1], Const)
+        and added.args[1].value == 1
+        and isinstance(value.args[1], Const)
+    )
 
 
 def divide_code(temp: Callable[[str], str], op: str, ty: str, a: str, b: str) -> str:

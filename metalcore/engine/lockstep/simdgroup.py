@@ -225,7 +225,12 @@ class Simdgroup(Ids):
                 "  %begun = call i8 @llvm.coro.suspend(token none, i1 false)",
                 f"  switch i8 %begun, label %suspend [i8 0, label %{start} i8 1, label %cleanup]",
             ]
-        return "\n".join([*head, *self.entry_lines, *enter, *self.lines, *tail])
+        blank = [
+            f"  store {ty} zeroinitializer, ptr {name}"
+            for key, (name, ty) in self.slots.items()
+            if isinstance(key, tuple) and key[0] in self.blank
+        ]
+        return "\n".join([*head, *blank, *self.entry_lines, *enter, *self.lines, *tail])
 
 
 def needs_poll(loop: Loop, shapes: Shapes) -> bool:

@@ -22,9 +22,11 @@ def scalar_type(ty: Type) -> str:
 
 
 def constant_text(value: Const) -> str:
+    if value.text in ("undef", "poison"):  # a variable without a value: LLVM may not choose one for each use
+        return "zeroinitializer"
     if value.type.kind == "bfloat":
-        if value.text in ("undef", "poison", "zeroinitializer"):
-            return value.text if value.text != "zeroinitializer" else "0"
+        if value.text == "zeroinitializer":
+            return "0"
         if value.text.startswith("0xR"):
             bits = int(value.text[3:], 16)
         else:
@@ -43,6 +45,7 @@ class Values:
         self.width = width
         self.count = LANES // width
         self.lines: list[str] = []
+        self.blank: set[Instr] = set()  # phis that an edge leaves without a value: they begin as zero
         self.entry_lines: list[str] = []  # run once at the top of the function
         self.alloca_lines: list[str] = []  # in the entry block itself, or mem2reg passes them over
         self.slots: dict[object, tuple[str, str]] = {}
@@ -262,8 +265,6 @@ class Values:
 
     def constant_chunk(self, value: Const) -> str:
         text = constant_text(value)
-        if text in ("undef", "poison"):
-            return "poison"
         if text in ("zeroinitializer", "null", "0", "false"):
             return "zeroinitializer"
         return f"splat ({scalar_type(value.type)} {text})"
