@@ -68,7 +68,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
             dump("hooked.ll", hooked)
         scalar = llvm.optimise_scalar(hooked)
     else:
-        scalar = llvm.optimise_scalar(kernel.ir)
+        scalar = llvm.optimise_scalar(kernel.ir, guarded=variant.checked)
     if dump:
         dump("scalar.ll", scalar)
     values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value" and a.space == "constant"}

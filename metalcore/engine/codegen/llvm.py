@@ -10,6 +10,7 @@ from typing import Any
 
 import llvmlite.binding as binding
 
+from metalcore.engine.codegen import own_arrays
 from metalcore.engine.codegen.defined import with_values, without_promises
 
 LOCK = threading.Lock()  # LLVM's global context is not for two threads at once
@@ -83,23 +84,37 @@ def optimise(module: Any, level: int) -> None:
 _DEFINE = re.compile(r"^define (?:dso_local |linkonce_odr |weak_odr |internal |hidden |noundef )*", re.M)
 
 
-def optimise_scalar(raw: str, entry: str = "__mc_entry") -> str:
-    """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full."""
+def optimise_scalar(raw: str, entry: str = "__mc_entry", *, guarded: bool = False) -> str:
+    """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full.
+
+    *guarded*: no access past a private array or a constant table is optimised away.
+    """
     with LOCK:
-        module = scalar_module(with_values(raw), [entry])
+        text = with_values(raw)
+        module = scalar_module(own_arrays.guard(text) if guarded else text, [entry])
+        if guarded:
+            _inline(module)
+            text = str(module)
+            kept = own_arrays.guard(text)
+            module = module if kept is text else parse(kept)
         optimise(module, 2)
-        return str(module)
+        text = str(module)
+    return own_arrays.settle(text) if guarded else text
 
 
 def inline_scalar(raw: str, entry: str = "__mc_entry") -> str:
     """Inline everything into the kernel and do nothing else: every variable is still in memory."""
     with LOCK:
         module = scalar_module(raw, [entry])
-        passes = binding.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        passes.add_global_dead_code_eliminate_pass()
-        passes.run(module, binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0)))
+        _inline(module)
         return str(module)
+
+
+def _inline(module: Any) -> None:
+    passes = binding.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0)))
 
 
 def promote_scalar(inlined: str) -> str:

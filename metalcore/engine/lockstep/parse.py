@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 
 from metalcore.errors import UnsupportedFeature
 
@@ -590,6 +592,34 @@ def parse(text: str, name: str = "__mc_entry") -> Module:
     for line in global_lines:
         _read_global(parser, line)
     return Module(parser.function(bodies, name), parser.globals, parser.types, _locations(metadata))
+
+
+def type_reader(text: str) -> Callable[[str], Type]:
+    """Reads types as a module's text spells them, with the structs that it names."""
+    parser = _Parser()
+    parser.type_texts = dict(re.findall(r'^(%\S+|%"[^"]*") = type (.*)$', text, re.MULTILINE))
+    return functools.cache(lambda spelled: parser.type(_Line(spelled)))
+
+
+def gep_of(source: Type, indices: str) -> list[tuple[int, int | tuple[str, str]]]:
+    """The indices of a getelementptr as byte offsets: (scale, number) or (scale, (type, name)).
+
+    Example: `gep_of(i32, "i64 %j")` is `[(4, ("i64", "%j"))]`.
+    """
+    terms: list[tuple[int, int | tuple[str, str]]] = []
+    ty = source
+    for position, index in enumerate(indices.split(", ")):
+        kind, name = index.split(" ", 1)
+        number = int(name) if name.lstrip("-").isdigit() else None
+        if position and ty.kind == "struct":
+            assert number is not None
+            terms.append((1, ty.offset(number)))
+            ty = ty.items[number]
+            continue
+        if position:
+            ty = ty.items[0]
+        terms.append((ty.size, number if number is not None else (kind, name)))
+    return terms
 
 
 def _join_continued(lines: list[str]) -> list[str]:
