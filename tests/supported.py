@@ -28,6 +28,21 @@ TITLES = {
     "rejected": "Refused, as Metal refuses it",
     "not yet": "Not yet: refused with an error that names it",
 }
+# What C++ leaves undefined and a kernel may meet; each has a test in tests/engine/language/test_undefined.py.
+LANGUAGE = """
+## Where C++ defines no result
+
+- A shift by the width of its type or more takes the low bits of the count, in every mode, scalars (after promotion to
+  int) and elements of vectors (by their own width). That is OpenCL's rule, which public kernels that run on Apple GPUs
+  rely on; Apple's own text was not at hand. In a constant expression it is an error, as C++ has it.
+- x / 0 is 0, x % 0 is x, INT_MIN / -1 is INT_MIN. A float that an integer of 32 or 64 bits cannot hold becomes the
+  nearest that it can, a NaN 0; narrower integers take the low bits of that. Signed sums and products wrap in sanitize
+  mode; in the others LLVM may assume that they do not, for numbers, never for what memory is reached.
+- A function that ends without its `return` returns zeros; a private variable without a value is one fixed number; a
+  `bool` in memory is true where its byte is not 0; a loop without an end does not end.
+- An access through null, a number or past an array, known to the compiler or not, is a `KernelFault` in checked mode
+  and a finding in sanitize mode. A store to a private array that nobody reads is no access.
+"""
 # Limits of the op library; each raises an error that names it, and has a test beside its op's.
 LIBRARY = """
 ## The op library: what it refuses
@@ -117,7 +132,7 @@ def page(rows: dict[Feature, Row]) -> str:
             row = rows[area, name]
             state = "not yet" if area == "not yet" and row.state == "yes" else row.state
             lines.append(f"| {escaped(name)} | {state} | {row.passed + row.failed} |")
-    return "\n".join(lines) + "\n" + LIBRARY
+    return "\n".join(lines) + LANGUAGE + LIBRARY
 
 
 def escaped(name: str) -> str:

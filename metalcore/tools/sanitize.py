@@ -125,7 +125,7 @@ def publish(report: Report, options: Options, stream: TextIO, folder: str, *, fa
     from metalcore.diagnostics import render, summary
 
     found = report.diagnostics
-    status = options.exit_code if found else 0
+    status = options.exit_code if any(each.level != "note" for each in found) else 0
     to_file = options.output not in (None, "-")
     target = sys.stdout if options.output == "-" else stream
     colour = not to_file and settings.colour(target.isatty())

@@ -78,7 +78,12 @@ KINDS: dict[str, Kind] = {
         ),
         Kind("misaligned", "an access is not aligned to its type", "align the offset, or use the packed type"),
         Kind("division-by-zero", "an integer is divided by zero", "test the divisor before the division"),
-        Kind("shift-past-width", "a shift by the width of the type or more", "mask the count, or shift a wider type"),
+        Kind(
+            "shift-past-width",
+            "a shift by the width of the type or more: it takes the low bits of the count",
+            "mask the count, or shift a wider type",
+            level="note",
+        ),
         Kind(
             "not-finite",
             "a NaN or an infinity is made from finite values",

@@ -141,7 +141,7 @@ class Report:
                 if known is not None:
                     finding = replace(known, count=known.count + finding.count)
                 self._found[finding.key] = finding
-        if self.fail_fast and reported:
+        if self.fail_fast and any(KINDS[finding.kind].level != "note" for finding in reported):
             raise SanitizerError(str(self))
 
     @property

@@ -1,4 +1,4 @@
-"""memset, memcpy and memmove for kernels: LLVM calls them for large private arrays, and libc's are not a kernel's to call."""
+"""memset, memcpy and memmove of a kernel's own: LLVM calls them for large private arrays, and may not call libc's."""
 
 from __future__ import annotations
 

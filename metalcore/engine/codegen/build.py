@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable
 
 from metalcore import settings
 from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
 from metalcore.engine.frontend.model import ScalarKernel
-from metalcore.errors import LaunchError
+from metalcore.errors import LaunchError, UnsupportedFeature
 
 # Bytes of private arrays that a thread may have. Metal has such a limit too, but Apple names no number for it.
 PRIVATE_MEMORY = 256 << 10
+_STARTED = re.compile(r"^@llvm\.global_[cd]tors = appending global \[[1-9]", re.MULTILINE)
 
 
 def _dumper(kernel: ScalarKernel, variant: Variant) -> Callable[[str, str], None] | None:
@@ -71,6 +73,10 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         scalar = llvm.optimise_scalar(kernel.ir, guarded=variant.checked)
     if dump:
         dump("scalar.ll", scalar)
+    if _STARTED.search(scalar):
+        raise UnsupportedFeature(
+            f"kernel {kernel.name!r}: a constant at file scope that is computed when a program starts"
+        )
     values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value" and a.space == "constant"}
     module = vectorise(
         scalar,

@@ -66,12 +66,12 @@ def _more(data: bytes, missing: set[str]) -> str:
         """Where an address lies in the file."""
         for kind, _, offset, start, _, length in segments:
             if kind == _LOAD and start <= address < start + length:
-                return offset + address - start
+                return int(offset + address - start)
         return len(data)
 
     (total,) = struct.unpack_from("<I", data, place(dynamic[_HASH]) + 4)
     names, symbols = place(dynamic[_STRINGS]), place(dynamic[_SYMBOLS])
-    exported = set()
+    exported: set[str] = set()
     for i in range(1, total):
         name, _, _, section = struct.unpack_from("<IBBH", data, symbols + 24 * i)
         text = data[names + name : data.index(b"\0", names + name)].decode(errors="replace")

@@ -95,9 +95,7 @@ class _Values:
             zero = self._temp(f"icmp eq {ty} {b}, 0", tail)
             safe = self._temp(f"select i1 {zero}, {ty} 1, {ty} {b}", tail)
             part = self._temp(f"{op} {ty} {a}, {safe}", tail)
-            self.out.append(
-                f"  {result} = select i1 {zero}, {ty} {'0' if quotient else a}, {ty} {part}{_debug(tail)}"
-            )
+            self.out.append(f"  {result} = select i1 {zero}, {ty} {'0' if quotient else a}, {ty} {part}{_debug(tail)}")
         else:
             # Of 0 and -1 at once: a * 0 is 0 and a * -1 is -a; a & ~0 is a and a & ~-1 is 0.
             next_to = self._temp(f"add {ty} {b}, 1", tail)

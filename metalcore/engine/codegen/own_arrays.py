@@ -77,7 +77,7 @@ def settle(optimised: str) -> str:
             line = f"  {array[1]} = getelementptr i8, ptr {array[2]}, i64 0{array[3]}"
         elif past and line.startswith("  ") and " = " in line and any(name in past for name in _names(line)):
             line = _settled(line, past, optimised)
-        if not line.startswith("declare ") or "@__mc_past" not in line and "@__mc_same" not in line:
+        if not line.startswith("declare ") or ("@__mc_past" not in line and "@__mc_same" not in line):
             out.append(line)
     return "\n".join(out)
 
@@ -188,8 +188,8 @@ class _Guard:
         while changed:
             changed = False
             for result, (how, base) in pointers.items():
-                new = found.get(base if how == "gep" else "*" + base, "" if how == "load" and base not in slots else None)
-                if how == "gep" and new is None and base not in pointers:
+                new = found.get(base if how == "gep" else "*" + base)
+                if new is None and base not in (pointers if how == "gep" else slots):
                     new = ""
                 if new is not None and found.get(result) != new and found.get(result) != "":
                     found[result] = new if result not in found else ""
@@ -280,7 +280,7 @@ class _Guard:
         return line.replace(found[0], f"ptr {self._past(found[2], str(offset), out, debug, kept=True)}", 1)
 
     def _past(self, array: str, offset: str, out: list[str], debug: str, *, kept: bool, apart: bool = False) -> str:
-        """The address that lies outside. LLVM reads one value everywhere in a table whose elements are alike: not here."""
+        """The address that lies outside. In a table of like elements LLVM reads one value everywhere: not here."""
         if apart or array in self.alike:
             array, kept = self.temp(f"call ptr @__mc_same(ptr {array})", out, debug), True
         hidden = self.temp(f"call i64 @__mc_past{'_kept' * kept}(i64 {offset})", out, debug)
@@ -296,5 +296,7 @@ def _is_alike(definition: str) -> bool:
     value = re.sub(r", (?:align|section|comdat|!).*$", "", definition)
     if value.endswith("zeroinitializer"):
         return True
-    numbers = re.findall(r"\w+ (-?[\d.]+(?:e[+-]\d+)?|0x\w+|true|false|undef|poison)(?=[,\s\]}]|$)", value.partition("] ")[2] or value)
-    return len(set(numbers)) <= 1
+    elements = value.partition("] ")[2] or value
+    return (
+        len(set(re.findall(r"\w+ (-?[\d.]+(?:e[+-]\d+)?|0x\w+|true|false|undef|poison)(?=[,\s\]}]|$)", elements))) <= 1
+    )

@@ -130,7 +130,7 @@ def restate(diagnostic: Diagnostic, text: str, sources: Sources, rewritten: str)
 
 
 def at(file: str, line: int, text: str, sources: Sources, made: tuple[str, int] | None = None) -> CompileError:
-    """A CompileError of our own for a place in the user's source; *made* is its preprocessed line and a column there."""
+    """A CompileError of our own for a place in the user's source; *made*: its preprocessed line and a column there."""
     column = source_column(*made, sources.line(file, line) or "") if made else 0
     diagnostic = Diagnostic(file, line, max(column, 1), "error", text)
     shown = _show(diagnostic, sources)

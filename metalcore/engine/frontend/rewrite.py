@@ -20,7 +20,7 @@ SPACES = frozenset(("device", "threadgroup", "constant", "thread"))
 _SPECIFIERS = frozenset(("const", "static", "constexpr", "volatile", "inline", "extern"))
 _FUNCTION_NAMES = frozenset(("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"))
 _LITERAL_OWNERS = frozenset(
-    ("static_assert", "_Static_assert", "__attribute__", "annotate", "deprecated", "section", "(")
+    ("static_assert", "_Static_assert", "__attribute__", "annotate", "deprecated", "visibility", "(")
 )
 _STATEMENT_ENDS = frozenset((";", "{", "}", ":", ")", "else", "do", ""))
 

@@ -15,7 +15,7 @@ _DECLARED = re.compile(rf"^declare [^\n]*?({_NAME})\(", re.MULTILINE)
 _GLOBAL = re.compile(rf"^({_NAME}) = ([^\n]*?)\b(global|constant|alias|ifunc) ", re.MULTILINE)
 _KEPT = re.compile(r"^@llvm\.(?:compiler\.)?used = [^\n]*$", re.MULTILINE)
 _DYNAMIC = re.compile(r"^  \S+ = alloca (?:inalloca )?[^,\n]+, i\d+ %.*$", re.MULTILINE)
-_ASM = re.compile(r"^  [^\n]*\bcall [^\n]*\basm (?:sideeffect |alignstack |inteldialect |unwind )*\"[^\n]*$", re.MULTILINE)
+_ASM = re.compile(r"^  [^\n]*\bcall [^\n]*\basm (?:sideeffect |alignstack |unwind )*\"[^\n]*$", re.MULTILINE)
 _READ = re.compile(r"^  \S+ = load ")
 _INITIALISED = re.compile(
     r'^define internal [^\n]*@(?:__cxx_global_var_init[\w.]*|_GLOBAL__sub_I_\w*|"_GLOBAL__[^"]*")\(.*?^}', re.M | re.S

@@ -25,7 +25,16 @@ DOUBLE = "-DMETALCORE_DOUBLE=1"  # float is read as double: docs/design/retype.m
 
 # The language of the rewritten text. The triple only shapes the scalar IR; aarch64 leaves neither vectors nor casts.
 LANGUAGE = (
-    *("-x", "c++", "-std=c++23", "-fsycl-is-device", "-fdeclspec", "-fno-digraphs", "-fno-threadsafe-statics", "-fno-rtti"),
+    *(
+        "-x",
+        "c++",
+        "-std=c++23",
+        "-fsycl-is-device",
+        "-fdeclspec",
+        "-fno-digraphs",
+        "-fno-threadsafe-statics",
+        "-fno-rtti",
+    ),
     *("-triple", "aarch64-unknown-linux-gnu", "-aux-triple", "aarch64-unknown-linux-gnu"),
     *("-ffloat16-excess-precision=none", "-fbfloat16-excess-precision=none"),
     # Kernels reinterpret pointers; an endless loop must stay one, and so must an access to null.

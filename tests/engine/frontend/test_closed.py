@@ -1,0 +1,110 @@
+"""Nothing of the engine or of the host is reachable from a kernel's text, whatever way it is written."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import pytest
+
+from metalcore.engine.frontend import lower, make_unit
+from metalcore.errors import CompileError, UnsupportedFeature
+
+
+def build(source: str) -> None:
+    unit = make_unit("#include <metal_stdlib>\nusing namespace metal;\n" + source)
+    for name in unit.functions:
+        lower(unit, name, None)
+
+
+def kernel(body: str) -> str:
+    return f"kernel void k(device uint* o, uint i [[thread_position_in_grid]]) {{ {body} }}"
+
+
+NAMES = {
+    "a name of the engine": (kernel("o[i] = ((device uint*)__mc_arg(31u))[i];"), 3, "__mc_arg", "'__mc_arg' is a name of the engine"),
+    "one that was pasted": ("#define J(a, b) a##b\n" + kernel("o[i] = J(__mc, _thread_position_in_grid)(7u);"), 4, "J(", "name of the engine"),
+    "one over two lines": (kernel("o[i] = __m\\\nc_arg(3u) != 0;"), 3, "__m", "name of the engine"),
+    "one behind a macro": ("#define A __mc_arg\n" + kernel("o[i] = A(31u) != 0;"), 4, "A(31", "name of the engine"),
+    "a namespace of the engine": ("namespace q = __mc;", 3, "__mc", "name of the engine"),
+    "a macro of the engine": ("__MC_LINKAGE_0 int x;", 3, "__MC", "name of the engine"),
+    "a function of its own with that name": ('extern "C" void __mc_entry() {}', 3, "__mc_entry", "name of the engine"),
+    "the return address": (kernel("o[i] = __builtin_return_address(0) != 0;"), 3, "__builtin", "__builtin_return_address"),
+    "a trap": (kernel("__builtin_trap();"), 3, "__builtin", "__builtin_trap"),
+    "alloca": (kernel("thread uint* p = (thread uint*)__builtin_alloca(64); o[i] = p[0];"), 3, "__builtin", "__builtin_alloca"),
+    "atomics of the compiler": (kernel("__atomic_fetch_add(o, 1u, 0);"), 3, "__atomic", "__atomic_fetch_add"),
+    "128-bit integers": (kernel("__int128 x = i; o[i] = uint(x);"), 3, "__int128", "128-bit"),
+    "a section": ('__attribute__((section("x"))) constant uint t = 1;', 3, "section", "attribute 'section'"),
+    "a constructor": ("__attribute__((constructor)) void f() {}", 3, "constructor", "attribute 'constructor'"),
+    "an alias in brackets": ('[[gnu::alias("x")]] void f();', 3, "alias", "attribute 'alias'"),
+    "a directive from a macro": ("#define H #\nH define Q 3", 4, "H define", "stray '#'"),
+    "a directive from a macro within a line": ("#define H #\nint f(); H pragma weak f", 4, "H pragma", "stray '#'"),
+    "a pragma that renames": ("#pragma redefine_extname f __mc_arg", 3, "#pragma", "redefine_extname"),
+    "attributes by pragma": ("#pragma clang attribute push(__attribute__((used)), apply_to = function)", 3, "#pragma", "clang attribute"),
+    "modules": ("import <vector>;", 3, "import", "modules"),
+}  # fmt: skip
+
+
+@pytest.mark.feature("rejected", "names of the engine, builtins that reach the host, directives made by macros")
+def test_names() -> None:
+    for what, (source, line, word, words) in NAMES.items():
+        column = source.split("\n")[line - 3].index(word) + 1
+        with pytest.raises(CompileError) as caught:
+            build(source)
+        error = caught.value
+        assert words in str(error) and (error.lineno, error.offset) == (line, column), (
+            what,
+            error.lineno,
+            error.offset,
+        )
+        assert f"<metal>:{line}:{column}: error: " in str(error), what
+
+
+def test_digraphs_and_character_names_make_nothing() -> None:
+    for source in ("#define H %:\nH define Q 3", kernel("o[i] = \\u005f_mc_arg(1u) != 0;")):
+        with pytest.raises(CompileError):
+            build(source)
+
+
+SYMBOLS = {
+    "a function without a definition": ('extern "C" int system(constant char* x);\n' + kernel("o[i] = system(0);"), 4, "'system' is called and has no definition"),
+    "a method without one": ("struct S { uint f(); };\n" + kernel("S s; o[i] = s.f();"), 4, "'f' is called"),
+    "a variable without a definition": ('extern "C" constant uint environ;\n' + kernel("o[i] = environ;"), 4, "'environ' is used and has no definition"),
+    "a variable at file scope": ("uint c;\n" + kernel("c += i; o[i] = c;"), 4, "'c' at file scope or static can be changed"),
+    "a static variable at file scope": ("static uint c = 4;\n" + kernel("o[i] = c;"), 4, "'c' at file scope"),
+    "a device variable at file scope": ("device uint c;\n" + kernel("o[i] = c;"), 4, "'c' at file scope"),
+    "a static member": ("struct S { static uint c; };\nuint S::c = 3;\n" + kernel("o[i] = S::c;"), 5, "'c' at file scope"),
+    "a static variable in a function": (kernel("static uint c = 4; c++; o[i] = c;"), 3, "'c' at file scope or static"),
+    "an array of unknown length": (kernel("uint n = o[0]; uint a[n]; a[0] = i; o[i] = a[0];"), 3, "length is not a constant"),
+}  # fmt: skip
+
+
+@pytest.mark.feature(
+    "rejected", "variables at file scope that can change, arrays of unknown length, undefined functions and variables"
+)
+def test_symbols() -> None:
+    for what, (source, line, words) in SYMBOLS.items():
+        with pytest.raises(CompileError) as caught:
+            build(source)
+        assert words in str(caught.value) and caught.value.lineno == line, (what, str(caught.value))
+
+
+ACCEPTED = (
+    kernel("o[i] = __builtin_expect(i, 0) + __builtin_ctz(i + 1) + __builtin_popcount(i);"),
+    "__attribute__((always_inline, unused)) uint f(uint x) { return x; }\n" + kernel("o[i] = f(i);"),
+    "struct __attribute__((packed)) P { char a; int b; } ;\n[[clang::noinline]] uint f(uint x) { return x; }\n" + kernel("o[i] = f(sizeof(P));"),
+    '__attribute__((visibility("default"))) uint f(uint x) { return x; }\n' + kernel("o[i] = f(i);"),
+    "constant uint t[] = {1, 2};\nconstexpr constant uint c = 3;\nconst constant uint d = c + 1;\n" + kernel("o[i] = t[i & 1] + c + d;"),
+    "struct S { static constexpr constant uint c = 3; };\n" + kernel("constexpr uint n = 4; uint a[n]; a[i & 3] = S::c; o[i] = a[i & 3];"),
+    "uint late(uint x) { return x * 2; }\nconstant uint c = 6;\n" + kernel("uint import = 1, module = 2; o[i] = late(c) + import + module;"),
+    "#pragma clang diagnostic push\n#pragma omp simd\n#pragma mark x\n" + kernel("o[i] = metal::min(INFINITY, MAXFLOAT) > 1 ? 1 : 0;"),
+)  # fmt: skip
+
+
+def test_accepted() -> None:
+    for source in ACCEPTED:
+        build(source)
+
+
+def test_assembly_is_named_as_missing() -> None:
+    with pytest.raises(UnsupportedFeature, match="inline assembly"):
+        build('void f() __asm__("__mc_arg");')
