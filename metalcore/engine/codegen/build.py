@@ -32,16 +32,16 @@ def _dumper(kernel: ScalarKernel, variant: Variant) -> Callable[[str, str], None
 
 def _link(folder: str, code: bytes, allowed: Iterable[str]) -> str:
     """A shared object that holds all that it uses, but for what is *allowed*."""
-    from metalcore.engine.codegen import block_functions
+    from metalcore.engine.codegen import own_functions
     from metalcore.engine.codegen.closed_object import check_object, undefined
     from metalcore.engine.runtime.toolchain import link_shared
 
     library, objects = os.path.join(folder, "kernel.so"), [os.path.join(folder, "kernel.o")]
     _write(objects[0], code)
     link_shared(objects, library)
-    if undefined(library) & block_functions.NAMES:
-        objects.append(os.path.join(folder, "block.o"))
-        _write(objects[1], block_functions.object_file())
+    if undefined(library) & own_functions.NAMES:
+        objects.append(os.path.join(folder, "own.o"))
+        _write(objects[1], own_functions.object_file())
         link_shared(objects, library)
     check_object(library, allowed)
     for path in objects:

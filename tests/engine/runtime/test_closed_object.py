@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from pathlib import Path
 
 import pytest
 
-from metalcore.engine.codegen import block_functions
+from metalcore.engine.codegen import own_functions
 from metalcore.engine.codegen.closed_object import check_object, undefined
 from metalcore.engine.runtime.toolchain import compile_c, link_shared
 from metalcore.errors import MetalcoreError
@@ -37,11 +39,30 @@ def test_what_is_refused(tmp_path: Path) -> None:
     check_object(shared(tmp_path, BAD["uses getpid"]), allowed=["getpid"])
 
 
-def test_block_functions_are_a_kernels_own(tmp_path: Path) -> None:
+def test_fmax_and_fmin(tmp_path: Path) -> None:
+    kinds = {"fmax": "double", "fmin": "double", "fmaxf": "float", "fminf": "float"}
+    text = "".join(
+        f"{kind} {name}({kind}, {kind});\n"
+        f'__attribute__((visibility("default"))) {kind} my_{name}({kind} a, {kind} b) {{ return {name}(a, b); }}\n'
+        for name, kind in kinds.items()
+    )
+    (tmp_path / "own.o").write_bytes(own_functions.object_file())
+    library = ctypes.CDLL(shared(tmp_path, text, str(tmp_path / "own.o")))
+    for name, kind in kinds.items():
+        function = getattr(library, "my_" + name)
+        real = ctypes.c_double if kind == "double" else ctypes.c_float
+        function.argtypes, function.restype = [real, real], real
+        best = max if "max" in name else min
+        assert [function(2, -3), function(-3, 2)] == [best(2, -3)] * 2
+        assert [function(math.nan, 1), function(1, math.nan)] == [1, 1]
+        assert math.isnan(function(math.nan, math.nan))
+
+
+def test_own_functions_are_a_kernels_own(tmp_path: Path) -> None:
     text = "void* memset(void*, int, unsigned long);\n" + RUN.replace(
         "return 1", "char a[99]; memset(a, 7, sizeof a); return a[98]"
     )
     volatile = text.replace("char a", "volatile char a").replace("memset(a", "memset((void*)a")
-    assert undefined(shared(tmp_path, volatile)) <= block_functions.NAMES
-    (tmp_path / "block.o").write_bytes(block_functions.object_file())
-    check_object(shared(tmp_path, volatile, str(tmp_path / "block.o")))
+    assert undefined(shared(tmp_path, volatile)) <= own_functions.NAMES
+    (tmp_path / "own.o").write_bytes(own_functions.object_file())
+    check_object(shared(tmp_path, volatile, str(tmp_path / "own.o")))

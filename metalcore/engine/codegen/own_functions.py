@@ -1,10 +1,13 @@
-"""memset, memcpy and memmove of a kernel's own: LLVM calls them for large private arrays, and may not call libc's."""
+"""Functions that LLVM calls by itself, of a kernel's own: libc's and libm's are not for it.
+
+memset, memcpy and memmove serve large private arrays, fmax and fmin places that LLVM takes for seldom reached.
+"""
 
 from __future__ import annotations
 
 import functools
 
-NAMES = frozenset(("memset", "memcpy", "memmove"))
+NAMES = frozenset(("memset", "memcpy", "memmove", "fmax", "fmaxf", "fmin", "fminf"))
 
 _FILL = """
 define hidden ptr @memset(ptr %to, i32 %value, i64 %count) nounwind nobuiltin {
@@ -80,11 +83,29 @@ done:
   ret ptr %to
 }
 """
+# Where one is NaN, the other.
+_EXTREME = """
+define hidden TYPE @NAME(TYPE %a, TYPE %b) nounwind nobuiltin {
+  %first = fcmp TEST TYPE %a, %b
+  %one = select i1 %first, TYPE %a, TYPE %b
+  %odd = fcmp uno TYPE %b, %b
+  %result = select i1 %odd, TYPE %a, TYPE %one
+  ret TYPE %result
+}
+"""
+
+
+def _text() -> str:
+    text = _FILL + "".join(_COPY.replace("NAME", name) for name in ("memcpy", "memmove"))
+    for name, test in (("fmax", "ogt"), ("fmin", "olt")):
+        for suffix, kind in (("", "double"), ("f", "float")):
+            text += _EXTREME.replace("NAME", name + suffix).replace("TYPE", kind).replace("TEST", test)
+    return text
 
 
 @functools.cache
 def object_file() -> bytes:
-    """The three as an object file."""
+    """All of them as an object file."""
     from metalcore.engine.codegen import llvm
 
-    return llvm.emit_object(_FILL + "".join(_COPY.replace("NAME", name) for name in ("memcpy", "memmove")))
+    return llvm.emit_object(_text())
