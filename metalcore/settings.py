@@ -34,6 +34,42 @@ def keep_tests() -> bool:
     return os.environ.get("METALCORE_KEEP_TESTS", "0") not in ("", "0")
 
 
+def _amount(name: str, default: int, unit: str) -> int:
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return default
+    if not value.isascii() or not value.isdigit() or not 0 < int(value) < 1 << 31:
+        raise ArgumentError(f"{name} must be a positive whole number ({unit}), not {value!r}")
+    return int(value)
+
+
+def source_size() -> int:
+    """METALCORE_SOURCE_SIZE: MB of text in a source, in a file that it includes, and in what the preprocessor makes of
+    them (default 8). The answer is in bytes."""
+    return _amount("METALCORE_SOURCE_SIZE", 8, "MB of source text") * 1_000_000
+
+
+def compile_seconds() -> int:
+    """METALCORE_COMPILE_SECONDS: processor time of one run of the compiler (default 120)."""
+    return _amount("METALCORE_COMPILE_SECONDS", 120, "seconds")
+
+
+def compile_memory() -> int:
+    """METALCORE_COMPILE_MEMORY: MB that one run of the compiler may ask for (default 4096). The answer is in bytes."""
+    return _amount("METALCORE_COMPILE_MEMORY", 4096, "MB") * 1_000_000
+
+
+def kernel_size() -> int:
+    """METALCORE_KERNEL_SIZE: instructions that a kernel may have, every call inlined (default 1 million)."""
+    return _amount("METALCORE_KERNEL_SIZE", 1_000_000, "instructions")
+
+
+def cache_size() -> int:
+    """METALCORE_CACHE_SIZE: MB of compiled kernels that are kept (default 2048); what was not used for longest goes
+    first. The answer is in bytes."""
+    return _amount("METALCORE_CACHE_SIZE", 2048, "MB") * 1_000_000
+
+
 def num_threads() -> int:
     """METALCORE_THREADS: CPU threads a launch may use (default: all that the process may run on)."""
     value = os.environ.get("METALCORE_THREADS")
@@ -76,6 +112,11 @@ def target() -> str:
 def check_gpu() -> bool:
     """METALCORE_CHECK_GPU: whether an index out of range is an error on a GPU too, at the price of waiting for it."""
     return os.environ.get("METALCORE_CHECK_GPU", "0") not in ("", "0")
+
+
+def system_environment() -> dict[str, str]:
+    """What a tool of ours is started with: nothing, but for what Windows needs to start a program at all."""
+    return {name: os.environ[name] for name in ("SYSTEMROOT", "TEMP") if os.name == "nt" and name in os.environ}
 
 
 def github_actions() -> bool:

@@ -67,7 +67,7 @@ def locate(source: str, file: str, line: int, column: int) -> tuple[str, int, in
     """Where a place of a remembered source is: in a Python file, or in a text with a name of its own."""
     with _lock:
         home = _homes.get(source, {}).get(file)
-    if home is None:
+    if home is None or (home.shift and line not in home.shift):  # a #line may say any number
         return file, line, column
     return home.file, home.first + line - 1, column + home.shift.get(line, 0) if column else 0
 
@@ -83,7 +83,7 @@ class Lines:
         if file not in self._known:
             with _lock:
                 known = _lines.get(file)
-            lines = _read(file) if known is None else known
+            lines = ("" if file.startswith("<") else _read(file)) if known is None else known
             self._known[file] = lines if isinstance(lines, Mapping) else _numbered(lines)
         return self._known[file].get(number)
 

@@ -15,11 +15,14 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from metalcore import settings
 from metalcore.engine.codegen.cache import disk_cache, toolchain_key
-from metalcore.engine.codegen.identity import ENGINE, digest, key_of
+from metalcore.engine.codegen.identity import key_of
 from metalcore.engine.codegen.variant import NativeKernel, Variant
+from metalcore.engine.files import MISSING, state_of, torch_headers
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.locks import locks
+from metalcore.errors import CompileError
 from metalcore.launch.declaration import Requirement
 
 if TYPE_CHECKING:
@@ -36,21 +39,18 @@ class Signature(NamedTuple):
     requirements: tuple[Requirement, ...] = ()
 
 
-def _file_digest(path: str) -> str | None:
-    try:
-        with open(path, "rb") as file:
-            return digest(file.read())
-    except OSError:
-        return None
-
-
-def _shadowed(path: str, include_dirs: Sequence[str]) -> bool:
-    """Whether a file has appeared in an earlier include folder that would be taken instead of this one."""
-    for i, folder in enumerate(include_dirs):
-        if path.startswith(folder + os.sep):
-            rest = path[len(folder) + 1 :]
-            return any(os.path.exists(os.path.join(earlier, rest)) for earlier in include_dirs[:i])
-    return False
+def _is_as_it_was(manifest: dict[str, Any]) -> bool:
+    """Whether every file that was read is the same, and nothing is to be found where nothing was found."""
+    limit, roots = settings.source_size(), manifest["roots"]
+    for path, known in manifest["files"]:
+        if known == MISSING:
+            try:
+                os.stat(path)
+            except (OSError, ValueError):
+                continue
+        if state_of(path, roots, limit)[0] != known:
+            return False
+    return manifest["torch"] is None or manifest["torch"] == (torch_headers() or "")
 
 
 @cache
@@ -121,18 +121,15 @@ class SourceUnit:
     def _read_manifest(self) -> dict[str, Any] | None:
         """The manifest, where every file that it lists is as it was."""
         manifest: dict[str, Any] | None = disk_cache().read_json("manifests", self._manifest)
-        if manifest is None:
-            return None
-        same = all(_file_digest(p) == sha and not _shadowed(p, self._include_dirs) for p, sha in manifest["includes"])
-        return manifest if same else None
+        return manifest if manifest is not None and _is_as_it_was(manifest) else None
 
     def _make_manifest(self) -> dict[str, Any]:
-        unit = self._make_unit()
-        # The engine's own headers are part of the toolchain's key already.
-        includes = [[p, sha] for p, sha in unit.includes if not p.startswith(ENGINE + os.sep)]
+        unit = self._unit = self._make_unit()
         manifest: dict[str, Any] = {
-            "unit": key_of(self._manifest, includes),
-            "includes": includes,
+            "unit": self._key_of(unit),
+            "files": [*unit.includes, *unit.probes],
+            "roots": unit.searched.roots,
+            "torch": unit.searched.torch,
             "functions": list(unit.functions),
             "templates": [kernel.host_name for kernel in unit.kernels if "<" in kernel.expression],
             "constants": [dataclasses.asdict(c) for c in unit.constants],
@@ -141,12 +138,15 @@ class SourceUnit:
         disk_cache().write_json("manifests", self._manifest, manifest)
         return manifest
 
+    def _key_of(self, unit: Unit) -> str:
+        return key_of(self._manifest, unit.includes, unit.probes, unit.searched)
+
     def _make_unit(self) -> Unit:
         from metalcore.engine.frontend import make_unit
 
         _prepare_header(self._math_mode, self._float_type)
         _prepare_code_generation()
-        self._unit = make_unit(
+        return make_unit(
             self._source,
             path=self._path,
             include_dirs=self._include_dirs,
@@ -154,14 +154,16 @@ class SourceUnit:
             math_mode=self._math_mode,
             float_type=self._float_type,
         )
-        return self._unit
 
     def _get_unit(self) -> Unit:
         if self._unit is None:
             from metalcore.engine.frontend.model import Unit
 
             kept = disk_cache().read("units", self.key)
-            self._unit = Unit.from_json(kept.decode()) if kept is not None else self._make_unit()
+            unit = Unit.from_json(kept.decode()) if kept is not None else self._make_unit()
+            if self._key_of(unit) != self.key:
+                raise CompileError("a file that the source includes has changed meanwhile: make the library again")
+            self._unit = unit
         return self._unit
 
     def _lower(self, name: str, constants: Constants) -> ScalarKernel:

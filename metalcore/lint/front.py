@@ -62,7 +62,7 @@ class Preprocessed:
         prepared = preprocess(source.compiled or source.text, source.path, folders, options.defines, options.math_mode)
         self.text = prepared.text
         self.includes = prepared.includes
-        self.sources = Sources(source.path, source.text)
+        self.sources = Sources(source.path, source.text, dict(prepared.includes))
         self.tokens = Tokens(self.text)
         self.structure = Structure(self.tokens)
 

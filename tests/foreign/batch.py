@@ -31,7 +31,7 @@ def lower_all(unit: Unit, values: Mapping[int | str, object]) -> str:
     by_marker = {kernel.marker: kernel for kernel in unit.kernels}
     text = re.sub(r"/\*mc:k(\d+)\*/", lambda match: _entry(by_marker[int(match[1])]), unit.text)
     prologue = constant_prologue(len(unit.slots), constants.initialisers(unit, values))
-    sources = Sources(unit.path, unit.source)
+    sources = Sources(unit.path, unit.source, dict(unit.includes))
     ir, _ = compiler.compile_text(prologue + text, sources, unit.math_mode, emit=True, optimised=True)
     return ir
 

@@ -6,6 +6,7 @@ import re
 
 from metalcore.engine.frontend import patches, toolchain
 from metalcore.engine.frontend.diagnostics import Sources, compile_error, group, is_ours, parse, restate
+from metalcore.engine.frontend.process import Result
 from metalcore.engine.frontend.reject import IMPLICIT_BFLOAT, MISSING, unsupported
 from metalcore.errors import MetalcoreError
 
@@ -60,7 +61,7 @@ def compile_text(
         text = better
 
 
-def run(flags: list[str], text: str, emit: bool, more: tuple[str, ...]) -> toolchain.Result:
+def run(flags: list[str], text: str, emit: bool, more: tuple[str, ...]) -> Result:
     """One run of clang with the Metal library included."""
     action = [*more, *_EMIT, "-o", "-"] if emit else [*more, "-fsyntax-only"]
     for _ in range(2):

@@ -31,18 +31,15 @@ class Declared:
     code: tuple[str, int]
 
 
-def declarations(sources: Sources, includes: Iterable[str]) -> list[Declared]:
+def declarations(sources: Sources) -> list[Declared]:
     """Those of the source and of the files that it includes."""
-    texts = [(sources.main, sources.text)]
-    for path in includes:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            texts.append((path, file.read()))
+    texts = [(sources.main, sources.text), *((path, sources.included(path)) for path in sources.includes)]
     return [found for file, text in texts if _MARK in text for found in _in_text(file, text, sources)]
 
 
 def _in_text(file: str, text: str, sources: Sources) -> Iterator[Declared]:
     waiting: list[Requirement] = []  # for the code behind them
-    for place, number, line in _placed_lines(file, text):
+    for place, number, line in _placed_lines(file, text, sources):
         comment = _comment(line)
         found = _requirements(comment, place, number, sources) if _MARK in comment else []
         if line[: len(line) - len(comment)].strip():
@@ -53,7 +50,7 @@ def _in_text(file: str, text: str, sources: Sources) -> Iterator[Declared]:
     yield from (Declared(requirement, (requirement.file, requirement.line)) for requirement in waiting)
 
 
-def _placed_lines(file: str, text: str) -> Iterator[tuple[str, int, str]]:
+def _placed_lines(file: str, text: str, sources: Sources) -> Iterator[tuple[str, int, str]]:
     """Each line with its file and number, as #line directives have them."""
     number = 0
     for line in text.splitlines():
@@ -61,7 +58,7 @@ def _placed_lines(file: str, text: str) -> Iterator[tuple[str, int, str]]:
         place = _LINE.match(line)
         if place:
             number = int(place[1]) - 1
-            file = unescape(place[2]) if place[2] is not None else file
+            file = sources.name(unescape(place[2])) if place[2] is not None else file
         else:
             yield file, number, line
 

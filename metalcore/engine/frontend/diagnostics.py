@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from metalcore import settings
+from metalcore.engine.codegen.identity import digest
+from metalcore.engine.files import read_regular
 from metalcore.engine.frontend import toolchain
 from metalcore.engine.frontend.columns import MadeLines, source_column
 from metalcore.errors import CompileError
@@ -40,25 +44,43 @@ class Diagnostic:
 
 @dataclass
 class Sources:
-    """The texts that messages quote: the main source and, when asked for, the files that it includes."""
+    """The texts that messages quote: the main source and the files that it includes, never another.
+
+    A #line may name any file of the host; what it names is not read.
+    """
 
     main: str
     text: str
+    includes: Mapping[str, str] = field(default_factory=dict)  # path -> digest
     _lines: dict[str, list[str]] = field(default_factory=dict)
 
     def line(self, file: str, number: int) -> str | None:
         """Line *number* of *file*, or None where it cannot be read."""
         if file not in self._lines:
-            if file == self.main:
-                self._lines[file] = self.text.splitlines()
-            else:
-                try:
-                    with open(file, encoding="utf-8", errors="replace") as handle:
-                        self._lines[file] = handle.read().splitlines()
-                except OSError:
-                    self._lines[file] = []
+            text = self.text if file == self.main else self.included(os.path.normpath(file))
+            self._lines[file] = text.splitlines()
         lines = self._lines[file]
         return lines[number - 1] if 0 < number <= len(lines) else None
+
+    def name(self, file: str) -> str:
+        """What a file is called from here on: one that a #line made up is in angle brackets, and never opened.
+
+        >>> Sources("a.metal", "").name("/etc/passwd")
+        '</etc/passwd>'
+        """
+        known = file == self.main or file.startswith("<") or os.path.normpath(file) in self.includes
+        return file if known else f"<{file}>"
+
+    def included(self, path: str) -> str:
+        """The text of a file that was included, empty where it is another by now."""
+        known = self.includes.get(path)
+        if known is None:
+            return ""
+        try:
+            data = read_regular(path, settings.source_size())
+        except OSError:
+            return ""
+        return data.decode("utf-8", "replace") if digest(data) == known else ""
 
 
 def parse(output: str) -> list[Diagnostic]:

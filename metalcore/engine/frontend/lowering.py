@@ -29,7 +29,7 @@ def lower(
     if kernel is None:
         raise UnknownFunction(_unknown(unit, name))
     given = constants.initialisers(unit, values)
-    sources = Sources(unit.path, unit.source)
+    sources = Sources(unit.path, unit.source, dict(unit.includes))
     text = unit.text.replace(f"/*mc:k{kernel.marker}*/", _placed(kernel))
     prologue = constant_prologue(len(unit.slots), given)
     ir, text = compiler.compile_text(

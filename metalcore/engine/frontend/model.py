@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from metalcore.launch.declaration import Requirement
 
@@ -72,6 +72,13 @@ class Kernel:
     requirements: list[Requirement] = field(default_factory=list)  # what it declares about its launches
 
 
+class Searched(NamedTuple):
+    """Where the files of a source were looked for."""
+
+    roots: tuple[str, ...] = ()  # real paths of the folders that it may see
+    torch: str | None = None  # torch's headers, the last place; "" where there is no torch; None: not asked for
+
+
 @dataclass(frozen=True)
 class Unit:
     """A source made ready for clang: nothing in it depends on which kernel is wanted."""
@@ -86,6 +93,8 @@ class Unit:
     kernels: tuple[Kernel, ...]
     slots: tuple[ConstantSlot, ...]
     float_type: str = "float"  # what `float` is read as
+    probes: tuple[tuple[str, str], ...] = ()  # other places that it depends on, and the digest or why nothing is there
+    searched: Searched = field(default_factory=Searched)
 
     def to_json(self) -> str:
         """The unit as JSON text."""
@@ -120,6 +129,8 @@ class Unit:
             kernels=kernels,
             slots=tuple(ConstantSlot(**s) for s in data["slots"]),
             float_type=data["float_type"],
+            probes=tuple((p, why) for p, why in data["probes"]),
+            searched=Searched(tuple(data["searched"][0]), data["searched"][1]),
         )
 
 

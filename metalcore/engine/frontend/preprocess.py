@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from metalcore import settings
+from metalcore.engine.files import torch_headers
 from metalcore.engine.frontend import toolchain
 from metalcore.engine.frontend.diagnostics import Sources, compile_error
-from metalcore.engine.frontend.tokens import unescape
+from metalcore.engine.frontend.model import Searched
+from metalcore.engine.frontend.process import Result
+from metalcore.engine.frontend.seal import Place, Seal
+from metalcore.engine.frontend.tokens import escape, unescape
 from metalcore.errors import ArgumentError, CompileError
 
 NO_PATH = "<metal>"  # how a source without a file is called in messages
-_MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"', re.MULTILINE)
+COMPUTED_NAMES = 32
+_NOT_FOUND = re.compile(r"'([^\n]*)' file not found")
+_MARKER = re.compile(r'^(# \d+ ")((?:[^"\\]|\\.)*)"', re.MULTILINE)
 _FLAGS = (
     *("-E", "-x", "c++", "-std=c++17", "-undef", "-fno-digraphs", "-nostdsysteminc", "-nobuiltininc"),
     *("-triple", "aarch64-unknown-linux-gnu", "-fno-caret-diagnostics", "-w", "-ferror-limit", "20"),
@@ -25,11 +30,17 @@ _FLAGS = (
 
 @dataclass(frozen=True)
 class Preprocessed:
-    """The text with every macro expanded and line markers, and the files that it was made of."""
+    """The text with every macro expanded and line markers, and the files that it was made of (path, digest).
+
+    *probes* are the other places that it depends on: files that something asks for without including them (path,
+    digest), and places where a file was looked for in vain (path, why). *searched* says where.
+    """
 
     text: str
     includes: tuple[tuple[str, str], ...]
     sources: Sources
+    probes: tuple[tuple[str, str], ...]
+    searched: Searched
 
 
 def preprocess(
@@ -50,28 +61,66 @@ def preprocess(
         source.encode()
     except UnicodeEncodeError as error:
         raise CompileError(f"the Metal source is not text: {error}") from None
+    limit = settings.source_size()
+    if len(source) > limit:
+        raise CompileError(
+            f"the Metal source has {len(source) / 1e6:.1f} MB of text, more than {limit // 1_000_000} MB; "
+            "METALCORE_SOURCE_SIZE raises the limit"
+        )
     name = path or NO_PATH
-    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-    sources = Sources(name, source)
-    folders = [os.fspath(folder) for folder in include_dirs]
-    if path:
-        folders.insert(0, os.path.dirname(os.path.abspath(path)))
-    folders.append(str(toolchain.STUBS))
-    torch = _torch_headers()
-    if torch:
-        folders.append(torch)
-    flags = [*_FLAGS, *(f"-I{folder}" for folder in folders), "-include", str(toolchain.STUBS / "metal_stdlib")]
+    quoted = escape(name)
+    flags = [*_FLAGS, "-include", str(toolchain.STUBS / "metal_stdlib")]
     if math_mode == "fast":
         flags += ["-D__FAST_MATH__=1", "-D__METAL_MAYBE_FAST_MATH__=1"]
     if float_type == "double":
         flags.append(toolchain.DOUBLE)
-    flags += [_define(key, value) for key, value in defines.items()]
-    result = toolchain.clang(flags, f'# 1 "{quoted}"\n{source}\n')
+    macros = [_define(key, value) for key, value in defines.items()]
+    seal = Seal(source, _places(path, include_dirs), toolchain.own_headers(), macros, limit)
+    for place in seal.places:
+        flags += [f"-I{place.folder}", f"--embed-dir={place.folder}"]
+    result = _run([*flags, *macros], f'# 1 "{quoted}"\n{source}\n', seal, limit)
+    sources = Sources(name, source, seal.includes)
     if result.code != 0:
-        raise compile_error(result.errors, sources)
+        raise compile_error(_NOT_FOUND.sub(lambda match: seal.explain(match[1]), result.errors), sources)
     # What stands before the source are our own macros.
     text = result.output[max(result.output.find(f'\n# 1 "{quoted}"') + 1, 0) :]
-    return Preprocessed(text, _includes(text, name), sources)
+    entered: set[str] = set()
+
+    def mark(match: re.Match[str]) -> str:
+        file = unescape(match[2])
+        entered.add(os.path.normpath(file))
+        return f'{match[1]}{escape(sources.name(file))}"'
+
+    text = _MARKER.sub(mark, text)
+    includes = tuple(item for item in seal.includes.items() if item[0] in entered)
+    searched = Searched(seal.roots, (torch_headers() or "") if seal.exhausted else None)
+    others = (item for item in seal.includes.items() if item[0] not in entered)
+    return Preprocessed(text, includes, sources, (*others, *seal.probes.items()), searched)
+
+
+def _places(path: str | None, include_dirs: Sequence[str]) -> list[Place]:
+    """Where files are looked for, in order: beside the source, in the declared folders, in our own, in torch's."""
+    folders = [os.path.dirname(os.path.abspath(path))] if path else []
+    folders += [os.path.abspath(os.fspath(folder)) for folder in include_dirs]
+    places = [Place(folder, folder) for folder in (*folders, str(toolchain.STUBS))]
+    torch = torch_headers()
+    if torch:
+        places.append(Place(torch, os.path.join(torch, "c10", "metal")))
+    return list(dict.fromkeys(places))
+
+
+def _run(flags: list[str], text: str, seal: Seal, most: int) -> Result:
+    """clang's preprocessor; once more for each name that only it can compute."""
+    limit = (
+        f"the Metal source has more than {most // 1_000_000} MB of text when its macros and includes are expanded; "
+        "METALCORE_SOURCE_SIZE raises the limit"
+    )
+    for _ in range(COMPUTED_NAMES):
+        result = toolchain.clang(flags, text, files=seal.contents, names=seal.real, most=most, limit=limit)
+        missing = _NOT_FOUND.search(result.errors) if result.code != 0 else None
+        if missing is None or not seal.add(missing[1]):
+            return result
+    raise CompileError(f"the source computes the names of more than {COMPUTED_NAMES} files that it includes")
 
 
 def _define(name: str, value: object) -> str:
@@ -80,26 +129,3 @@ def _define(name: str, value: object) -> str:
     if value is None:
         return f"-D{name}="
     return f"-D{name}={int(value) if isinstance(value, bool) else value}"
-
-
-def _torch_headers() -> str | None:
-    """The include folder of the installed torch, found without importing torch."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return None
-    folder = os.path.join(os.path.dirname(spec.origin), "include")
-    return folder if os.path.isdir(folder) else None
-
-
-def _includes(text: str, main: str) -> tuple[tuple[str, str], ...]:
-    """Path and hash of each file of the user that the preprocessor read; our own are in the toolchain's fingerprint."""
-    files: list[tuple[str, str]] = []
-    for raw in dict.fromkeys(_MARKER.findall(text)):
-        name = unescape(raw)
-        if name == main or name.startswith("<") or name.startswith(str(toolchain.INCLUDE)):
-            continue
-        if not os.path.isfile(name):
-            continue  # a #line of the source may name anything
-        with open(name, "rb") as file:
-            files.append((os.path.abspath(name), hashlib.sha256(file.read()).hexdigest()))
-    return tuple(files)

@@ -180,6 +180,11 @@ def unescape(name: str) -> str:
     return re.sub(r"\\(.)", r"\1", name)
 
 
+def escape(name: str) -> str:
+    """A file name as it is written between the quotes of a line marker."""
+    return name.replace("\\", "\\\\").replace('"', '\\"')
+
+
 def literal(pieces: Sequence[str]) -> str:
     """Value of adjacent string literals, as in `host_name("a" "b")`."""
     return "".join(unescape(piece[piece.index('"') + 1 : -1]) for piece in pieces if '"' in piece)

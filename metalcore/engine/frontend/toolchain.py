@@ -6,13 +6,15 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import itertools
+import json
 import os
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from metalcore import settings
+from metalcore.engine.frontend.process import Result, run_limited, scratch_folder
 from metalcore.engine.locks import locks
 from metalcore.errors import MetalcoreError
 
@@ -21,6 +23,7 @@ STUBS = INCLUDE / "stubs"
 KEPT_HEADERS = 12  # each math mode and float type has its own, and so has each version of the package
 MATH_MODES = ("safe", "relaxed", "fast")
 FLOAT_TYPES = ("float", "double")
+LARGEST_OUTPUT = 2_000_000_000  # bytes
 DOUBLE = "-DMETALCORE_DOUBLE=1"  # float is read as double: docs/design/retype.md
 
 # The language of the rewritten text. The triple only shapes the scalar IR; aarch64 leaves neither vectors nor casts.
@@ -51,15 +54,6 @@ MATH_FLAGS = {
 }
 
 
-@dataclass(frozen=True)
-class Result:
-    """What one run of clang gave: its exit code, its output and its diagnostics."""
-
-    code: int
-    output: str
-    errors: str
-
-
 @functools.lru_cache(maxsize=1)
 def zig() -> str:
     """Path of the zig binary, which carries clang."""
@@ -73,18 +67,44 @@ def zig() -> str:
     return path
 
 
-def clang(arguments: Sequence[str], text: str) -> Result:
-    """Run `clang -cc1` with *text* on its standard input."""
-    import subprocess  # kept out of the import of the package, which must be quick
+@functools.lru_cache(maxsize=1)
+def own_headers() -> tuple[str, ...]:
+    """Every header of the engine."""
+    return tuple(str(path) for path in sorted(INCLUDE.rglob("*")) if path.is_file())
 
-    process = subprocess.run(
-        [zig(), "clang", "-cc1", *arguments, "-"],
-        input=text.encode(),
-        capture_output=True,
-        check=False,
-    )
-    output = process.stdout.decode("utf-8", "replace")
-    return Result(process.returncode, output, process.stderr.decode("utf-8", "replace"))
+
+def clang(
+    arguments: Sequence[str],
+    text: str,
+    *,
+    files: Mapping[str, bytes] | None = None,
+    names: Mapping[str, str] | None = None,
+    most: int = LARGEST_OUTPUT,
+    limit: str = "the compiler's output is larger than 2 GB",
+) -> Result:
+    """Run `clang -cc1` with *text* on its standard input.
+
+    It sees the engine's headers, its precompiled header where *arguments* name one, and *files* under *names*; nothing
+    else of this machine exists for it. More than *most* bytes of output are a CompileError, which says *limit*.
+    """
+    with scratch_folder() as folder:
+        copies = {name: f"file{i}" for i, name in enumerate(files or {})}
+        seen = {name: os.path.join(folder, copies[of]) for name, of in (names or {}).items()}
+        after = dict(itertools.pairwise(arguments))
+        for path in (*own_headers(), after.get("-include-pch", "")):
+            if path and path not in seen:
+                seen[path] = path
+        extra = {copies[name]: data for name, data in (files or {}).items()}
+        extra["overlay"] = _overlay(seen)
+        overlay = ("-ivfsoverlay", os.path.join(folder, "overlay"))
+        return run_limited([zig(), "clang", "-cc1", *overlay, *arguments, "-"], text, folder, most, limit, extra)
+
+
+def _overlay(seen: Mapping[str, str]) -> bytes:
+    """clang's description of a file system that holds these files (name -> where the content is) and no other."""
+    roots = [{"type": "file", "name": name, "external-contents": place} for name, place in seen.items()]
+    options = {"version": 0, "case-sensitive": "true", "use-external-names": "false", "overlay-relative": "false"}
+    return json.dumps({**options, "redirecting-with": "redirect-only", "roots": roots}).encode()
 
 
 def language_flags(math_mode: str, optimised: bool, float_type: str = "float") -> list[str]:

@@ -34,7 +34,7 @@ def make_unit(
     if float_type not in toolchain.FLOAT_TYPES:
         raise ArgumentError(f"float_type is {float_type!r}; it must be one of {', '.join(toolchain.FLOAT_TYPES)}")
     prepared = preprocess(source, path, include_dirs, defines or {}, math_mode, float_type)
-    declared = declarations(prepared.sources, [path for path, _ in prepared.includes])
+    declared = declarations(prepared.sources)
     rewritten = rewrite(prepared.text, prepared.sources, declared, float_type)
     # The check leaves function constants open; its IR tells their types and indices.
     text = rewritten.text
@@ -58,6 +58,8 @@ def make_unit(
         functions=tuple(kernel.host_name for kernel in rewritten.kernels),
         constants=constants,
         includes=prepared.includes,
+        probes=prepared.probes,
+        searched=prepared.searched,
         text=text,
         math_mode=math_mode,
         path=prepared.sources.main,
