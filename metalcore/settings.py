@@ -60,8 +60,8 @@ def compile_memory() -> int:
 
 
 def kernel_size() -> int:
-    """METALCORE_KERNEL_SIZE: instructions that a kernel may have, every call inlined (default 1 million)."""
-    return _amount("METALCORE_KERNEL_SIZE", 1_000_000, "instructions")
+    """METALCORE_KERNEL_SIZE: instructions that a kernel may have, every call inlined (default 500,000)."""
+    return _amount("METALCORE_KERNEL_SIZE", 500_000, "instructions")
 
 
 def cache_size() -> int:

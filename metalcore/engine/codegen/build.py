@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from metalcore import settings
 from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
+from metalcore.engine.frontend.limits import check_text, inlined_size
 from metalcore.engine.frontend.model import ScalarKernel
 from metalcore.errors import LaunchError, UnsupportedFeature
 
@@ -54,9 +55,21 @@ def _write(path: str, data: bytes) -> None:
         file.write(data)
 
 
+def _optimised(ir: str, guarded: bool) -> str:
+    """Scalar code, everything inlined and optimised; a large kernel's in a process of its own."""
+    from metalcore.engine.codegen import child, llvm
+
+    if inlined_size(ir) > child.LARGE:
+        scalar = child.in_child("optimise_scalar", ir, guarded=guarded).decode()
+    else:
+        scalar = llvm.optimise_scalar(ir, guarded=guarded)
+    check_text(scalar, "when it is optimised")
+    return scalar
+
+
 def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     """Compile to machine code for this CPU. The result's file lies in a fresh temporary folder."""
-    from metalcore.engine.codegen import facts, llvm
+    from metalcore.engine.codegen import child, facts, llvm
     from metalcore.engine.codegen.closed_object import MATH
     from metalcore.engine.lockstep import vectorise
 
@@ -68,9 +81,9 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         hooked, places = instrument(kernel, also=variant.also)
         if dump:
             dump("hooked.ll", hooked)
-        scalar = llvm.optimise_scalar(hooked)
+        scalar = _optimised(hooked, guarded=False)
     else:
-        scalar = llvm.optimise_scalar(kernel.ir, guarded=variant.checked)
+        scalar = _optimised(kernel.ir, guarded=variant.checked)
     if dump:
         dump("scalar.ll", scalar)
     if _STARTED.search(scalar):
@@ -97,7 +110,9 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
             f"kernel '{kernel.name}': the private arrays of a thread take {module.private_memory:,} bytes, and the "
             f"limit is {PRIVATE_MEMORY:,}: use fewer or smaller ones, or a device buffer"
         )
-    code = llvm.emit_object(module.ir, dump)
+    check_text(module.ir, "for all lanes")
+    large = dump is None and module.ir.count("\n") > child.LARGE
+    code = child.in_child("emit_object", module.ir) if large else llvm.emit_object(module.ir, dump)
     folder = tempfile.mkdtemp(prefix="metalcore-")
     library_path = _link(folder, code, () if llvm.has_fma() else MATH)
     return NativeKernel(

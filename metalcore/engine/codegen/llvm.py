@@ -12,8 +12,10 @@ import llvmlite.binding as binding
 
 from metalcore.engine.codegen import own_arrays
 from metalcore.engine.codegen.defined import with_values, without_promises
+from metalcore.errors import CompileError
 
 LOCK = threading.Lock()  # LLVM's global context is not for two threads at once
+LARGEST_TABLES = 256_000_000  # bytes
 _OPTIONS = (
     "-unroll-runtime=false",
     "-unroll-allow-partial=false",
@@ -156,6 +158,16 @@ def _inline_attributes(match: re.Match[str]) -> str:
     return f"{match.group(1)} alwaysinline{body}"
 
 
+def _check_tables(module: Any, machine: Any) -> None:
+    """Refuse tables that would make an object file of gigabytes."""
+    size = sum(machine.target_data.get_abi_size(each.global_value_type) for each in module.global_variables)
+    if size > LARGEST_TABLES:
+        raise CompileError(
+            f"the constant tables and threadgroup variables of the kernel have {size / 1e6:.0f} MB, more than "
+            f"{LARGEST_TABLES // 1_000_000} MB: bind the data as a buffer"
+        )
+
+
 def emit_object(text: str, dump: Any = None) -> bytes:
     """Optimise lockstep IR for this machine and emit an object file."""
     with LOCK:
@@ -163,6 +175,7 @@ def emit_object(text: str, dump: Any = None) -> bytes:
         machine = target_machine()
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
+        _check_tables(module, machine)
         optimise(module, 2)
         if dump is not None:
             dump("optimised.ll", str(module))

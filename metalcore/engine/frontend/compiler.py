@@ -82,9 +82,7 @@ def check_bfloat(errors: str, sources: Sources, text: str) -> None:
 
 def _is_damaged(errors: str) -> bool:
     """Whether clang failed over the precompiled header and not over the text."""
-    return "error: " not in errors or bool(
-        re.search(r"\b(?:PCH|AST) file\b|precompiled (?:header|file)|malformed or corrupted", errors)
-    )
+    return bool(re.search(r"\b(?:PCH|AST) file\b|precompiled (?:header|file)|malformed or corrupted", errors))
 
 
 def translate(errors: str, sources: Sources, text: str) -> MetalcoreError:

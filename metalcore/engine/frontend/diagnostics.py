@@ -17,6 +17,8 @@ from metalcore.errors import CompileError
 _LINE = re.compile(
     r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<level>fatal error|error|warning|note): (?P<text>.*)$"
 )
+_WIDEST = 400  # characters of a line that is quoted
+_ADVICE = re.compile(r"use -f[\w-]+=N to increase ")  # the user has no such flag
 # clang's spellings of what the rewriting made, back to Metal's.
 _SPELLING = (
     (re.compile(r"const __attribute__\(\(opencl_global_device\)\)|__global_device"), "constant"),
@@ -88,7 +90,7 @@ def parse(output: str) -> list[Diagnostic]:
     found = []
     for line in output.splitlines():
         match = _LINE.match(line)
-        if match:
+        if match and not _ADVICE.match(match["text"]):
             text = match["text"]
             for pattern, word in _SPELLING:
                 text = pattern.sub(word, text)
@@ -163,9 +165,9 @@ def at(file: str, line: int, text: str, sources: Sources, made: tuple[str, int] 
 
 def _show(diagnostic: Diagnostic, sources: Sources) -> list[str]:
     lines = [f"{diagnostic.file}:{diagnostic.line}: {diagnostic.level}: {diagnostic.text}"]
-    quoted = sources.line(diagnostic.file, diagnostic.line)
-    if quoted and quoted.strip():
-        lines.append("    " + quoted.strip())
+    quoted = (sources.line(diagnostic.file, diagnostic.line) or "").strip()
+    if quoted:
+        lines.append("    " + (quoted if len(quoted) <= _WIDEST else quoted[:_WIDEST] + " ..."))
     return lines
 
 

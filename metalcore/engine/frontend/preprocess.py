@@ -24,6 +24,7 @@ _MARKER = re.compile(r'^(# \d+ ")((?:[^"\\]|\\.)*)"', re.MULTILINE)
 _FLAGS = (
     *("-E", "-x", "c++", "-std=c++17", "-undef", "-fno-digraphs", "-nostdsysteminc", "-nobuiltininc"),
     *("-triple", "aarch64-unknown-linux-gnu", "-fno-caret-diagnostics", "-w", "-ferror-limit", "20"),
+    "-disable-pragma-debug-crash",
     *("-D__clang__=1", "-D__METAL_MACOS__=1", "-D__METAL_OSX__=1", "-D__AIR64__=1", "-D__LITTLE_ENDIAN__=1"),
 )
 

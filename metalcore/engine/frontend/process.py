@@ -30,9 +30,21 @@ class Result:
     errors: str
 
 
+@dataclass(frozen=True)
+class Raw:
+    """What one run of a tool gave, its output as bytes."""
+
+    code: int
+    output: bytes
+    errors: str
+
+    def text(self) -> Result:
+        return Result(self.code, self.output.decode("utf-8", "replace"), self.errors)
+
+
 def run_limited(
     command: Sequence[str], text: str, folder: str, most: int, limit: str, extra: Mapping[str, bytes] | None = None
-) -> Result:
+) -> Raw:
     """Run *command* with *text* on its standard input, without the user's environment (CPATH adds folders).
 
     *folder* is empty and for this run alone; *extra* are files to write into it first. More than *most* bytes of output
@@ -79,7 +91,10 @@ def run_limited(
     with open(said, "rb") as written:
         messages = written.read(_MESSAGES).decode("utf-8", "replace")
     _check_limits(process.returncode, messages, late.is_set(), seconds, memory)
-    return Result(process.returncode, output.decode("utf-8", "replace"), messages)
+    if process.returncode < 0 and not messages.strip():
+        name = signal.Signals(-process.returncode).name
+        messages = f"it ended with {name}: expressions or declarations that are nested too deeply can do that"
+    return Raw(process.returncode, bytes(output), messages)
 
 
 def _limit(process: subprocess.Popen[bytes], seconds: int, memory: int) -> None:

@@ -42,6 +42,7 @@ LANGUAGE = (
     *("-ffloat16-excess-precision=none", "-fbfloat16-excess-precision=none"),
     # Kernels reinterpret pointers; an endless loop must stay one, and so must an access to null.
     *("-relaxed-aliasing", "-fno-finite-loops", "-fno-delete-null-pointer-checks", "-nostdsysteminc", "-nobuiltininc"),
+    *("-fno-gnu-inline-asm", "-disable-pragma-debug-crash"),
 )
 # What each math mode lets the compiler do; docs/design/math.md says what that means for results.
 MATH_FLAGS = {
@@ -97,7 +98,8 @@ def clang(
         extra = {copies[name]: data for name, data in (files or {}).items()}
         extra["overlay"] = _overlay(seen)
         overlay = ("-ivfsoverlay", os.path.join(folder, "overlay"))
-        return run_limited([zig(), "clang", "-cc1", *overlay, *arguments, "-"], text, folder, most, limit, extra)
+        command = [zig(), "clang", "-cc1", *overlay, *arguments, "-"]
+        return run_limited(command, text, folder, most, limit, extra).text()
 
 
 def _overlay(seen: Mapping[str, str]) -> bytes:
