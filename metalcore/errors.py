@@ -48,5 +48,13 @@ class KernelFault(MetalcoreError, RuntimeError):
     """The kernel did something it must not while it ran, such as an access out of bounds."""
 
 
+class CacheRefused(MetalcoreError, RuntimeError):
+    """The cache folder could be changed by another user, and code is loaded from it; the message has the remedy."""
+
+
+class CacheWarning(UserWarning):
+    """The cache folder cannot be used, so that every process compiles anew."""
+
+
 class SanitizerError(MetalcoreError, RuntimeError):
     """Sanitize mode found something, and was asked to stop there."""

@@ -86,8 +86,11 @@ def test_unary_of_a_strided_array(shape: tuple[int, int, int], name: str) -> Non
 def test_unary_of_integers_booleans_and_complex_numbers(size: int) -> None:
     rng = generator(size)
     lib = library("mlx", "unary")
-    for op, name, reference in (("Abs", "int32", np.abs), ("BitwiseInvert", "uint8", np.invert),
-                                ("LogicalNot", "bool_", np.logical_not)):
+    for op, name, reference in (
+        ("Abs", "int32", np.abs),
+        ("BitwiseInvert", "uint8", np.invert),
+        ("LogicalNot", "bool_", np.logical_not),
+    ):
         x = numbers(rng, size, name)
         out = np.zeros_like(x)
         lib.function(f"v_{op}_{name}")(x, out, np.uint32(size), **spread(-(-size // wide(x.dtype))))
@@ -178,21 +181,39 @@ def test_binary_of_strided_arrays(shape: tuple[int, int, int]) -> None:
     close(out, want, "float32", 1)
     out[:] = 0
     lib.function("gn2_Add_float32")(
-        a, row, out, np.array(shape, np.int32), *steps, np.int32(3),
-        threads=(-(-shape[2] // 2), shape[1], shape[0]), group_size=(4, 2, 2),
+        a,
+        row,
+        out,
+        np.array(shape, np.int32),
+        *steps,
+        np.int32(3),
+        threads=(-(-shape[2] // 2), shape[1], shape[0]),
+        group_size=(4, 2, 2),
     )
     close(out, want, "float32", 1)
 
 
 @pytest.mark.feature("corpus", "MLX: binary")
-@pytest.mark.parametrize("name", ("int32", pytest.param("uint8", marks=pytest.mark.sweep),
-                                  pytest.param("int64", marks=pytest.mark.sweep)))
-@pytest.mark.parametrize("op", swept(
-    ("Add", "FloorDivide", "Remainder", "Power", "BitwiseXor", "LeftShift", "RightShift"), ("Remainder", "LeftShift")))
+@pytest.mark.parametrize(
+    "name", ("int32", pytest.param("uint8", marks=pytest.mark.sweep), pytest.param("int64", marks=pytest.mark.sweep))
+)
+@pytest.mark.parametrize(
+    "op",
+    swept(
+        ("Add", "FloorDivide", "Remainder", "Power", "BitwiseXor", "LeftShift", "RightShift"),
+        ("Remainder", "LeftShift"),
+    ),
+)
 def test_binary_of_integers(op: str, name: str) -> None:
-    references = {"Add": np.add, "FloorDivide": np.floor_divide,
-                  "Remainder": np.mod, "Power": np.power, "BitwiseXor": np.bitwise_xor, "LeftShift": np.left_shift,
-                  "RightShift": np.right_shift}
+    references = {
+        "Add": np.add,
+        "FloorDivide": np.floor_divide,
+        "Remainder": np.mod,
+        "Power": np.power,
+        "BitwiseXor": np.bitwise_xor,
+        "LeftShift": np.left_shift,
+        "RightShift": np.right_shift,
+    }
     kernel = library("mlx", "binary").function(f"vv_{op}_{name}")
     for size in SIZES:
         rng = generator(op, name, size)
@@ -245,9 +266,20 @@ def test_select_of_strided_arrays(shape: tuple[int, int, int]) -> None:
     np.testing.assert_array_equal(out, np.where(wide_mask, b, turned))
 
 
-CASTS = ("float32_float32", "float16_float32", "float32_float16", "float32_bfloat16", "bfloat16_float32",
-         "float16_bfloat16", "bfloat16_float16", "float32_int32", "float32_bool_", "bfloat16_bool_", "int64_float32",
-         "bool__uint8")
+CASTS = (
+    "float32_float32",
+    "float16_float32",
+    "float32_float16",
+    "float32_bfloat16",
+    "bfloat16_float32",
+    "float16_bfloat16",
+    "bfloat16_float16",
+    "float32_int32",
+    "float32_bool_",
+    "bfloat16_bool_",
+    "int64_float32",
+    "bool__uint8",
+)
 
 
 @pytest.mark.feature("corpus", "MLX: copy")
@@ -272,15 +304,19 @@ def test_copy_of_strided_arrays(shape: tuple[int, int, int]) -> None:
     base = numbers(generator(shape), shape[::-1], "bfloat16")
     view = base.transpose(2, 1, 0)
     out = np.zeros(shape, ml_dtypes.bfloat16)
-    lib.function("g3_copy_bfloat16_bfloat16")(
-        base, out, None, strides(view), threads=shape[::-1], group_size=(4, 2, 2)
-    )
+    lib.function("g3_copy_bfloat16_bfloat16")(base, out, None, strides(view), threads=shape[::-1], group_size=(4, 2, 2))
     np.testing.assert_array_equal(out, view)
     back = np.zeros(shape[::-1], ml_dtypes.bfloat16)
     target = back.transpose(2, 1, 0)
     lib.function("gg_copy_bfloat16_bfloat16")(
-        out, back, np.array(shape, np.int32), strides(out), strides(target), np.int32(3),
-        threads=(-(-shape[2] // 2), shape[1], shape[0]), group_size=(4, 2, 2),
+        out,
+        back,
+        np.array(shape, np.int32),
+        strides(out),
+        strides(target),
+        np.int32(3),
+        threads=(-(-shape[2] // 2), shape[1], shape[0]),
+        group_size=(4, 2, 2),
     )
     np.testing.assert_array_equal(back, base)
 

@@ -27,10 +27,22 @@ def test_gather_with_two_index_arrays(name: str) -> None:
         first, last = (rng.integers(-shape[i], shape[i], count).astype(np.int32) for i in (0, 2))
         out = np.zeros((count, shape[1]), x.dtype)
         kernel(
-            x, out, np.array(shape, np.int32), strides(x), np.uint64(3), np.array([1, shape[1], 1], np.int32),
-            np.array([0, 2], np.int32), np.array([count, count], np.int32), np.array([1, 1], np.int64),
-            np.array([True, True]), np.int32(1), *[None] * 9, first, last,
-            threads=(count, 1, shape[1]), group_size=(8, 1, 8),
+            x,
+            out,
+            np.array(shape, np.int32),
+            strides(x),
+            np.uint64(3),
+            np.array([1, shape[1], 1], np.int32),
+            np.array([0, 2], np.int32),
+            np.array([count, count], np.int32),
+            np.array([1, 1], np.int64),
+            np.array([True, True]),
+            np.int32(1),
+            *[None] * 9,
+            first,
+            last,
+            threads=(count, 1, shape[1]),
+            group_size=(8, 1, 8),
         )
         np.testing.assert_array_equal(out, x[first, :, last])
 
@@ -47,9 +59,19 @@ def test_gather_along_an_axis(form: str, name: str) -> None:
         out = np.zeros(index.shape, x.dtype)
         rest = np.array([before, after], np.int32)
         kernel(
-            x, index, out, rest, np.array([size * after, 1], np.int64), np.array([picks * after, 1], np.int64),
-            np.uint64(2), np.int32(1), np.int32(size), np.uint64(after), np.uint64(after),
-            threads=(after, picks, before), group_size=(4, 4, 2),
+            x,
+            index,
+            out,
+            rest,
+            np.array([size * after, 1], np.int64),
+            np.array([picks * after, 1], np.int64),
+            np.uint64(2),
+            np.int32(1),
+            np.int32(size),
+            np.uint64(after),
+            np.uint64(after),
+            threads=(after, picks, before),
+            group_size=(4, 4, 2),
         )
         np.testing.assert_array_equal(out, np.take_along_axis(x, index.astype(np.int64), 1))
 
@@ -93,10 +115,26 @@ def test_scatter(op: str, name: str) -> None:
             np.add.at(size, index, np.abs(exact(updates[:, 0])))
         work = 4 if op == "max" else 1
         kernel(
-            None, updates, whole, np.array([count, 1, width], np.int32), row_major((count, 1, width)), np.uint64(3),
-            np.uint64(width), np.array(out.shape, np.int32), strides(out), np.uint64(2), np.array([0], np.int32),
-            np.array([count], np.int32), np.array([1], np.int64), np.array([True]), np.int32(1), np.uint64(count),
-            *[None] * 4, index, threads=(width, -(-count // work)), group_size=(8, 8),
+            None,
+            updates,
+            whole,
+            np.array([count, 1, width], np.int32),
+            row_major((count, 1, width)),
+            np.uint64(3),
+            np.uint64(width),
+            np.array(out.shape, np.int32),
+            strides(out),
+            np.uint64(2),
+            np.array([0], np.int32),
+            np.array([count], np.int32),
+            np.array([1], np.int64),
+            np.array([True]),
+            np.int32(1),
+            np.uint64(count),
+            *[None] * 4,
+            index,
+            threads=(width, -(-count // work)),
+            group_size=(8, 8),
         )
         if op == "sum" and name in FLOATS:
             # Each of the repeated additions rounds.
@@ -117,9 +155,19 @@ def test_scatter_along_an_axis(name: str) -> None:
         outer, inner = np.arange(before)[:, None, None], np.arange(after)
         np.add.at(want, (outer, index, inner), exact(updates))
         kernel(
-            updates, index, out, np.array([before, after], np.int32), np.array([picks * after, 1], np.int64),
-            np.array([picks * after, 1], np.int64), np.uint64(2), np.int32(1), np.int32(size), np.uint64(after),
-            np.uint64(after), threads=(after, picks, before), group_size=(4, 4, 2),
+            updates,
+            index,
+            out,
+            np.array([before, after], np.int32),
+            np.array([picks * after, 1], np.int64),
+            np.array([picks * after, 1], np.int64),
+            np.uint64(2),
+            np.int32(1),
+            np.int32(size),
+            np.uint64(after),
+            np.uint64(after),
+            threads=(after, picks, before),
+            group_size=(4, 4, 2),
         )
         if name in FLOATS:
             close(out, want, name, 4, floor=32 * EPSILON[name])
@@ -139,8 +187,17 @@ def test_masked_assignment(name: str) -> None:
         want = out.copy()
         want[mask] = source
         kernel(
-            mask, places, source, out, np.array([source.size], np.int32), np.array([1], np.int64), np.int32(1),
-            np.int64(source.size), np.int64(size), threads=size, group_size=64,
+            mask,
+            places,
+            source,
+            out,
+            np.array([source.size], np.int32),
+            np.array([1], np.int64),
+            np.int32(1),
+            np.int64(source.size),
+            np.int64(size),
+            threads=size,
+            group_size=64,
         )
         np.testing.assert_array_equal(out, want)
 
@@ -154,8 +211,16 @@ def test_slice_update(shape: tuple[int, int]) -> None:
     want = out.copy()
     want[1 : shape[0] + 1, 2 : shape[1] + 2] += updates
     library("mlx", "indexing").function("slice_update_float32")(
-        updates, out, np.array(shape, np.int32), strides(updates), np.int32(2), np.int64(updates.size), strides(out),
-        np.int64(out.shape[1] + 2), threads=(shape[1], shape[0], 1), group_size=(4, 4, 1),
+        updates,
+        out,
+        np.array(shape, np.int32),
+        strides(updates),
+        np.int32(2),
+        np.int64(updates.size),
+        strides(out),
+        np.int64(out.shape[1] + 2),
+        threads=(shape[1], shape[0], 1),
+        group_size=(4, 4, 1),
     )
     np.testing.assert_array_equal(out, want)
 
@@ -167,9 +232,25 @@ def test_scatter_past_the_end_stops() -> None:
     index = np.array([0, 5], np.int32)
     with pytest.raises(metalcore.errors.KernelFault, match="out of bounds"):
         library("mlx", "indexing").function("scatter_sum_float16")(
-            None, updates, out, np.array([2, 1, 3], np.int32), row_major((2, 1, 3)), np.uint64(3), np.uint64(3),
-            np.array(out.shape, np.int32), strides(out), np.uint64(2), np.array([0], np.int32), np.array([2], np.int32),
-            np.array([1], np.int64), np.array([True]), np.int32(1), np.uint64(2), *[None] * 4, index,
-            threads=(3, 2), group_size=(8, 8),
+            None,
+            updates,
+            out,
+            np.array([2, 1, 3], np.int32),
+            row_major((2, 1, 3)),
+            np.uint64(3),
+            np.uint64(3),
+            np.array(out.shape, np.int32),
+            strides(out),
+            np.uint64(2),
+            np.array([0], np.int32),
+            np.array([2], np.int32),
+            np.array([1], np.int64),
+            np.array([True]),
+            np.int32(1),
+            np.uint64(2),
+            *[None] * 4,
+            index,
+            threads=(3, 2),
+            group_size=(8, 8),
         )
     np.testing.assert_array_equal(out, [[1, 1, 1], [0, 0, 0]])

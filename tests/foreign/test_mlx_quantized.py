@@ -73,8 +73,19 @@ def test_qmv(form: tuple[int, int], name: str) -> None:
         x = numbers(rng, (vectors, size), name)
         out = np.zeros((vectors, rows), x.dtype)
         kernel(
-            packed, scales, biases, x, out, np.int32(size), np.int32(rows), *NO_BATCH, *NO_BATCH, ZERO, ZERO,
-            threadgroups=(vectors, -(-rows // 8), 1), group_size=(32, 2, 1),
+            packed,
+            scales,
+            biases,
+            x,
+            out,
+            np.int32(size),
+            np.int32(rows),
+            *NO_BATCH,
+            *NO_BATCH,
+            ZERO,
+            ZERO,
+            threadgroups=(vectors, -(-rows // 8), 1),
+            group_size=(32, 2, 1),
         )
         check(out, x, weights.T, name)
 
@@ -89,8 +100,19 @@ def test_qvm(name: str) -> None:
         x = numbers(rng, (vectors, rows), name)
         out = np.zeros((vectors, size), x.dtype)
         kernel(
-            packed, scales, biases, x, out, np.int32(rows), np.int32(size), *NO_BATCH, *NO_BATCH, ZERO, ZERO,
-            threadgroups=(vectors, -(-size // 64), 1), group_size=(32, 2, 1),
+            packed,
+            scales,
+            biases,
+            x,
+            out,
+            np.int32(rows),
+            np.int32(size),
+            *NO_BATCH,
+            *NO_BATCH,
+            ZERO,
+            ZERO,
+            threadgroups=(vectors, -(-size // 64), 1),
+            group_size=(32, 2, 1),
         )
         check(out, x, weights, name)
 
@@ -109,8 +131,18 @@ def test_qmm(form: str, name: str) -> None:
         x = numbers(rng, (m, k), name)
         out = np.zeros((m, n), x.dtype)
         kernel(
-            packed, scales, biases, x, out, *map(np.int32, (k, n, m)), *NO_BATCH, *NO_BATCH, ZERO, ZERO,
-            threadgroups=(-(-n // 32), -(-m // 32), 1), group_size=(32, 2, 2),
+            packed,
+            scales,
+            biases,
+            x,
+            out,
+            *map(np.int32, (k, n, m)),
+            *NO_BATCH,
+            *NO_BATCH,
+            ZERO,
+            ZERO,
+            threadgroups=(-(-n // 32), -(-m // 32), 1),
+            group_size=(32, 2, 2),
         )
         check(out, x, weights.T if form == "t" else weights, name)
 

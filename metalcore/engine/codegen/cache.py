@@ -1,31 +1,40 @@
 """The cache on disk. Whatever happens to its folder costs time, never a result.
 
+Code is loaded from it, so the folder belongs to its user alone (trust.py); one that others can change is refused.
 Entries are written to a temporary file and renamed, so two processes may fill the cache at once. Each carries a
-checksum; a damaged one counts as absent. Where the folder cannot be written, a temporary folder of this process
-takes its place.
+checksum of its content and its name; a damaged or swapped one counts as absent. Where the folder cannot be written, a
+temporary folder of this process takes its place, with a warning.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from metalcore import settings
 from metalcore.engine.codegen.identity import digest, engine_content, engine_stamp, key_of, machine_key
+from metalcore.engine.codegen.trust import check_own, is_own, make_private, private_folder
+from metalcore.errors import CacheWarning, MetalcoreError
 
-FORMAT = "1"  # of the folder's layout
+FORMAT = "2"  # of the folder's layout: FORMAT/version of the engine/kind/key
 _CHECKSUM = 64
+_USED = 86400  # seconds after which a use is noted: what was not used for longest is removed first
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def _write_atomically(folder: str, name: str, data: bytes) -> str:
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private(folder)
     path = os.path.join(folder, name)
     temporary = f"{path}.{os.getpid()}.{id(data):x}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)  # of a process that had this number
     try:
-        with open(temporary, "wb") as file:
+        with open(os.open(temporary, _WRITE, 0o600), "wb") as file:
             file.write(data)
         os.replace(temporary, path)
     except BaseException:
@@ -33,6 +42,27 @@ def _write_atomically(folder: str, name: str, data: bytes) -> str:
             os.unlink(temporary)
         raise
     return path
+
+
+def _read_own(path: str) -> tuple[bytes, tuple[int, ...]]:
+    """Content and stamp of a file that this user has written; raises OSError for everything else."""
+    descriptor = os.open(path, _READ)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not is_own(found):
+            raise PermissionError(path)
+        if time.time() - found.st_mtime > _USED:
+            with suppress(OSError):
+                os.utime(path)
+                found = os.fstat(descriptor)
+        return file.read(), (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _checked(name: str) -> str:
+    """A name that stays in its folder."""
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii() or len(name) > 128:
+        raise ValueError(f"{name!r} cannot be the name of an entry in the cache")
+    return name
 
 
 @cache
@@ -62,38 +92,100 @@ class DiskCache:
     b'text'
     """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = os.path.join(os.fspath(root), FORMAT)
+    def __init__(self, root: str | os.PathLike[str], version: str = "any") -> None:
+        """Raises CacheRefused where the folder could be changed by another user."""
+        self.home = private_folder(os.fspath(root))
+        self.root = os.path.join(self.home, FORMAT)
+        self.version = _checked(version)
         self._fallback: str | None = None
+        self._written = 0
+        self._looked = False  # whether the folder's size was thought of
+        self._trusted: set[str] = set()
+        self._sound: dict[str, tuple[int, ...]] = {}  # files whose content was compared already
+        self._note_use()
+
+    def _note_use(self) -> None:
+        folder = os.path.join(self.root, self.version)
+        with suppress(OSError):
+            if abs(time.time() - os.stat(folder).st_mtime) > _USED:
+                os.utime(folder)
 
     def _folders(self, kind: str) -> list[str]:
+        _checked(kind)
         roots = [self.root] if self._fallback is None else [self.root, self._fallback]
-        return [os.path.join(root, kind) for root in roots]
+        if kind not in self._trusted:
+            self._check_folders(kind)
+        return [os.path.join(root, self.version, kind) for root in roots]
+
+    def _check_folders(self, kind: str) -> None:
+        """Refuse folders in the cache that lead elsewhere."""
+        folder = self.root
+        for name in ("", self.version, kind):
+            folder = os.path.join(folder, name) if name else folder
+            try:
+                found = os.lstat(folder)
+            except OSError:
+                return
+            check_own(folder, found)
+        self._trusted.add(kind)
 
     def _store(self, kind: str, name: str, data: bytes) -> str:
         """Writes to the cache folder, or to a temporary one where that fails; raises OSError where both do."""
+        own = self._folders(kind)[0]
         try:
-            return _write_atomically(os.path.join(self.root, kind), name, data)
-        except OSError:
-            self._fallback = os.path.join(_scratch(os.getpid()), key_of(self.root))
-            return _write_atomically(os.path.join(self._fallback, kind), name, data)
+            path = _write_atomically(own, name, data)
+        except OSError as error:
+            return self._store_elsewhere(kind, name, data, error)
+        self._written += len(data)
+        self._keep_small()
+        return path
+
+    def _store_elsewhere(self, kind: str, name: str, data: bytes, error: OSError) -> str:
+        if self._fallback is None:
+            import warnings
+
+            why = error.strerror or str(error)
+            warnings.warn(
+                f"the cache folder {_short(self.home)} cannot be written ({why}): what this process compiles is kept "
+                "in a temporary folder until it ends; METALCORE_CACHE names another folder",
+                CacheWarning,
+                stacklevel=2,
+            )
+        self._fallback = os.path.join(_scratch(os.getpid()), key_of(self.root))
+        return _write_atomically(os.path.join(self._fallback, self.version, kind), name, data)
+
+    def _keep_small(self) -> None:
+        """Now and then, the oldest entries go where the cache has grown beyond its size."""
+        limit = settings.cache_size()
+        if self._looked and self._written < limit // 8:
+            return
+        from metalcore.engine.codegen.prune import is_due, prune
+
+        if self._written >= limit // 8 or is_due(self.root):
+            self._written = 0
+            prune(self.home, self.root, self.version, limit)
+        self._looked = True
 
     def read(self, kind: str, key: str) -> bytes | None:
         """The entry, or None where there is none or it is damaged."""
+        _checked(key)
         for folder in self._folders(kind):
             try:
-                with open(os.path.join(folder, key), "rb") as file:
-                    data = file.read()
+                data, _ = _read_own(os.path.join(folder, key))
             except OSError:
                 continue
-            if data[:_CHECKSUM] == digest(data[_CHECKSUM:]).encode():
+            if data[:_CHECKSUM] == self._checksum(kind, key, data[_CHECKSUM:]):
                 return data[_CHECKSUM:]
         return None
 
     def write(self, kind: str, key: str, data: bytes) -> None:
         """Stores an entry, or does nothing where no folder takes it."""
         with suppress(OSError):
-            self._store(kind, key, digest(data).encode() + data)
+            self._store(kind, _checked(key), self._checksum(kind, key, data) + data)
+
+    @staticmethod
+    def _checksum(kind: str, key: str, data: bytes) -> bytes:
+        return digest(f"{kind}/{key}\0".encode() + data).encode()
 
     def read_json(self, kind: str, key: str) -> Any:
         data = self.read(kind, key)
@@ -102,51 +194,80 @@ class DiskCache:
     def write_json(self, kind: str, key: str, value: Any) -> None:
         self.write(kind, key, json.dumps(value, separators=(",", ":")).encode())
 
-    def read_binary(self, kind: str, key: str) -> tuple[str, Any] | None:
-        """Path of a shared object whose content is as it was written, and what was stored with it."""
+    def read_binary(self, kind: str, key: str, suffix: str = ".so") -> tuple[str, Any] | None:
+        """Path of a file whose content is as it was written, and what was stored with it."""
         entry = self.read_json(kind, key)
         if entry is None:
             return None
+        name = _binary_name(key, entry["digest"], suffix)
         for folder in self._folders(kind):
-            path = os.path.join(folder, entry["file"])
+            path = os.path.join(folder, name)
             try:
-                with open(path, "rb") as file:
-                    if digest(file.read()) == entry["digest"]:
-                        return path, entry["meta"]
+                known = self._sound.get(path)
+                if known is not None and known == _stamp(path):
+                    return path, entry["meta"]
+                data, stamp = _read_own(path)
             except OSError:
                 continue
+            if digest(data) == entry["digest"]:
+                self._sound[path] = stamp
+                return path, entry["meta"]
         return None
 
-    def write_binary(self, kind: str, key: str, data: bytes, meta: Any) -> str:
-        """Stores a shared object under a name made from its content; returns where it is."""
+    def write_binary(self, kind: str, key: str, data: bytes, meta: Any, suffix: str = ".so") -> str:
+        """Stores a file under a name made from its content; returns where it is."""
         content = digest(data)
-        name = f"{key}-{content[:16]}.so"
-        path = self._store(kind, name, data)
-        self.write_json(kind, key, {"file": name, "digest": content, "meta": meta})
+        try:
+            path = self._store(kind, _binary_name(_checked(key), content, suffix), data)
+        except OSError as error:
+            raise MetalcoreError(
+                f"neither the cache folder {_short(self.home)} nor a temporary one takes the {len(data)} bytes that "
+                f"were compiled: {error.strerror or error}"
+            ) from error
+        self.write_json(kind, key, {"digest": content, "meta": meta})
         return path
 
 
+def _short(path: str) -> str:
+    return path if len(path) <= 300 else f"{path[:300]}... ({len(path)} characters)"
+
+
+def _binary_name(key: str, content: str, suffix: str) -> str:
+    return f"{key}-{_checked(content)[:16]}{suffix}"
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    found = os.stat(path, follow_symlinks=False)
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
 @cache
-def _cache_at(root: str) -> DiskCache:
-    return DiskCache(root)
+def _cache_at(root: str, version: str) -> DiskCache:
+    return DiskCache(root, version)
 
 
 def disk_cache() -> DiskCache:
     """The cache that the settings name."""
-    return _cache_at(os.fspath(settings.cache_dir()))
+    root = os.fspath(settings.cache_dir())
+    return _cache_at(root, _version(root))
 
 
 @cache
 def _engine_key(root: str) -> str:
-    stamp = engine_stamp()
-    kept = disk_cache().read("identity", stamp)
+    stamp, engines = engine_stamp(), _cache_at(root, "engines")
+    kept = engines.read("identity", stamp)
     if kept is not None:
         return kept.decode()
     content = engine_content()
-    disk_cache().write("identity", stamp, content.encode())
+    engines.write("identity", stamp, content.encode())
     return content
+
+
+@cache
+def _version(root: str) -> str:
+    return key_of(_engine_key(root), machine_key())
 
 
 def toolchain_key() -> str:
     """Changes with the engine's own files, the compiler, LLVM or the CPU."""
-    return key_of(_engine_key(disk_cache().root), machine_key())
+    return _version(os.fspath(settings.cache_dir()))

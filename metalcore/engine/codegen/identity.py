@@ -20,11 +20,16 @@ else:  # Python's own modules: hashlib loads OpenSSL, which takes longer than ev
         except ImportError:
             from hashlib import sha256
 
+_MANY = 4_000_000  # bytes from which OpenSSL's speed is worth its import
 ENGINE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def digest(data: bytes) -> str:
     """SHA-256 as hexadecimal text."""
+    if len(data) > _MANY:
+        import hashlib
+
+        return hashlib.sha256(data).hexdigest()
     return sha256(data).hexdigest()
 
 

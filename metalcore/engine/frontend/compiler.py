@@ -64,12 +64,10 @@ def compile_text(
 def run(flags: list[str], text: str, emit: bool, more: tuple[str, ...]) -> Result:
     """One run of clang with the Metal library included."""
     action = [*more, *_EMIT, "-o", "-"] if emit else [*more, "-fsyntax-only"]
-    for _ in range(2):
-        library = toolchain.standard_library(flags)
-        result = toolchain.clang([*flags, *_MESSAGES, *action, *library], text)
-        if result.code == 0 or "-include-pch" not in library or not _is_damaged(result.errors):
-            return result
-        toolchain.forget_header(flags)
+    library = toolchain.standard_library(flags)
+    result = toolchain.clang([*flags, *_MESSAGES, *action, *library], text)
+    if result.code == 0 or "-include-pch" not in library or not _is_damaged(result.errors):
+        return result
     return toolchain.clang([*flags, *_MESSAGES, *action, *toolchain.plain_library()], text)
 
 

@@ -9,18 +9,17 @@ import importlib.util
 import itertools
 import json
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from metalcore import settings
+from metalcore.engine.codegen.cache import disk_cache
+from metalcore.engine.codegen.identity import key_of
 from metalcore.engine.frontend.process import Result, run_limited, scratch_folder
 from metalcore.engine.locks import locks
 from metalcore.errors import MetalcoreError
 
 INCLUDE = Path(__file__).resolve().parent.parent / "include"
 STUBS = INCLUDE / "stubs"
-KEPT_HEADERS = 12  # each math mode and float type has its own, and so has each version of the package
 MATH_MODES = ("safe", "relaxed", "fast")
 FLOAT_TYPES = ("float", "double")
 LARGEST_OUTPUT = 2_000_000_000  # bytes
@@ -129,19 +128,17 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def _header_path(flags: Sequence[str]) -> Path:
-    key = hashlib.sha256("\0".join((fingerprint(), str(INCLUDE), *flags)).encode()).hexdigest()[:32]
-    return settings.cache_dir() / "headers" / f"{key}.pch"
+def _header_key(flags: Sequence[str]) -> str:
+    return key_of(fingerprint(), str(INCLUDE), *flags)
 
 
 def standard_library(flags: Sequence[str]) -> list[str]:
-    """Flags that bring metal_stdlib in: precompiled in the cache folder, or read afresh where that fails."""
-    path = _header_path(flags)
+    """Flags that bring metal_stdlib in: precompiled in the cache, or read afresh where that fails."""
+    key = _header_key(flags)
     with locks.of("header"):  # another thread may be at it: wait for its header
-        ready = path.exists() or _precompile(path, flags)
-    if ready:
-        return ["-include-pch", str(path), "-fno-validate-pch"]
-    return plain_library()
+        found = disk_cache().read_binary("headers", key, ".pch")
+        path = found[0] if found else _precompile(key, flags)
+    return ["-include-pch", path, "-fno-validate-pch"] if path else plain_library()
 
 
 def plain_library() -> list[str]:
@@ -149,38 +146,16 @@ def plain_library() -> list[str]:
     return ["-include", str(INCLUDE / "metal_stdlib.h"), "-include", str(INCLUDE / "entry.h")]
 
 
-def forget_header(flags: Sequence[str]) -> None:
-    """Remove a precompiled header that turned out to be damaged."""
-    with contextlib.suppress(OSError):
-        _header_path(flags).unlink()
-
-
-def _precompile(path: Path, flags: Sequence[str]) -> bool:
-    scratch = f"{path}.{os.getpid()}.{threading.get_ident()}"  # two processes may fill the cache at once
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(scratch, "wb"):
-            pass
-    except OSError:
-        return False
+def _precompile(key: str, flags: Sequence[str]) -> str | None:
+    """Path of the new header; None where it cannot be made: an error in the headers shows when they are read afresh."""
     text = f'#include "{INCLUDE / "metal_instances.h"}"\n#include "{INCLUDE / "entry.h"}"\n'
     header_flags = ["c++-header" if flag == "c++" else flag for flag in flags]
-    result = clang([*header_flags, "-w", "-emit-pch", "-fno-pch-timestamp", "-o", scratch], text)
-    try:
-        if result.code != 0:
-            # A damaged folder costs time, never a result; an error in the headers shows when they are read afresh.
-            os.unlink(scratch)
-            return False
-        os.replace(scratch, path)
-        _forget_old(path)
-    except OSError:
-        return False
-    return True
-
-
-def _forget_old(newest: Path) -> None:
-    """Remove headers of earlier versions: 10 MB each, made again in under a second where one is still wanted."""
-    headers = sorted(newest.parent.glob("*.pch"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for header in headers[KEPT_HEADERS:]:
-        if header != newest:
-            header.unlink(missing_ok=True)
+    with scratch_folder() as folder:
+        path = os.path.join(folder, "header.pch")
+        if clang([*header_flags, "-w", "-emit-pch", "-fno-pch-timestamp", "-o", path], text).code != 0:
+            return None
+        with open(path, "rb") as file:
+            data = file.read()
+    with contextlib.suppress(MetalcoreError):
+        return disk_cache().write_binary("headers", key, data, {}, ".pch")
+    return None
