@@ -220,6 +220,20 @@ def families(names: tuple[str, ...], as_json: bool) -> None:
 
 
 @cli.command()
+@click.option("--clear", is_flag=True, help="Remove every compiled kernel. Programs that run are not disturbed.")
+def cache(clear: bool) -> None:
+    """Show where compiled kernels are kept (METALCORE_CACHE) and how many there are (METALCORE_CACHE_SIZE)."""
+    from metalcore.tools.cache import describe, remove
+
+    if clear:
+        click.echo(remove())
+        return
+    good, text = describe()
+    click.echo(text)
+    sys.exit(0 if good else 1)
+
+
+@cli.command()
 def doctor() -> None:
     """Check this machine: versions, CPU, compiler, cache, and a kernel really compiled and run."""
     from metalcore.tools.doctor import examine

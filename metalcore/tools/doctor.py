@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -107,16 +106,9 @@ def _llvm() -> Finding:
 
 
 def _cache() -> Finding:
-    folder = settings.cache_dir()
-    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-    size = sum(path.stat().st_size for path in files)
-    shown = f"{folder}: {len(files)} files, {size / 1e6:.1f} MB"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder):
-            return True, shown
-    except OSError as error:
-        return True, f"{shown}; it cannot be written ({error.strerror}), so every process compiles anew"
+    from metalcore.tools.cache import describe
+
+    return describe()
 
 
 def _cold() -> Finding:

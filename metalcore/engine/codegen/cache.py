@@ -82,6 +82,9 @@ def _scratch(pid: int) -> str:
     return folder
 
 
+_warned: set[str] = set()  # folders of which it was said that they cannot be written
+
+
 class DiskCache:
     """Checksummed entries by kind and key.
 
@@ -141,8 +144,10 @@ class DiskCache:
         return path
 
     def _store_elsewhere(self, kind: str, name: str, data: bytes, error: OSError) -> str:
-        if self._fallback is None:
+        if self.home not in _warned:
             import warnings
+
+            _warned.add(self.home)
 
             why = error.strerror or str(error)
             warnings.warn(

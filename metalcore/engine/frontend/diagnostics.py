@@ -18,7 +18,7 @@ _LINE = re.compile(
     r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<level>fatal error|error|warning|note): (?P<text>.*)$"
 )
 _WIDEST = 400  # characters of a line that is quoted
-_ADVICE = re.compile(r"use -f[\w-]+=N to increase ")  # the user has no such flag
+_ADVICE = re.compile(r"\buse -f[\w-]+=\w+ to (?:increase|see) ")  # the user has no such flag
 # clang's spellings of what the rewriting made, back to Metal's.
 _SPELLING = (
     (re.compile(r"const __attribute__\(\(opencl_global_device\)\)|__global_device"), "constant"),
@@ -90,7 +90,7 @@ def parse(output: str) -> list[Diagnostic]:
     found = []
     for line in output.splitlines():
         match = _LINE.match(line)
-        if match and not _ADVICE.match(match["text"]):
+        if match and not _ADVICE.search(match["text"]):
             text = match["text"]
             for pattern, word in _SPELLING:
                 text = pattern.sub(word, text)

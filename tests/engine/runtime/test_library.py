@@ -12,7 +12,7 @@ import metalcore
 from metalcore.engine import units
 from metalcore.engine.codegen.cache import disk_cache
 from metalcore.engine.library import Library
-from metalcore.errors import ArgumentError, CompileError, ConstantError, UnknownFunction
+from metalcore.errors import ArgumentError, CacheWarning, CompileError, ConstantError, UnknownFunction
 
 SAXPY = """
 kernel void saxpy(device const float* x, device float* y, constant float& a, uint i [[thread_position_in_grid]]) {
@@ -116,7 +116,7 @@ def test_a_damaged_cache_is_made_anew(own_cache: Path, compiled: list[str]) -> N
 
 def test_a_lost_unit_is_made_anew(own_cache: Path, compiled: list[str]) -> None:
     Library(SAXPY)
-    for file in (own_cache / "1" / "units").iterdir():
+    for file in own_cache.glob("*/*/units/*"):
         file.unlink()
     assert len(Library(SAXPY).function("saxpy").arguments) == 4
     assert compiled == ["unit", "saxpy", "unit"]
@@ -125,7 +125,8 @@ def test_a_lost_unit_is_made_anew(own_cache: Path, compiled: list[str]) -> None:
 def test_a_cache_folder_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("METALCORE_CACHE", str(tmp_path / "file" / "cache"))
-    assert Library(SAXPY).function("saxpy").max_threads == 1024
+    with pytest.warns(CacheWarning, match="cannot be written"):
+        assert Library(SAXPY).function("saxpy").max_threads == 1024
     assert disk_cache().root.startswith(str(tmp_path / "file"))
 
 
