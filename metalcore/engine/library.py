@@ -9,9 +9,10 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from metalcore import launch
+from metalcore import launch, settings
 from metalcore.engine import modes
 from metalcore.engine.codegen.variant import Variant
+from metalcore.engine.files import NotRegular, TooLarge, read_regular
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
 from metalcore.engine.runtime import layout
@@ -41,8 +42,13 @@ def _read_source(source_or_path: object) -> tuple[str, str | None]:
     path = os.path.abspath(os.fspath(source_or_path))
     if not isinstance(path, str):
         raise ArgumentError("the path of a Metal file must be text, not bytes")
-    with open(path, "rb") as file:
-        data = file.read()
+    try:
+        data = read_regular(path, settings.source_size())
+    except NotRegular:
+        raise CompileError(f"{path} is a folder, a pipe or a device, not a file") from None
+    except TooLarge:
+        limit = settings.source_size() // 1_000_000
+        raise CompileError(f"{path} is larger than {limit} MB; METALCORE_SOURCE_SIZE raises the limit") from None
     try:
         return _checked_text(data.decode("utf-8"), path), path
     except UnicodeDecodeError as error:

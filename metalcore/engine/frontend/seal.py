@@ -22,8 +22,9 @@ MOST_PLACES = 20_000  # where a file is looked for
 MOST_FILES = 2_000
 
 _SPLICE = re.compile(r"\\[ \t\v\f]*\r?\n")
-_GAP = r"(?:[ \t\v\f]|/\*(?:[^*]|\*(?!/)){0,400}?\*/)*"
-_NAME = r'(?:"(?P<quoted>[^"\n]{1,4096})"|<(?P<angled>[^>\n]{1,4096})>|(?P<computed>[^\s"<]))'
+# Bounded, and without two ways to read the same text, so that a hostile one is read in linear time.
+_GAP = r"(?:[ \t\v\f]|/\*[^*]{0,200}(?:\*(?!/)[^*]{0,200}){0,3}\*/){0,200}"
+_NAME = r'(?:"(?P<quoted>[^"\n]{1,1024})"|<(?P<angled>[^<>#"\n]{1,1024})>|(?P<computed>[^\s"<]))'
 _DIRECTIVE = re.compile(rf"(?:#|%:){_GAP}(?P<word>include(?:_next)?|import|embed)\b{_GAP}{_NAME}")
 _PROBE = re.compile(rf"\b__has_(?P<word>include(?:_next)?|embed)\b{_GAP}\(?{_GAP}{_NAME}")
 _ANY_NAME = re.compile(r'"(?P<quoted>[\w./+-]{1,400})"|<(?P<angled>[\w./+-]{1,400})>')

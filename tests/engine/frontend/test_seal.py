@@ -266,3 +266,15 @@ def test_a_header_that_becomes_a_pipe_is_not_waited_for(
     os.mkfifo(inside / "five.h")
     with pytest.raises((CompileError, UnsupportedFeature), match="not a file"):
         run('#include "five.h"', inside)
+
+
+def test_a_source_that_is_no_file(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(inside / "pipe.metal")
+    (inside / "folder.metal").mkdir()
+    for name in ("pipe.metal", "folder.metal"):
+        with pytest.raises(CompileError, match="not a file"):
+            metalcore.Library(inside / name)
+    (inside / "long.metal").write_text("//" + "x" * 1_100_000)
+    monkeypatch.setenv("METALCORE_SOURCE_SIZE", "1")
+    with pytest.raises(CompileError, match="METALCORE_SOURCE_SIZE"):
+        metalcore.Library(inside / "long.metal")
