@@ -5,10 +5,8 @@ The rules are PyTorch's (see `docs/guide/pytorch.md`). Where more is checked tha
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metalcore import launch, settings
@@ -47,15 +45,7 @@ def compile_shader(source: str) -> ShaderLibrary:
     from metalcore.engine.library import Library
 
     math_mode = "fast" if settings.mps_fast_math() else "safe"
-    return ShaderLibrary(Library(source, include_dirs=torch_include_dirs(), math_mode=math_mode))
-
-
-def torch_include_dirs() -> tuple[str, ...]:
-    """The folder that holds c10/metal/*.h of the installed torch, found without importing torch."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or not spec.submodule_search_locations:
-        return ()
-    return tuple(str(Path(place) / "include") for place in spec.submodule_search_locations)
+    return ShaderLibrary(Library(source, math_mode=math_mode))
 
 
 def _require_ascii(source: str) -> None:

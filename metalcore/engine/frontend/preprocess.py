@@ -19,7 +19,7 @@ from metalcore.errors import ArgumentError, CompileError
 
 NO_PATH = "<metal>"  # how a source without a file is called in messages
 COMPUTED_NAMES = 32
-_NOT_FOUND = re.compile(r"'([^\n]*)' file not found")
+_NOT_FOUND = re.compile(r"(?<=error: )'([^\n]*)' file not found")
 _MARKER = re.compile(r'^(# \d+ ")((?:[^"\\]|\\.)*)"', re.MULTILINE)
 _FLAGS = (
     *("-E", "-x", "c++", "-std=c++17", "-undef", "-fno-digraphs", "-nostdsysteminc", "-nobuiltininc"),

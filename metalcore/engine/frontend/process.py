@@ -99,14 +99,16 @@ def run_limited(
 
 def _limit(process: subprocess.Popen[bytes], seconds: int, memory: int) -> None:
     try:
-        from resource import RLIMIT_AS, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, prlimit
+        from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, getrlimit, prlimit
     except ImportError:  # not Linux: the clock alone
         return
     limits = {RLIMIT_CPU: (seconds, seconds + 5), RLIMIT_AS: (memory, memory)}
     limits |= {RLIMIT_CORE: (0, 0), RLIMIT_FSIZE: (_FILE, _FILE)}
-    for kind, pair in limits.items():
-        with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):  # gone already, or held to less
-            prlimit(process.pid, kind, pair)
+    for kind, wanted in limits.items():
+        own = getrlimit(kind)  # what this process is held to, its tools are held to as well
+        soft, hard = (w if o == RLIM_INFINITY else min(w, o) for w, o in zip(wanted, own, strict=True))
+        with contextlib.suppress(OSError, ValueError):  # it is gone already, or the system does not let us
+            prlimit(process.pid, kind, (soft, hard))
 
 
 def _check_limits(code: int, messages: str, late: bool, seconds: int, memory: int) -> None:

@@ -13,6 +13,7 @@ import platform
 import subprocess
 from collections.abc import Sequence
 
+from metalcore import settings
 from metalcore.errors import MetalcoreError, UnsupportedFeature
 
 
@@ -40,7 +41,14 @@ def host_triple() -> str:
 
 def run_zig(arguments: Sequence[str], what: str) -> None:
     """Runs one of zig's tools; a failure is an error of ours, so it carries everything the tool said."""
-    done = subprocess.run([zig(), *arguments], capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(
+        [zig(), *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=settings.system_environment(),  # CPATH, LLD_REPRODUCE and their like are the user's business
+    )
     if done.returncode != 0:
         said = done.stderr.strip() or done.stdout.strip()
         raise MetalcoreError(f"{what} failed (exit code {done.returncode}):\n{said}")

@@ -107,6 +107,16 @@ def test_nothing_else_is_found(inside: Path) -> None:
     assert "outside" in refusal("#define S(x) #x\n#define T(x) S(x)\n#include T(/etc/passwd)", inside)
 
 
+def test_a_folder_with_a_quote_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "it's file not found"
+    folder.mkdir()
+    (folder / "six.h").write_text("#define V 6\n")
+    main = str(folder / "main.metal")
+    assert value("#define S(x) #x\n#define T(x) S(x)\n#include T(six.h)", path=main) == "6"
+    with pytest.raises(CompileError, match="'/etc/passwd' file not found: it lies outside"):
+        expand('#include "/etc/passwd"', path=main)
+
+
 def test_embedded_files_are_held_to_the_same(inside: Path) -> None:
     for name in ("/etc/passwd", "/dev/zero", "../outside/secret.h"):
         assert "outside" in refusal(f'constant char t[] = {{\n#embed "{name}" limit(8)\n}};\n#define V t[0]', inside)

@@ -98,6 +98,34 @@ def test_the_oldest_entries_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sum(file.size for file in prune.files(cache.root)) <= 1_000_000
 
 
+CROWD = """
+import sys
+from metalcore.engine.codegen.cache import DiskCache
+cache = DiskCache(sys.argv[1])
+kept = 0
+for i in range(60):
+    data = (sys.argv[2] + str(i)).encode() * 20_000
+    path = cache.write_binary("kernels", f"k{i % 20}", data, {"data": sys.argv[2] + str(i)})
+    found = cache.read_binary("kernels", f"k{i % 20}")  # the other may have removed or replaced it
+    if found is not None:
+        kept += 1
+        try:
+            content = open(found[0], "rb").read()
+        except FileNotFoundError:
+            continue
+        assert content == found[1]["data"].encode() * 20_000, "mixed up"
+assert kept > 30
+"""
+
+
+def test_two_processes_fill_and_prune_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METALCORE_CACHE_SIZE", "1")
+    runs = [subprocess.Popen([sys.executable, "-c", CROWD, str(tmp_path), who], stderr=subprocess.PIPE) for who in "12"]
+    for run in runs:
+        _, stderr = run.communicate(timeout=60)
+        assert run.returncode == 0, stderr.decode()
+
+
 def test_versions_that_nobody_uses_go(tmp_path: Path) -> None:
     for version in ("stale", "recent", "mine"):
         DiskCache(tmp_path, version).write("notes", "k", b"text")
