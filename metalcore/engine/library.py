@@ -273,24 +273,9 @@ class Function:
         plan = self._plan(tuple(grid), None, tuple(group), threadgroup_memory)
         if plan is None:
             return
-        pairs = [0] * (2 * self._binder.slots)
-        regions: list[tuple[int, int]] = []
-        for slot, binding in enumerate(bindings):
-            if binding is None or slot >= self._binder.slots:
-                continue
-            argument = self._binder.by_slot[slot]
-            if argument is None or not argument.enabled:
-                continue
-            if slot in plan.written and not binding.writable:
-                raise ArgumentError(
-                    f"kernel '{self.name}' writes argument {slot} '{argument.name}', which is read-only"
-                )
-            self._binder.check_alignment(argument, binding.address)
-            pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size
-            regions += [(inner.address, inner.address + inner.size) for inner in binding.inside]
-        packed = self._binder.packed(pairs, regions, bindings)
-        packed.fresh = sum(1 << slot for slot, b in enumerate(bindings) if b is not None and b.fresh)
-        self._run(plan, packed)
+        from metalcore.engine.runtime.raw_binding import pack_raw
+
+        self._run(plan, pack_raw(self._binder, bindings, plan.written))
 
     def launch_packed(
         self, data: bytes, keep: object, threadgroups: tuple[int, ...], group_size: tuple[int, ...]
@@ -433,12 +418,14 @@ class Function:
             raise KeyboardInterrupt  # Python's own handler has mostly raised it already
         if status & layout.NO_MEMORY:
             raise MemoryError(f"kernel '{self.name}': no memory for its threadgroups")
-        if not status & layout.FAULT:
+        if not status & (layout.FAULT | layout.TOO_SMALL):
             raise MetalcoreError(f"kernel '{self.name}': the runtime answered {status}")
-        from metalcore.engine.runtime.faults import fault
+        from metalcore.engine.runtime.faults import fault, too_small
 
         error, shape = layout.Error(), plan.shape
         runtime_library().mc_last_error(ctypes.byref(error))
+        if status & layout.TOO_SMALL:
+            raise too_small(self.name, error, self.arguments)
         kernel = plan.kernel if error.group[0] < shape.grid[0] // shape.group[0] else plan.edge
         raise fault(self.name, error, shape, kernel.native.sites, self.arguments)
 

@@ -67,6 +67,13 @@ def _optimised(ir: str, guarded: bool) -> str:
     return scalar
 
 
+def value_sizes(kernel: ScalarKernel) -> dict[int, int]:
+    """Slots whose bytes need no test: native/launch.c starts no kernel with fewer (Binder has the same sizes)."""
+    bound = sorted((a for a in kernel.arguments if a.kind in ("buffer", "value")), key=lambda a: a.enabled)
+    last = {a.index: a for a in bound}
+    return {i: a.element_size for i, a in last.items() if a.kind == "value" and a.space == "constant"}
+
+
 def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     """Compile to machine code for this CPU. The result's file lies in a fresh temporary folder."""
     from metalcore.engine.codegen import child, facts, llvm
@@ -90,7 +97,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         raise UnsupportedFeature(
             f"kernel {kernel.name!r}: a constant at file scope that is computed when a program starts"
         )
-    values = {a.index: a.element_size for a in kernel.arguments if a.kind == "value" and a.space == "constant"}
+    values = value_sizes(kernel)
     module = vectorise(
         scalar,
         layout=variant.layout,

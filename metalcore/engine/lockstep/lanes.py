@@ -5,7 +5,7 @@ from __future__ import annotations
 from metalcore.errors import UnsupportedFeature
 
 from .ir import Instr, Type, Value
-from .memory import ATOMIC, Address, Memory
+from .memory import ATOMIC, ATOMIC_LOAD, Address, Memory
 from .shapes import LANES
 from .values import scalar_type
 
@@ -178,7 +178,7 @@ class Lanes(Memory):
     def _atomic_bounds(self, instr: Instr, where: Address, lanes: str, bits: str) -> str:
         """Lanes out of bounds are reported and left out; their result is 0."""
         if any(r.kind == "unknown" for r in where.roots):
-            raise UnsupportedFeature("an atomic operation through a pointer that was loaded from memory (checked mode)")
+            return self._atomic_lookup(instr, where, lanes, bits)
         if where.offsets is not None and not where.bases:
             test = self.inside(where)
             if test is None:
@@ -196,6 +196,26 @@ class Lanes(Memory):
         slow, done = self.new_label("out"), self.new_label("done")
         self.emit(f"br i1 {bad}, label %{slow}, label %{done}, !prof !2")
         self.place(slow)
+        self._atomic_results(instr)
+        self.call_slow(instr, where, ATOMIC, lanes, "null", bits)
+        self.jump(done)
+        self.place(done)
+        return good
+
+    def _atomic_lookup(self, instr: Instr, where: Address, lanes: str, bits: str) -> str:
+        """Pointers that were loaded from memory: the runtime looks each lane up and says which may go on."""
+        self._atomic_results(instr)
+        data, kind = self.scratch("data", 16), ATOMIC_LOAD if instr.op == "load" else ATOMIC
+        self.emit(f"call void @llvm.memset.p0.i64(ptr {data}, i8 1, i64 {LANES * where.size}, i1 false)")
+        self.call_slow(instr, where, kind, lanes, data, bits)
+        good = []
+        for c in range(self.count):
+            told = self.reload_chunk(data, f"i{8 * where.size}", where.size, c)
+            good.append(self.temp(f"icmp ne {self.vec(f'i{8 * where.size}')} {told}, zeroinitializer"))
+        return self.temp(f"and i32 {bits}, {self.bits(good)}")
+
+    def _atomic_results(self, instr: Instr) -> None:
+        """What lanes that may not go on get."""
         result = self.scratch("result", 8)
         self.emit(f"call void @llvm.memset.p0.i64(ptr {result}, i8 0, i64 {LANES * 8}, i1 false)")
         if instr.op == "cmpxchg":
@@ -205,10 +225,6 @@ class Lanes(Memory):
             self.emit(f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {expected}, i64 {LANES * 8}, i1 false)")
             self.need("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)")
         self.need("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)")
-        self.call_slow(instr, where, ATOMIC, lanes, "null", bits)
-        self.jump(done)
-        self.place(done)
-        return good
 
 
 def pair_type(instr: Instr, e: int) -> Type:

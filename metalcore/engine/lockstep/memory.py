@@ -21,7 +21,7 @@ LAUNCH_SIZES, LAUNCH_TG_OFFSET, LAUNCH_TG_SIZE, LAUNCH_STOP, LAUNCH_SLOW = 248, 
 LAUNCH_GRID, LAUNCH_GROUPS, LAUNCH_GROUP, LAUNCH_GROW = 496, 508, 520, 800
 LAUNCH_REPORT = 888
 WORKER_MEMORY, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_GROUP_POS = 8, 16, 24, 32
-LOAD, STORE, ATOMIC = 0, 1, 2
+LOAD, STORE, ATOMIC, ATOMIC_LOAD = 0, 1, 2, 3
 SLOTS = 31  # of buffers, and of threadgroup memory, in mc_launch
 _PAGE = 4096
 
@@ -333,16 +333,21 @@ class Memory(Streaming):
         """Hand an access to the runtime, which does what is in bounds and reports the rest."""
         site = self.plan.site(instr, where, kind)
         known = [r for r in sorted(where.roots, key=str) if r.kind != "unknown"]
-        bounds = self.slot(("bounds", len(known)), f"[{max(1, 3 * len(known))} x i64]")
-        for i, root in enumerate(known):
+        bounds = self.slot(("bounds", len(known) + 1), f"[{3 * len(known) + 3} x i64]")
+        limits: list[tuple[object, ...]] = []
+        if len(known) != len(where.roots):
+            limits.append((0, 0, 0))  # a lane that lies in none of them may be anywhere
+        for root in known:
             low = self.root_number(root)
             high = self.temp(f"add i64 {low}, {self.root_size(root)}")
-            for field, value in enumerate((low, high, self.plan.bounds.lane_stride(root))):
+            limits.append((low, high, self.plan.bounds.lane_stride(root)))
+        for i, limit in enumerate(limits):
+            for field, value in enumerate(limit):
                 at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {3 * i + field}")
                 self.emit(f"store i64 {value}, ptr {at}")
         self.emit(
             f"call void @mc.slow(ptr %L, ptr %Wk, i32 {site}, i32 {where.size}, i32 {kind}, i32 {bits}, "
-            f"i32 %first_thread, ptr {addresses}, i64 {len(known)}, ptr {bounds}, ptr {data})"
+            f"i32 %first_thread, ptr {addresses}, i64 {len(limits)}, ptr {bounds}, ptr {data})"
         )
         self.plan.uses_slow = True
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from metalcore.engine.codegen.variant import STACK_AROUND, Site, ThreadgroupVariable
+from metalcore.errors import UnsupportedFeature
 
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
@@ -170,6 +171,7 @@ def _lay_out(used: dict[str, Global]) -> tuple[dict[str, int], list[ThreadgroupV
     return offsets, variables, (at + 15) // 16 * 16
 
 
+_GLOBAL_NAME = re.compile(r'@"[^"]*"|@[-\w.$]+')
 _TYPE_NAME = re.compile(r'%"[^"]*"|%[-\w.$]+')
 
 
@@ -180,6 +182,14 @@ def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
         """An initialiser with its structs' types in full: the module that it goes to defines no names."""
         return _TYPE_NAME.sub(lambda m: types[m[0]].text if m[0] in types else m[0], _strip_metadata(text))
 
+    variables = plan.module.globals
+    for table in used.values():
+        inside = (variables.get(name) for name in _GLOBAL_NAME.findall(table.text.partition("=")[2]))
+        if table.constant and any(variable is not None and not variable.constant for variable in inside):
+            raise UnsupportedFeature(
+                "a table of pointers to threadgroup variables whose entries are picked at run time: use one variable "
+                "and an offset into it"
+            )
     out = [spelled_out(variable.text) for variable in used.values() if variable.constant]
     for offsets, name in plan.tables.items():
         body = ", ".join(f"i64 {o}" for o in offsets)

@@ -69,7 +69,7 @@ class Plan:
                     place.file if place else "",
                     place.line if place else 0,
                     place.column if place else 0,
-                    ("load", "store", "atomic")[kind],
+                    ("load", "store", "atomic", "atomic")[kind],
                     buffer,
                     where.size,
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from typing import Any, NamedTuple
 
@@ -23,6 +24,12 @@ class ArrayView(NamedTuple):
     device: str  # "cpu", or where else it is
     owner: object  # keeps the memory alive
     immutable: bool = False  # its framework does not allow writes
+    has_holes: bool = False  # bytes between its elements belong to others
+
+    @property
+    def changeable(self) -> bool:
+        """Whether a kernel may write anywhere in this memory."""
+        return self.writable and not self.immutable and not self.has_holes
 
 
 def view_of(value: Any) -> ArrayView | None:
@@ -60,7 +67,8 @@ def _numpy_view(array: np.ndarray[Any, Any], owner: object, immutable: bool = Fa
     address = array.__array_interface__["data"][0]
     size = _extent(array.shape, array.strides, array.itemsize)
     flags = array.flags
-    return ArrayView(address, size, name, flags.writeable, flags.c_contiguous, "cpu", (owner, array), immutable)
+    kept, holes = (owner, array), size > array.nbytes
+    return ArrayView(address, size, name, flags.writeable, flags.c_contiguous, "cpu", kept, immutable, holes)
 
 
 def _torch_view(tensor: Any) -> ArrayView | None:
@@ -76,6 +84,10 @@ def _torch_view(tensor: Any) -> ArrayView | None:
                 return _torch_view(tensor)
         return ArrayView(0, 0, dtype, True, True, device, tensor)
     layout = str(tensor.layout).removeprefix("torch.")
+    if tensor.is_nested:
+        return ArrayView(
+            0, 0, dtype, True, True, "cpu (a nested tensor: pass a list of its tensors, .unbind())", tensor
+        )
     if layout != "strided":
         return ArrayView(0, 0, dtype, True, True, f"cpu ({layout} layout)", tensor)
     if tensor.is_neg() or tensor.is_conj():
@@ -83,7 +95,8 @@ def _torch_view(tensor: Any) -> ArrayView | None:
         return ArrayView(0, 0, dtype, True, True, lazy, tensor)
     item = tensor.element_size()
     size = _extent(tuple(tensor.shape), tuple(s * item for s in tensor.stride()), item)
-    return ArrayView(tensor.data_ptr(), size, dtype, True, tensor.is_contiguous(), "cpu", tensor)
+    holes = size > tensor.numel() * item
+    return ArrayView(tensor.data_ptr(), size, dtype, True, tensor.is_contiguous(), "cpu", tensor, has_holes=holes)
 
 
 def _foreign_view(value: Any, immutable: bool) -> ArrayView | None:
@@ -138,4 +151,5 @@ def _dlpack_view(value: Any, immutable: bool) -> ArrayView:
     contiguous = all(n == 1 or s == c for n, s, c in zip(shape, strides, compact, strict=True))
     address = (tensor.data or 0) + tensor.byte_offset
     size = _extent(shape, strides, item)
-    return ArrayView(address, size, dtype, True, contiguous, "cpu", (value, capsule), immutable)
+    holes = size > math.prod(shape) * item
+    return ArrayView(address, size, dtype, True, contiguous, "cpu", (value, capsule), immutable, holes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ _Array = np.ndarray
 _LARGEST = (1 << 63) - 1  # what native/python.c reads of an int
 # Declared types that stand for raw memory: any dtype may be bound to them.
 _BYTE_TYPES = ("int8", "uint8", "struct", "pointer")
+Region = tuple[int, int, bool]  # from, to, whether it may be written
 
 
 class Packed:
@@ -47,7 +49,8 @@ class Binder:
 
     def __init__(self, kernel: str, arguments: Sequence[Argument]) -> None:
         self.kernel = kernel
-        buffers = [a for a in arguments if a.kind in ("buffer", "value")]
+        # Of two arguments with one slot the one that is turned on counts.
+        buffers = sorted((a for a in arguments if a.kind in ("buffer", "value")), key=lambda a: a.enabled)
         self.slots = 1 + max((a.index for a in buffers), default=-1)
         self.by_slot: list[Argument | None] = [None] * self.slots
         for argument in buffers:
@@ -56,6 +59,10 @@ class Binder:
         self._pack = struct.Struct(f"={2 * self.slots}Q").pack
         self._fast = [_fast_rule(a) for a in self.by_slot]
         self._native = (layout.Rule * max(1, self.slots))(*(_native_rule(rule) for rule in self._fast))
+        for argument in buffers:
+            rule = self._native[argument.index]
+            rule.needed, rule.is_optional = needed_bytes(argument)
+            rule.is_writable = argument.writable
         self.rules = _address(self._native)
 
     def pack(self, args: tuple[Any, ...], named: Mapping[str, Any], written: frozenset[int]) -> Packed:
@@ -64,7 +71,7 @@ class Binder:
             args = self._in_slots(args, named)
         pairs: list[int] = []
         inline: list[bytes] = []
-        regions: list[tuple[int, int]] = []
+        regions: list[Region] = []
         keep: list[object] = []
         end = 16 * self.slots
         torch_tensor = _torch_tensor()
@@ -87,7 +94,7 @@ class Binder:
                     pairs += (address, value.nbytes)
                     continue
             data: bytes | None = None
-            if rule.number is not None and (kind is int or kind is float):
+            if rule.number is not None and (kind is int or kind is float) and slot not in written:
                 try:
                     data = rule.number(value)
                 except ValueProblem as problem:
@@ -107,7 +114,7 @@ class Binder:
             return Packed(self._pack(*pairs), None, 0, keep)
         return self.packed(pairs, regions, keep, b"".join(inline))
 
-    def packed(self, pairs: Sequence[int], regions: list[tuple[int, int]], keep: object, inline: bytes = b"") -> Packed:
+    def packed(self, pairs: Sequence[int], regions: list[Region], keep: object, inline: bytes = b"") -> Packed:
         """Addresses and sizes in slot order, what pointers lead to, and the bytes of values."""
         data = self._pack(*pairs) + inline
         return Packed(data, _region_array(regions) if regions else None, len(regions), keep)
@@ -139,18 +146,26 @@ class Binder:
             )
         return tuple(values.get(slot) for slot in range(self.slots))
 
+    def check_written(self, written: frozenset[int]) -> None:
+        """A const argument is never written, however the kernel casts it."""
+        for argument in self.by_slot:
+            if argument is not None and argument.index in written and not argument.writable:
+                said = "constant memory" if argument.space == "constant" else "const"
+                mark = "*" if argument.kind == "buffer" else "&"
+                problem = f"the kernel writes it, and declares it {said}: declare it as `device {argument.type}{mark}`"
+                raise LaunchError(str(self._error(argument, None, problem)))
+
     def _signature(self) -> str:
         return ", ".join("-" if a is None else f"{a.type} {a.name}" for a in self.by_slot) or "no buffers"
 
     def _error(self, argument: Argument | None, value: object, problem: str) -> ArgumentError:
         assert argument is not None
         return ArgumentError(
-            f"kernel '{self.kernel}', argument {argument.index} '{argument.name}' "
-            f"({argument.space or 'device'} {argument.type}{'*' if argument.kind == 'buffer' else '&'}): {problem}"
+            f"kernel '{self.kernel}', argument {argument.index} '{argument.name}' ({_declared(argument)}): {problem}"
         )
 
     def _bind(
-        self, slot: int, value: Any, written: frozenset[int], regions: list[tuple[int, int]], keep: list[object]
+        self, slot: int, value: Any, written: frozenset[int], regions: list[Region], keep: list[object]
     ) -> bytes | tuple[int, int]:
         """Address and size of an array, or the bytes of a value."""
         argument = self.by_slot[slot]
@@ -167,7 +182,7 @@ class Binder:
         if view is not None:
             self._check_view(argument, value, view, slot in written)
             keep.append(view.owner)
-            return view.address, view.size
+            return view.address, view.size if view.changeable else view.size | layout.FIXED
         if slot in written:
             raise self._error(argument, value, f"the kernel writes it, so it must be an array, not {_said(value)}")
         if isinstance(value, np.generic):
@@ -235,9 +250,7 @@ class Binder:
             raise self._error(argument, value, problem)
         return data
 
-    def _addresses(
-        self, argument: Argument, values: Sequence[Any], regions: list[tuple[int, int]], keep: list[object]
-    ) -> bytes:
+    def _addresses(self, argument: Argument, values: Sequence[Any], regions: list[Region], keep: list[object]) -> bytes:
         """A list of arrays as an array of their addresses; what they point to joins the known regions."""
         if argument.scalar not in ("pointer", "struct", "uint64"):
             raise self._error(argument, values, f"it must be {_wanted(argument)}, not a list of arrays")
@@ -251,11 +264,12 @@ class Binder:
                 continue
             if view.device != "cpu":
                 raise self._error(argument, values, f"item {i} of the list is on {view.device}, not in CPU memory")
-            if "const" not in argument.type and (view.immutable or not view.writable):
+            is_const = leads_to_const(argument)
+            if not is_const and (view.immutable or not view.writable):
                 problem = f"item {i} of the list is read-only, and the kernel may write through its pointer"
                 raise self._error(argument, values, problem)
             addresses.append(view.address)
-            regions.append((view.address, view.address + view.size))
+            regions.append((view.address, view.address + view.size, view.changeable and not is_const))
             keep.append(view.owner)
         data = struct.pack(f"={len(addresses)}Q", *addresses)
         if argument.kind == "value" and len(data) != argument.element_size:
@@ -287,6 +301,19 @@ def needed_alignment(argument: Argument) -> int:
     """Allocators give 16 bytes, which is all that the machine code counts on (ulong4 would be 32)."""
     metal = COMMON.constant_offset_alignment if argument.space == "constant" else 1
     return min(16, max(argument.element_align, metal))
+
+
+def needed_bytes(argument: Argument) -> tuple[int, bool]:
+    """Bytes that must be bound, and whether nothing at all will do. Compiled code reads a reference to constant memory
+    without a test of its own, and numbers when the kernel starts, even where a function constant turns them off."""
+    if argument.kind != "value":
+        return 0, True
+    return argument.element_size, argument.space != "constant"
+
+
+def leads_to_const(argument: Argument) -> bool:
+    """Whether the argument holds pointers to const, as in `device const float* constant* x`."""
+    return argument.scalar == "pointer" and re.search(r"\bconst\b", argument.type) is not None
 
 
 def _fast_rule(argument: Argument | None) -> _FastRule:
@@ -324,7 +351,7 @@ def _torch_tensor() -> Any:
 
 def _plain(tensor: Any) -> bool:
     try:
-        return bool(tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg())
+        return bool(tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_nested)
     except RuntimeError:  # sparse and other layouts
         return False
 
@@ -351,6 +378,12 @@ def _wanted(argument: Argument) -> str:
     return f"a number or an array of {kind}" if argument.lanes == 1 else f"{argument.lanes} numbers of {kind}"
 
 
+def _declared(argument: Argument) -> str:
+    """The argument's type as MSL writes it."""
+    const = "const " if argument.space == "device" and not argument.writable else ""
+    return f"{argument.space or 'device'} {const}{argument.type}{'*' if argument.kind == 'buffer' else '&'}"
+
+
 def _said(value: object) -> str:
     """A short description of what was given."""
     kind = type(value)
@@ -364,7 +397,7 @@ def _said(value: object) -> str:
     return f"the given {name}" if name else repr(value)
 
 
-def _region_array(regions: list[tuple[int, int]]) -> Any:
+def _region_array(regions: list[Region]) -> Any:
     """Sorted regions, with the room behind them that mc_call needs."""
-    flat = [bound for region in sorted(regions) for bound in region]
-    return (ctypes.c_uint64 * (len(flat) + 2 * layout.BUFFERS))(*flat)
+    flat = [number for region in sorted(regions) for number in region]
+    return (ctypes.c_uint64 * (len(flat) + 3 * layout.BUFFERS))(*flat)

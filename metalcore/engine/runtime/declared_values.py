@@ -27,7 +27,7 @@ def reader(arguments: Sequence[Argument], packed: Packed) -> Callable[[str], Any
         argument = by_name[root]
         address, size = struct.unpack_from("=2Q", packed.data, 16 * argument.index)
         inline = bool(size & layout.INLINE)
-        size &= ~layout.INLINE
+        size &= ~(layout.INLINE | layout.FIXED)
         if part == "bytes":
             return size
         if part == "length":

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 from metalcore.engine.codegen.variant import PRIVATE, Site
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import Shape
-from metalcore.errors import KernelFault
+from metalcore.errors import ArgumentError, KernelFault
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import Argument
 
 NOWHERE = Site("?", 0, 0, "load", None, 1)
-_VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic operation"}
+_VERBS = {
+    layout.LOAD: "read",
+    layout.STORE: "write",
+    layout.ATOMIC: "atomic operation",
+    layout.ATOMIC_LOAD: "atomic read",
+}
+_REFUSALS = {0: "out of bounds", layout.READ_ONLY: "on read-only memory", layout.MISALIGNED: "on a misaligned address"}
+READ_ONLY = "it is a read-only array, or the kernel declares it const or constant"
 
 
 def thread_position(error: layout.Error | layout.Finding, shape: Shape) -> tuple[int, int, int]:
@@ -59,7 +66,19 @@ def fault(
     site = sites[error.site] if error.site < len(sites) else NOWHERE
     line = f"{site.file}:{site.line}" + (f":{site.column}" if site.column else "")
     more = f"; {error.count - 1} more in this launch" if error.count > 1 else ""
+    verb, refusal = _VERBS.get(error.kind & 0xFF, "access"), error.kind & ~0xFF
+    why = f"; {READ_ONLY}" if refusal == layout.READ_ONLY else ""
     return KernelFault(
-        f"kernel '{kernel}': {_VERBS.get(error.kind, 'access')} out of bounds at {line} "
-        f"by thread {thread_position(error, shape)} of the grid: {_where(error, site, arguments)}{more}"
+        f"kernel '{kernel}': {verb} {_REFUSALS[refusal]} at {line} "
+        f"by thread {thread_position(error, shape)} of the grid: {_where(error, site, arguments)}{why}{more}"
+    )
+
+
+def too_small(kernel: str, error: layout.Error, arguments: Sequence[Argument]) -> ArgumentError:
+    """The error to raise for a launch that did not start: an argument has fewer bytes than its type."""
+    slot, given = error.site, error.count
+    argument = next(a for a in arguments if a.index == slot and a.kind == "value")
+    return ArgumentError(
+        f"kernel '{kernel}', argument {slot} '{argument.name}' ({argument.space} {argument.type}&): "
+        f"it needs {argument.element_size} bytes, and {given} are bound"
     )

@@ -54,6 +54,7 @@ class Plan:
         shape = valid.shape
         self.kernel, self.edge, self.valid, self.shape = kernel, edge, valid, shape
         self.written = kernel.written | edge.written
+        binder.check_written(self.written)
         plan = layout.Plan()
         launch = plan.launch
         launch.grid[:], launch.groups[:], launch.group[:] = shape.grid, shape.groups, shape.group

@@ -9,13 +9,17 @@ BUFFERS = 31
 LANES = 32
 FRAME_ALIGN = 128
 GROUP_MEMORY_ALIGN = 64
-LOAD, STORE, ATOMIC = 0, 1, 2
+LOAD, STORE, ATOMIC, ATOMIC_LOAD = 0, 1, 2, 3
+# Why an access of a known place was refused, added to those.
+READ_ONLY, MISALIGNED = 1 << 8, 2 << 8
 
 # Results of mc_call and mc_call_objects, and kinds of mc_rule, as in native/runtime.h.
-STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE, TOO_WIDE = 1, 2, 4, 8, 16
+STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE, TOO_WIDE, TOO_SMALL = 1, 2, 4, 8, 16, 32
 RULE_NONE, RULE_ARRAY, RULE_FLOAT, RULE_INTEGER = 0, 1, 2, 3
 # A size with this bit: the address is an offset into the packed arguments.
 INLINE = 1 << 63
+# A size with this bit: the memory may not be written.
+FIXED = 1 << 62
 
 
 class Access(ctypes.Structure):
@@ -52,7 +56,7 @@ class Finding(ctypes.Structure):
 
 
 class Region(ctypes.Structure):
-    _fields_ = [("lo", c_void_p), ("hi", c_void_p)]
+    _fields_ = [("lo", c_void_p), ("hi", c_void_p), ("is_writable", c_uint64)]
 
 
 class Launch(ctypes.Structure):
@@ -77,6 +81,7 @@ class Launch(ctypes.Structure):
         ("is_cached", c_uint64),
         ("stack_size", c_uint64),
         ("no_memory", c_uint64),
+        ("read_only", c_uint64),
     ]
 
 
@@ -165,6 +170,9 @@ class Rule(ctypes.Structure):
         ("size", c_uint32),
         ("low", c_int64),
         ("high", c_int64),
+        ("needed", c_uint64),
+        ("is_optional", c_uint32),
+        ("is_writable", c_uint32),
     ]
 
 

@@ -12,7 +12,7 @@ from metalcore.engine.checks.report import Access, Finding, Report
 from metalcore.engine.codegen.variant import NativeKernel, Site
 from metalcore.engine.locks import locks
 from metalcore.engine.runtime import layout
-from metalcore.engine.runtime.faults import NOWHERE, thread_position
+from metalcore.engine.runtime.faults import NOWHERE, READ_ONLY, thread_position
 from metalcore.engine.runtime.launch import Plan, Shape
 from metalcore.engine.runtime.native_library import runtime_library
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metalcore.engine.frontend.model import Argument
     from metalcore.engine.runtime.binding import Packed
 
-_VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic"}
+_VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic", layout.ATOMIC_LOAD: "atomic"}
 _WORDS = {"read": "a read of", "write": "a write of", "atomic": "an atomic operation on"}
 _LANES = 32
 _UNSET = "uninitialised-threadgroup-memory"
@@ -132,7 +132,7 @@ class _Words:
             detail = f"thread {thread} waits here, thread {other_thread} of the same threadgroup does not"
         elif kind == "inactive-lane":
             detail = f"lane {event.thread % _LANES} reads lane {event.other_thread % _LANES}"
-        access = _VERBS[event.access] if buffer else ""
+        access = _VERBS[event.access & 0xFF] if buffer else ""
         sides = divmod(event.thread, _LANES)
         where_found = (site.file, site.line, site.column)
         found = Finding(kind, self.kernel, *where_found, thread, group, event.count, detail, *sides)
@@ -142,7 +142,7 @@ class _Words:
         """Name of the memory, index in it, and both in words."""
         if kind in ("barrier-divergence", "inactive-lane"):
             return "", None, ""
-        verb = _WORDS[_VERBS[event.access]]
+        verb = _WORDS[_VERBS[event.access & 0xFF]]
         size = site.element_size or 1
         slot = event.root if kind == "unwritten-output" or site.buffer is None else site.buffer
         if isinstance(slot, int) and slot in self.buffers:
@@ -165,6 +165,10 @@ class _Words:
         if kind == "out-of-bounds":
             if not event.other_address and not event.size:
                 return name, None, f"{verb} {words}: nothing is bound there"
+            if event.access & layout.READ_ONLY:
+                return name, index, f"{verb} {words} at index {index}: {READ_ONLY}"
+            if event.access & layout.MISALIGNED:
+                return name, index, f"{verb} {words} on a misaligned address"
             return name, index, f"{verb} {words} at index {index}, the size is {event.size // size}"
         return name, index, f"{verb} {words} at index {index}"
 

@@ -39,6 +39,9 @@ def test_structs_and_constants_are_the_same(tmp_path: Path) -> None:
         "MC_LOAD",
         "MC_STORE",
         "MC_ATOMIC",
+        "MC_ATOMIC_LOAD",
+        "MC_READ_ONLY",
+        "MC_MISALIGNED",
     ]
     found = _as_c_sees_them(tmp_path, [f"sizeof({name})" for name in names] + constants)
     assert found[: len(names)] == [ctypes.sizeof(layout.STRUCTS[name]) for name in names]
@@ -50,4 +53,7 @@ def test_structs_and_constants_are_the_same(tmp_path: Path) -> None:
         layout.LOAD,
         layout.STORE,
         layout.ATOMIC,
+        layout.ATOMIC_LOAD,
+        layout.READ_ONLY,
+        layout.MISALIGNED,
     ]

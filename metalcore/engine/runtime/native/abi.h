@@ -10,7 +10,10 @@
 #define MC_FRAME_ALIGN 128
 #define MC_GROUP_MEMORY_ALIGN 64
 
-enum mc_access_kind { MC_LOAD = 0, MC_STORE = 1, MC_ATOMIC = 2 };
+enum mc_access_kind { MC_LOAD = 0, MC_STORE = 1, MC_ATOMIC = 2, MC_ATOMIC_LOAD = 3 };
+
+/* Why an access of a known place was refused: added to the kind in mc_error and in events of sanitize mode. */
+enum mc_refusal { MC_READ_ONLY = 1 << 8, MC_MISALIGNED = 2 << 8 };
 
 typedef struct mc_launch mc_launch;
 typedef struct mc_worker mc_worker;
@@ -19,8 +22,9 @@ typedef struct mc_sanitizer mc_sanitizer;
 /* One access of a simdgroup of which at least one active lane is out of bounds, or whose pointer is of unknown origin.
  * lo[i] == hi[i] == 0 means "unknown origin" (a pointer loaded from memory): any region of the launch may hold it.
  * MC_LOAD fills data[] of every lane in mask (0 where out of bounds); MC_STORE writes the lanes that are in bounds.
- * MC_ATOMIC does neither: it only records the lanes that are out of bounds and zeroes their data[] (data may be null);
- * the kernel performs the operation of the lanes that are in bounds itself. */
+ * MC_ATOMIC and MC_ATOMIC_LOAD do neither: they only record the lanes that are out of bounds and zero their data[] (data may
+ * be null); the kernel performs the operation of the lanes that are in bounds itself.
+ * Writes to memory of unknown origin need a region that may be written. */
 typedef struct mc_access {
   uint32_t site;         /* index into NativeKernel.sites */
   uint32_t mask;         /* bit i: lane i is active */
@@ -38,7 +42,7 @@ typedef struct mc_access {
 typedef struct mc_error {
   uint32_t claimed; /* 0: nothing happened */
   uint32_t site;
-  uint32_t kind; /* enum mc_access_kind */
+  uint32_t kind; /* enum mc_access_kind, enum mc_refusal */
   uint32_t group[3];
   uint32_t thread_index; /* index in the threadgroup */
   uint64_t count;        /* lanes that failed, the first one included */
@@ -54,9 +58,11 @@ typedef struct mc_finding {
   uint32_t thread_index; /* index in the threadgroup */
 } mc_finding;
 
+/* Regions overlap where views of one array are bound: what any of them allows is allowed. */
 typedef struct mc_region {
   const char* lo;
   const char* hi;
+  uint64_t is_writable;
 } mc_region;
 
 struct mc_launch {
@@ -81,6 +87,7 @@ struct mc_launch {
   uint64_t is_cached; /* 0: so much is written that rows of stores go past the cache */
   uint64_t stack_size; /* bytes that mc_run may need of its stack */
   uint64_t no_memory;  /* not 0: a threadgroup found no memory for its frames and was left out */
+  uint64_t read_only; /* bit i: what is bound to [[buffer(i)]] may not be written */
 };
 
 /* One per CPU thread that runs a launch. frame_cur is 128-byte aligned when mc_run is entered and may be moved freely:
@@ -121,7 +128,8 @@ _Static_assert(sizeof(mc_error) == 64, "mc_error");
 MC_AT(mc_finding, group, 8);
 MC_AT(mc_finding, thread_index, 20);
 _Static_assert(sizeof(mc_finding) == 24, "mc_finding");
-_Static_assert(sizeof(mc_region) == 16, "mc_region");
+MC_AT(mc_region, is_writable, 16);
+_Static_assert(sizeof(mc_region) == 24, "mc_region");
 MC_AT(mc_launch, buffers, 0);
 MC_AT(mc_launch, sizes, 248);
 MC_AT(mc_launch, grid, 496);
@@ -142,7 +150,8 @@ MC_AT(mc_launch, sanitizer, 904);
 MC_AT(mc_launch, is_cached, 912);
 MC_AT(mc_launch, stack_size, 920);
 MC_AT(mc_launch, no_memory, 928);
-_Static_assert(sizeof(mc_launch) == 936, "mc_launch");
+MC_AT(mc_launch, read_only, 936);
+_Static_assert(sizeof(mc_launch) == 944, "mc_launch");
 MC_AT(mc_worker, group_memory, 8);
 MC_AT(mc_worker, frame_cur, 16);
 MC_AT(mc_worker, frame_end, 24);

@@ -65,9 +65,10 @@ void mc_settle(mc_sanitizer* s) {
   s->n_pending = 0;
 }
 
-void mc_out_of_bounds(mc_sanitizer* s, const mc_access* access, uint32_t lane, const char* lo, const char* hi) {
+void mc_out_of_bounds(mc_sanitizer* s, const mc_access* access, uint32_t lane, uint32_t refusal, const char* lo,
+                      const char* hi) {
   mc_event event = {.count = 1, .kind = MC_OUT_OF_BOUNDS, .site = access->site, .other_site = ~0u};
-  event.access = access->is_store;
+  event.access = access->is_store | refusal;
   event.address = (uint64_t)(uintptr_t)access->addr[lane];
   event.other_address = (uint64_t)(uintptr_t)lo;
   event.size = (uint64_t)(hi - lo);

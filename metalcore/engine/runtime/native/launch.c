@@ -2,6 +2,7 @@
 #include "sanitize.h"
 
 #define MC_INLINE 0x8000000000000000u /* a size with this bit: the address is an offset into the packed arguments */
+#define MC_FIXED 0x4000000000000000u  /* a size with this bit: the memory may not be written */
 #define MC_SMALL_THREADS 2048         /* fewer threads of unknown cost start on the caller alone */
 #define MC_WAKE_AFTER 15000           /* nanoseconds of work that are worth waking the pool for */
 
@@ -94,17 +95,18 @@ void mc_begin(const mc_plan* plan, mc_launch* launch) {
   launch->sanitizer = 0;
   launch->stack_size = plan->launch.stack_size;
   launch->no_memory = 0;
+  launch->read_only = 0;
 }
 
 /* Adds the bound buffers to sorted regions; room for MC_BUFFERS more is there. */
-static uint64_t add_regions(mc_region* regions, uint64_t n, const mc_launch* launch, uint32_t n_slots) {
-  for (uint32_t i = 0; i < n_slots; i++) {
+static uint64_t add_regions(mc_region* regions, uint64_t n, const mc_launch* launch, const mc_plan* plan) {
+  for (uint32_t i = 0; i < plan->n_slots; i++) {
     char* lo = launch->buffers[i];
     if (!lo) continue;
     uint64_t at = n++;
     for (; at > 0 && (uintptr_t)regions[at - 1].lo > (uintptr_t)lo; at--) regions[at] = regions[at - 1];
-    regions[at].lo = lo;
-    regions[at].hi = lo + launch->sizes[i];
+    int is_writable = plan->rules[i].is_writable && !(launch->read_only >> i & 1);
+    regions[at] = (mc_region){lo, lo + launch->sizes[i], is_writable};
   }
   return n;
 }
@@ -119,19 +121,35 @@ static int is_cached(const mc_plan* plan, const mc_launch* launch) {
 }
 
 /* Is some memory so large that a 32-bit index which wrapped around could lie inside of it? */
-static int is_too_wide(const mc_plan* plan, const mc_launch* launch) {
+static int is_too_wide(const mc_plan* plan, const mc_launch* launch, const mc_region* regions, uint64_t n_regions) {
   if (!plan->wide_from) return 0;
-  for (uint64_t i = 0; i < launch->n_regions; i++)
-    if ((uint64_t)(launch->regions[i].hi - launch->regions[i].lo) >= plan->wide_from) return 1;
+  for (uint32_t i = 0; i < plan->n_slots; i++)
+    if (launch->sizes[i] >= plan->wide_from) return 1;
+  for (uint64_t i = 0; i < n_regions; i++)
+    if ((uint64_t)(regions[i].hi - regions[i].lo) >= plan->wide_from) return 1;
   return 0;
 }
 
-/* Runs a launch whose buffers are bound. regions: as for mc_call. MC_TOO_WIDE: nothing has run. */
+/* The first argument that is smaller than compiled code takes it for, or MC_BUFFERS. Every launch comes by here. */
+static uint32_t find_too_small(const mc_plan* plan, const mc_launch* launch) {
+  for (uint32_t i = 0; i < plan->n_slots; i++) {
+    const mc_rule* rule = &plan->rules[i];
+    if (launch->sizes[i] < rule->needed && !(rule->is_optional && !launch->buffers[i])) return i;
+  }
+  return MC_BUFFERS;
+}
+
+/* Runs a launch whose buffers are bound. regions: as for mc_call. MC_TOO_WIDE, MC_TOO_SMALL: nothing has happened. */
 int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t threads, mc_region* regions, uint64_t n_regions) {
   mc_region own[MC_BUFFERS];
+  uint32_t small = find_too_small(plan, launch);
+  if (small < MC_BUFFERS) {
+    last_error = (mc_error){.site = small, .count = launch->sizes[small]};
+    return MC_TOO_SMALL;
+  }
+  if (is_too_wide(plan, launch, regions, n_regions)) return MC_TOO_WIDE;
   launch->regions = regions ? regions : own;
-  launch->n_regions = add_regions(regions ? regions : own, n_regions, launch, plan->n_slots);
-  if (is_too_wide(plan, launch)) return MC_TOO_WIDE;
+  launch->n_regions = add_regions(regions ? regions : own, n_regions, launch, plan);
   launch->is_cached = is_cached(plan, launch);
   int result = run(plan, launch, threads);
   if (result & MC_FAULT) last_error = launch->error;
@@ -145,8 +163,10 @@ void mc_bind(const mc_plan* plan, const uint64_t* packed, mc_launch* launch) {
     uint64_t address = packed[2 * i], size = packed[2 * i + 1];
     if (size & MC_INLINE) {
       address += (uint64_t)(uintptr_t)packed;
-      size &= ~MC_INLINE;
+      size |= MC_FIXED;
     }
+    if (size & MC_FIXED) launch->read_only |= 1u << i;
+    size &= ~(MC_INLINE | MC_FIXED);
     launch->buffers[i] = (void*)(uintptr_t)address;
     launch->sizes[i] = size;
   }
@@ -160,7 +180,8 @@ MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t thre
   return mc_start(plan, &launch, threads, regions, n_regions);
 }
 
-/* The error of the last launch of this thread that returned MC_FAULT. */
+/* The error of the last launch of this thread that returned MC_FAULT; for MC_TOO_SMALL site is the slot and count the bytes
+ * that are bound to it. */
 MC_EXPORT void mc_last_error(mc_error* error) { *error = last_error; }
 
 MC_EXPORT void mc_after_fork(void) {

@@ -115,6 +115,7 @@ MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_
       if (!bind_array(&rules[at], plan->written >> at & 1, object, view)) break;
       n_views++;
       launch.buffers[at] = view->address;
+      if (view->read_only) launch.read_only |= 1u << at;
       launch.sizes[at] = (uint64_t)view->size;
     } else {
       if (rules[at].kind == MC_RULE_NONE || !bind_number(&rules[at], object, values[at])) break;

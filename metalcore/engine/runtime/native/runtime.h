@@ -17,12 +17,16 @@ typedef struct mc_rule {
   uint32_t misaligned; /* array: bits of the address that must be 0 */
   uint32_t size;       /* number: bytes */
   int64_t low, high;   /* integer: its range */
+  uint64_t needed;     /* bytes that compiled code takes for bound, whatever binds it; 0: it tests each access */
+  uint32_t is_optional; /* the needed bytes are tested only where something is bound */
+  uint32_t is_writable; /* declared in device memory and not const */
 } mc_rule;
-_Static_assert(sizeof(mc_rule) == 32, "mc_rule");
+MC_AT(mc_rule, needed, 32);
+_Static_assert(sizeof(mc_rule) == 48, "mc_rule");
 
 /* What launches of one kernel with one grid have in common. layout.py mirrors it. */
 typedef struct mc_plan {
-  mc_launch launch; /* all but buffers, sizes, stop, regions, error and is_cached */
+  mc_launch launch; /* all but buffers, sizes, stop, regions, error, is_cached and read_only */
   mc_run_fn main_fn;
   mc_run_fn edge_fn;
   uint64_t* cost; /* nanoseconds per 1,024 threads, as measured last; 0: not known */
@@ -32,17 +36,17 @@ typedef struct mc_plan {
   uint32_t is_brief; /* it ends by itself before anyone would press Ctrl-C twice */
   uint64_t wide_from; /* bytes of a buffer from which an index that wrapped could lie inside; 0: any size will do */
 } mc_plan;
-MC_AT(mc_plan, main_fn, 936);
-MC_AT(mc_plan, edge_fn, 944);
-MC_AT(mc_plan, cost, 952);
-MC_AT(mc_plan, rules, 960);
-MC_AT(mc_plan, n_slots, 968);
-MC_AT(mc_plan, written, 972);
-MC_AT(mc_plan, is_brief, 976);
-MC_AT(mc_plan, wide_from, 984);
-_Static_assert(sizeof(mc_plan) == 992, "mc_plan");
+MC_AT(mc_plan, main_fn, 944);
+MC_AT(mc_plan, edge_fn, 952);
+MC_AT(mc_plan, cost, 960);
+MC_AT(mc_plan, rules, 968);
+MC_AT(mc_plan, n_slots, 976);
+MC_AT(mc_plan, written, 980);
+MC_AT(mc_plan, is_brief, 984);
+MC_AT(mc_plan, wide_from, 992);
+_Static_assert(sizeof(mc_plan) == 1000, "mc_plan");
 
-enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8, MC_TOO_WIDE = 16 };
+enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8, MC_TOO_WIDE = 16, MC_TOO_SMALL = 32 };
 
 /* Memory between two guard pages. */
 typedef struct mc_mapping {
@@ -83,7 +87,7 @@ void mc_report(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uin
 
 /* events.c, rounds.c, sanitize.c: sanitize mode */
 void mc_sanitize_after_fork(void);
-void mc_out_of_bounds(mc_sanitizer*, const mc_access*, uint32_t lane, const char* lo, const char* hi);
+void mc_out_of_bounds(mc_sanitizer*, const mc_access*, uint32_t lane, uint32_t refusal, const char* lo, const char* hi);
 
 /* interrupt.c */
 uint32_t mc_interrupt_enter(volatile uint32_t** stop, int is_brief); /* a slot to give back */

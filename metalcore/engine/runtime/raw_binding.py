@@ -1,0 +1,39 @@
+"""Memory that a caller has bound already, as mc_call takes it: what `Function.launch_raw` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.binding import Binder, Packed, Region, leads_to_const, needed_bytes
+from metalcore.errors import ArgumentError
+
+
+def pack_raw(binder: Binder, bindings: Sequence[Any], written: frozenset[int]) -> Packed:
+    """Objects with `address`, `size`, `writable`, `inside` and `fresh`, or None, in slot order."""
+    pairs = [0] * (2 * binder.slots)
+    regions: list[Region] = []
+    inline = b""
+    for slot, argument in enumerate(binder.by_slot):
+        binding = bindings[slot] if slot < len(bindings) else None
+        if argument is None:
+            continue
+        if binding is None or not argument.enabled:
+            needed, is_optional = needed_bytes(argument)
+            if not is_optional:  # zeros: the kernel reads it when it starts, and makes nothing of it
+                pairs[2 * slot : 2 * slot + 2] = 8 * len(pairs) + len(inline), needed | layout.INLINE
+                inline += bytes(needed + -needed % 16)
+            continue
+        if slot in written and not binding.writable:
+            raise ArgumentError(
+                f"kernel '{binder.kernel}' writes argument {slot} '{argument.name}', which is read-only"
+            )
+        binder.check_alignment(argument, binding.address)
+        pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size | (0 if binding.writable else layout.FIXED)
+        if binding.inside:
+            is_const = leads_to_const(argument)
+            regions += [(i.address, i.address + i.size, i.writable and not is_const) for i in binding.inside]
+    packed = binder.packed(pairs, regions, bindings, inline)
+    packed.fresh = sum(1 << slot for slot, b in enumerate(bindings) if b is not None and b.fresh)
+    return packed
