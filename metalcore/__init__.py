@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from metalcore.engine.checks.report import Finding, Report
     from metalcore.engine.library import Function, Library
     from metalcore.engine.modes import mode
+    from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, argument_buffer
     from metalcore.engine.runtime.threads import get_num_threads, set_num_threads
     from metalcore.launch import target
     from metalcore.torch.explain import explain
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentBuffer",
     "Finding",
     "Function",
     "Library",
     "Report",
     "__version__",
+    "argument_buffer",
     "compile_shader",
     "disable_pytorch_overrides",
     "emulate",
@@ -52,10 +55,12 @@ __all__ = [
 
 # Imported when they are used: pytest imports this package for its plug-in, in projects that never launch a kernel.
 _LAZY = {
+    "ArgumentBuffer": "metalcore.engine.runtime.argument_buffers",
     "Finding": "metalcore.engine.checks.report",
     "Function": "metalcore.engine.library",
     "Library": "metalcore.engine.library",
     "Report": "metalcore.engine.checks.report",
+    "argument_buffer": "metalcore.engine.runtime.argument_buffers",
     "compile_shader": "metalcore.dropins",
     "disable_pytorch_overrides": "metalcore.torch.overrides",
     "emulate": "metalcore.dropins",

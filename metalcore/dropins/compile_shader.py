@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from metalcore import launch, settings
 from metalcore.dropins.arrays import Binding, bind, element_count
 from metalcore.dropins.error_buffer import ErrorBuffer
-from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_value, extents, launch_size
+from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_struct, bind_value, extents, launch_size
 from metalcore.errors import ArgumentError, CompileError, UnknownFunction
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ShaderKernel:
             except ArgumentError as error:
                 raise ShaderArgumentError(f"argument {index} of {self._function.name}: {error}") from None
             if binding is None:
-                binding = bind_value(value, index, casts)
+                binding = bind_struct(self._function, index, value) or bind_value(value, index, casts)
             elif threads is None:
                 threads = element_count(value)
             bindings.append(binding)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metalcore.dropins.arrays import Binding, aligned_copy, bind_array, is_array, is_mlx, round_to_bfloat16
 from metalcore.errors import ArgumentError
 from metalcore.launch import ThreadLimit, check_group
+
+if TYPE_CHECKING:
+    from metalcore.engine.library import Function
 
 INLINE_LIMIT = 4096  # bytes that Metal's setBytes takes
 CASTS = {"int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "fp16": np.float16}
@@ -80,6 +83,18 @@ class Casts:
             return round_to_bfloat16(values)
         with np.errstate(over="ignore", invalid="ignore"):
             return values.astype(CASTS[name])
+
+
+def bind_struct(function: Function, index: int, value: Any) -> Binding | None:
+    """An argument buffer, or a dict of a struct's members; None where it is neither. PyTorch has nothing like it."""
+    from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, argument_buffer
+
+    if isinstance(value, Mapping):
+        value = argument_buffer(function, index, value)
+    if not isinstance(value, ArgumentBuffer):
+        return None
+    inside = tuple(Binding(low, high - low, None, writable) for low, high, writable in value.regions)
+    return Binding(value.address, value.size, value.keep, writable=True, inside=inside)
 
 
 def bind_value(value: Any, index: int, casts: Casts) -> Binding:

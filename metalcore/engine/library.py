@@ -196,12 +196,16 @@ class Function:
         launch.check_buffers(self.facts)
         from metalcore.engine.runtime.binding import Binder  # brings NumPy, which `import metalcore` does without
 
-        self._binder = Binder(name, self.arguments)
+        self._binder = Binder(name, self.arguments, self._record_of)
         self._loaded: dict[Variant, LoadedKernel] = {}
         self._plans: dict[Any, Plan | None] = {}
         self._packed_plans: dict[Any, Plan] = {}
         self._call = runtime_library().mc_call
         self._call_objects = call_objects()
+
+    def _record_of(self, argument: Argument) -> Any:
+        """The layout of the struct that an argument takes."""
+        return self._unit.record(self.name, self._constants, self.arguments.index(argument))
 
     @property
     def static_threadgroup_memory(self) -> int:

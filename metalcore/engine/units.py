@@ -27,6 +27,7 @@ from metalcore.launch.declaration import Requirement
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import ScalarKernel, Unit
+    from metalcore.engine.frontend.records import Type
 
 Constants = tuple[tuple[int, Any], ...]  # (index, value), sorted
 
@@ -103,6 +104,7 @@ class SourceUnit:
         self._manifest = key_of(source, options, toolchain_key())
         self._unit: Unit | None = None
         self._scalar: dict[tuple[str, Constants], ScalarKernel] = {}
+        self._records: dict[str, Type] = {}
         manifest = self._read_manifest()
         if manifest is None:
             with locks.of(self._manifest):
@@ -191,6 +193,20 @@ class SourceUnit:
             disk_cache().write_json("signatures", key, kept)
         requirements = tuple(Requirement(*r) for r in kept["requirements"])
         return Signature(tuple(Argument(**a) for a in kept["arguments"]), kept["max_threads"], requirements)
+
+    def record(self, name: str, constants: Constants, parameter: int) -> Type:
+        """The layout of the struct that a parameter points to."""
+        key = key_of(self.key, name, constants, parameter)
+        made = self._records.get(key)
+        if made is None:
+            from metalcore.engine.frontend.records import Type, record_of
+
+            kept = disk_cache().read_json("records", key)
+            made = Type.from_json(kept) if kept else record_of(self._get_unit(), name, dict(constants), parameter)
+            if not kept:
+                disk_cache().write_json("records", key, made.to_json())
+            self._records[key] = made
+        return made
 
     def native(self, name: str, constants: Constants, variant: Variant) -> NativeKernel:
         """Machine code of a kernel for one kind of threadgroup."""

@@ -37,7 +37,6 @@ SAME_AS = {
 UNSUPPORTED = {
     "texture": "textures ([[texture(n)]])",
     "sampler": "samplers ([[sampler(n)]])",
-    "id": "argument buffers ([[id(n)]])",
     "vertex": "vertex functions",
     "fragment": "fragment functions",
     "object": "object functions",

@@ -30,7 +30,7 @@ def lower(
         raise UnknownFunction(_unknown(unit, name))
     given = constants.initialisers(unit, values)
     sources = Sources(unit.path, unit.source, dict(unit.includes))
-    text = unit.text.replace(f"/*mc:k{kernel.marker}*/", _placed(kernel))
+    text = unit.text.replace(f"/*mc:k{kernel.marker}*/", placed(kernel))
     prologue = constant_prologue(len(unit.slots), given)
     ir, text = compiler.compile_text(
         prologue + text, sources, unit.math_mode, emit=True, optimised=optimised, float_type=unit.float_type
@@ -51,7 +51,7 @@ def lower(
     return ScalarKernel(name, ir, arguments, limit, unit.math_mode, tuple(kernel.requirements))
 
 
-def _placed(kernel: Kernel) -> str:
+def placed(kernel: Kernel) -> str:
     """The entry point with line markers, so that clang's messages about it name the kernel's own line."""
     file = kernel.file.replace("\\", "\\\\").replace('"', '\\"')
     return f'\n# {kernel.line} "{file}"\n{entry.entry_text(kernel)}\n# {kernel.end_line} "{file}"\n'

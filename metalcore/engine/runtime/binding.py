@@ -6,12 +6,13 @@ import ctypes
 import re
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.argument_buffers import ArgumentBuffer
 from metalcore.engine.runtime.arrays import ArrayView, view_of
 from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError, LaunchError
@@ -19,6 +20,7 @@ from metalcore.launch import COMMON
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import Argument
+    from metalcore.engine.frontend.records import Type
 
 _address = ctypes.addressof
 _from_buffer = ctypes.c_char.from_buffer
@@ -47,8 +49,10 @@ class Packed:
 class Binder:
     """Binds the arguments of one kernel."""
 
-    def __init__(self, kernel: str, arguments: Sequence[Argument]) -> None:
-        self.kernel = kernel
+    def __init__(
+        self, kernel: str, arguments: Sequence[Argument], record_of: Callable[[Argument], Type] | None = None
+    ) -> None:
+        self.kernel, self._record_of = kernel, record_of
         # Of two arguments with one slot the one that is turned on counts.
         buffers = sorted((a for a in arguments if a.kind in ("buffer", "value")), key=lambda a: a.enabled)
         self.slots = 1 + max((a.index for a in buffers), default=-1)
@@ -178,31 +182,57 @@ class Binder:
         if value is None or not argument.enabled:
             # A number in constant memory is read when the kernel starts, even where its use is skipped.
             return bytes(argument.element_size) if argument.kind == "value" and argument.space == "constant" else (0, 0)
+        if isinstance(value, ArgumentBuffer) or _is_struct(value):
+            return self._bind_struct(argument, value, slot in written, regions, keep)
         view = view_of(value)
         if view is not None:
+            if view.dtype == "bytes" and slot not in written and view.address % needed_alignment(argument):
+                self._check_view(argument, value, view._replace(address=0), False)
+                return bytes(memoryview(value).cast("B"))
             self._check_view(argument, value, view, slot in written)
             keep.append(view.owner)
             return view.address, view.size if view.changeable else view.size | layout.FIXED
         if slot in written:
-            raise self._error(argument, value, f"the kernel writes it, so it must be an array, not {_said(value)}")
+            raise self._error(argument, value, f"the kernel writes it, so it must be an array, not {said(value)}")
         if isinstance(value, np.generic):
             return self._scalar_bytes(argument, value)
         if isinstance(value, (list, tuple)) and value and view_of(value[0]) is not None:
             return self._addresses(argument, value, regions, keep)
         return self._value_bytes(argument, value)
 
+    def argument_buffer(self, argument: Argument, values: Sequence[Any]) -> ArgumentBuffer:
+        """Structs in a row, each from a dict of its members."""
+        if argument.scalar != "struct" or self._record_of is None or argument.type == "void":
+            raise self._error(argument, None, f"it must be {_wanted(argument)}, not a struct filled by names")
+        return ArgumentBuffer(self._record_of(argument), values, f"kernel '{self.kernel}', {argument.name}")
+
+    def _bind_struct(
+        self, argument: Argument, value: Any, written: bool, regions: list[Region], keep: list[object]
+    ) -> tuple[int, int]:
+        if not isinstance(value, ArgumentBuffer):
+            value = self.argument_buffer(argument, [value] if isinstance(value, Mapping) else value)
+            if written:
+                problem = "the kernel writes it: pass metalcore.argument_buffer(...), which can be looked at afterwards"
+                raise self._error(argument, value, problem)
+        wanted = argument.element_size
+        if value.size != wanted if argument.kind == "value" else value.type.size != wanted:
+            raise self._error(argument, value, f"it takes structs of {wanted} bytes, not {value!r}")
+        regions += value.regions
+        keep.append(value.keep)
+        return value.address, value.size
+
     def _check_view(self, argument: Argument, value: Any, view: ArrayView, written: bool) -> None:
         if view.device != "cpu":
-            raise self._error(argument, value, f"it must be in CPU memory, {_said(value)} is on {view.device}")
+            raise self._error(argument, value, f"it must be in CPU memory, {said(value)} is on {view.device}")
         if not _dtype_fits(argument, view.dtype):
             wanted = _wanted(argument)
-            raise self._error(argument, value, f"it must be {wanted}, {_said(value)} has dtype {view.dtype}")
+            raise self._error(argument, value, f"it must be {wanted}, {said(value)} has dtype {view.dtype}")
         self.check_alignment(argument, view.address)
         if argument.kind == "value" and view.size < argument.element_size:
-            problem = f"it needs {argument.element_size} bytes, {_said(value)} has {view.size}"
+            problem = f"it needs {argument.element_size} bytes, {said(value)} has {view.size}"
             raise self._error(argument, value, problem)
         if view.dtype == "bytes" and argument.kind == "value" and view.size != argument.element_size:
-            problem = f"it needs exactly {argument.element_size} bytes, {_said(value)} has {view.size}"
+            problem = f"it needs exactly {argument.element_size} bytes, {said(value)} has {view.size}"
             raise self._error(argument, value, problem)
         if not written:
             return
@@ -211,9 +241,9 @@ class Binder:
             problem = f"the kernel writes it, and arrays of {framework} cannot be written: pass a NumPy array"
             raise self._error(argument, value, problem)
         if not view.writable:
-            raise self._error(argument, value, f"the kernel writes it, and {_said(value)} is read-only")
+            raise self._error(argument, value, f"the kernel writes it, and {said(value)} is read-only")
         if not view.contiguous:
-            problem = f"the kernel writes it, and {_said(value)} is not contiguous: pass a contiguous copy"
+            problem = f"the kernel writes it, and {said(value)} is not contiguous: pass a contiguous copy"
             raise self._error(argument, value, problem)
 
     def check_alignment(self, argument: Argument, address: int) -> None:
@@ -233,20 +263,20 @@ class Binder:
         data = value.tobytes()
         size = argument.element_size
         if len(data) != size and not (argument.kind == "buffer" and len(data) % max(size, 1) == 0):
-            problem = f"it needs {size} bytes, {_said(value)} has {len(data)}: convert it first"
+            problem = f"it needs {size} bytes, {said(value)} has {len(data)}: convert it first"
             raise self._error(argument, value, problem)
         return data
 
     def _value_bytes(self, argument: Argument, value: Any) -> bytes:
         is_sequence = isinstance(value, (list, tuple, range))
         if not is_sequence and (not isinstance(value, (int, float, complex)) or _needs_array(argument)):
-            raise self._error(argument, value, f"it must be {_wanted(argument)}, not {_said(value)}")
+            raise self._error(argument, value, f"it must be {_wanted(argument)}, not {said(value)}")
         try:
             data = sequence_bytes(value, argument.scalar, argument.lanes, argument.element_size)
         except ValueProblem as error:
             raise self._error(argument, value, str(error)) from None
         if argument.kind == "value" and len(data) != argument.element_size:
-            problem = f"it needs {argument.element_size} bytes, {_said(value)} makes {len(data)}"
+            problem = f"it needs {argument.element_size} bytes, {said(value)} makes {len(data)}"
             raise self._error(argument, value, problem)
         return data
 
@@ -258,7 +288,7 @@ class Binder:
         for i, value in enumerate(values):
             view = None if value is None else view_of(value)
             if view is None and value is not None:
-                raise self._error(argument, values, f"item {i} of the list is {_said(value)}, not an array")
+                raise self._error(argument, values, f"item {i} of the list is {said(value)}, not an array")
             if view is None:
                 addresses.append(0)
                 continue
@@ -367,6 +397,13 @@ def _needs_array(argument: Argument) -> bool:
     return argument.kind == "buffer" and argument.space != "constant"
 
 
+def _is_struct(value: Any) -> bool:
+    """Whether a value is a struct by its members' names, or a list of such."""
+    return isinstance(value, Mapping) or (
+        isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], Mapping)
+    )
+
+
 def _wanted(argument: Argument) -> str:
     kind = argument.scalar if argument.scalar in SIZES else argument.type
     if argument.scalar == "pointer":
@@ -374,7 +411,8 @@ def _wanted(argument: Argument) -> str:
     if argument.kind == "buffer":
         return f"an array of {kind}"
     if argument.scalar == "struct":
-        return f"{argument.element_size} bytes of {argument.type} (bytes, ctypes.Structure or NumPy structured scalar)"
+        size = argument.element_size
+        return f"a dict of the members of {argument.type}, or its {size} bytes (bytes, ctypes.Structure, NumPy record)"
     return f"a number or an array of {kind}" if argument.lanes == 1 else f"{argument.lanes} numbers of {kind}"
 
 
@@ -384,7 +422,7 @@ def _declared(argument: Argument) -> str:
     return f"{argument.space or 'device'} {const}{argument.type}{'*' if argument.kind == 'buffer' else '&'}"
 
 
-def _said(value: object) -> str:
+def said(value: object) -> str:
     """A short description of what was given."""
     kind = type(value)
     if isinstance(value, np.ndarray):

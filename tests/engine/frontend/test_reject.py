@@ -63,7 +63,6 @@ UNSUPPORTED = {
     "texture types": "using namespace metal;\nvoid f(texture2d<float> t) {}",
     "samplers": "using namespace metal;\nvoid f() { constexpr sampler s(coord::normalized); }",
     "ray tracing": "using namespace metal;\nusing namespace raytracing;",
-    "argument buffers": "struct A {\n  device float* p [[id(0)]]; };",
     "threadgroup variables with a constructor": "struct P { float a; P() { a = 1; } };\nkernel void k(device P* x) { threadgroup P s[2]; s[0] = x[0]; }",
     "inline assembly": 'kernel void k() {\n  asm("nop"); }',
     "vertex functions": "\nvertex float4 v(uint i [[vertex_id]]) { return float4(0); }",

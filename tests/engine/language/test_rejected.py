@@ -136,12 +136,6 @@ UNSUPPORTED = [
     ),
     feature(
         "not yet",
-        "argument buffers with [[id(n)]]",
-        "struct A { device float* x [[id(0)]]; };\nkernel void k(device A& a [[buffer(0)]]) { a.x[0] = 1; }",
-        "argument buffer|id",
-    ),
-    feature(
-        "not yet",
         "vertex and fragment functions",
         "vertex float4 v(uint i [[vertex_id]]) { return float4(i); }\nkernel void k(device float* o) { o[0] = 1; }",
         "vertex",
