@@ -82,7 +82,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return import_module(f"metalcore.{name}")
     if name in _LAZY:
-        value = getattr(import_module(_LAZY[name]), name)
+        value = _imported(name)
     else:
         ops = import_module("metalcore.ops")  # `from metalcore import ops` would ask this very function
 
@@ -91,6 +91,13 @@ def __getattr__(name: str) -> Any:
         value = ops.function(name)
     globals()[name] = value
     return value
+
+
+def _imported(name: str) -> Any:
+    from metalcore.packages import needed_for
+
+    with needed_for(f"metalcore.{name}"):
+        return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -56,5 +56,9 @@ class CacheWarning(UserWarning):
     """The cache folder cannot be used, so that every process compiles anew."""
 
 
+class MissingPackage(MetalcoreError, ModuleNotFoundError):
+    """An optional package that is asked for is not installed; the message says how to get it."""
+
+
 class SanitizerError(MetalcoreError, RuntimeError):
     """Sanitize mode found something, and was asked to stop there."""

@@ -1,4 +1,7 @@
 """`from metalcore.nn import RMSNorm`: modules over the ops, for PyTorch."""
 
-from metalcore.torch.nn import *  # noqa: F403
-from metalcore.torch.nn import __all__ as __all__
+from metalcore.packages import needed_for
+
+with needed_for("metalcore.nn"):
+    from metalcore.torch.nn import *  # noqa: F403
+    from metalcore.torch.nn import __all__ as __all__

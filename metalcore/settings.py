@@ -20,7 +20,7 @@ def cache_dir() -> Path:
     """METALCORE_CACHE: where compiled kernels are kept (default: the user's cache folder)."""
     value = os.environ.get("METALCORE_CACHE")
     if value:
-        return Path(value)
+        return _short_enough("METALCORE_CACHE", value)
     if sys.platform == "linux":  # as platformdirs has it, without the time its import takes
         shared = os.environ.get("XDG_CACHE_HOME", "").strip()
         return Path(shared or os.path.expanduser("~/.cache")) / "metalcore"
@@ -68,6 +68,15 @@ def cache_size() -> int:
     """METALCORE_CACHE_SIZE: MB of compiled kernels that are kept (default 2048); what was not used for longest goes
     first. The answer is in bytes."""
     return _amount("METALCORE_CACHE_SIZE", 2048, "MB") * 1_000_000
+
+
+def _short_enough(name: str, value: str) -> Path:
+    """A folder whose files can have names: file systems take 255 bytes for a part of a path and 4,096 for all of it."""
+    longest = max(len(os.fsencode(part)) for part in value.split(os.sep))
+    if longest > 255 or len(os.fsencode(value)) > 3800:
+        problem = f"{len(value)} characters, {longest} bytes between two slashes"
+        raise ArgumentError(f"{name} is too long for a path ({problem}): name a folder of fewer than 3,800 characters")
+    return Path(value)
 
 
 def num_threads() -> int:

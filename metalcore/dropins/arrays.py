@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metalcore.errors import ArgumentError
+from metalcore.packages import needed_for
 
 
 class Binding(NamedTuple):
@@ -24,12 +25,14 @@ class Binding(NamedTuple):
 
 def torch_module() -> Any:
     """torch, untyped: it may be absent, and its types change from version to version."""
-    return importlib.import_module("torch")
+    with needed_for("this call"):
+        return importlib.import_module("torch")
 
 
 def mlx_module() -> Any:
     """mlx.core, untyped, for the same reasons."""
-    return importlib.import_module("mlx.core")
+    with needed_for("this call"):
+        return importlib.import_module("mlx.core")
 
 
 def is_torch(value: object) -> bool:
@@ -115,6 +118,8 @@ def _bind_torch(torch: Any, value: Any) -> Binding:
 def _torch_memory(torch: Any, value: Any) -> Binding:
     if not value.is_cpu:
         raise ArgumentError(f"the tensor is on {value.device}; the engine runs on CPU tensors")
+    if value.is_nested:
+        raise ArgumentError("a nested tensor has no single block of memory: pass its tensors, .unbind()")
     if value.layout is not torch.strided:
         raise ArgumentError(f"a {value.layout} tensor has no single block of memory")
     if value.is_neg() or value.is_conj():

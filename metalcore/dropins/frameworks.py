@@ -140,6 +140,8 @@ class TorchTensors:
         torch = torch_module()
 
         if is_torch(value):
+            if value.is_nested:
+                raise KernelInputError(f"[metal_kernel] {where}: a nested tensor has no single block of memory")
             return value
         if isinstance(value, np.ndarray):
             return torch.from_numpy(np.ascontiguousarray(value))

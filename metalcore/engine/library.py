@@ -15,6 +15,7 @@ from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.files import NotRegular, TooLarge, read_regular
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
+from metalcore.engine.options import checked_defines, checked_folders
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import LoadedKernel, Plan
 from metalcore.engine.runtime.native_library import call_objects, runtime_library
@@ -98,11 +99,9 @@ class Library:
             raise ArgumentError(f"math_mode={math_mode!r} must be one of {', '.join(MATH_MODES)}")
         if float_type not in FLOAT_TYPES:
             raise ArgumentError(f"float_type={float_type!r} must be one of {', '.join(FLOAT_TYPES)}")
-        if isinstance(include_dirs, (str, os.PathLike)):
-            raise ArgumentError(f"include_dirs={include_dirs!r} must be a sequence of folders")
+        folders, macros = checked_folders(include_dirs), checked_defines(defines)
         source, self.path = _read_source(source_or_path)
-        folders = [os.fspath(folder) for folder in include_dirs]
-        self._unit = SourceUnit(source, self.path, folders, defines or {}, math_mode, float_type)
+        self._unit = SourceUnit(source, self.path, folders, macros, math_mode, float_type)
         self._made: dict[tuple[str, Constants], Function] = {}
 
     @property
@@ -322,7 +321,7 @@ class Function:
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
     ) -> Plan | None:
         mode = current_mode()
-        sizes = tuple(sorted(memory.items(), key=repr)) if memory else None
+        sizes = tuple(sorted(memory.items(), key=repr)) if isinstance(memory, Mapping) and memory else None
         key: Any = (mode, threads, threadgroups, group_size, sizes)
         if chosen := launch.chosen_target():
             key += (chosen,)
@@ -413,6 +412,11 @@ class Function:
             return
         if status & ~layout.FAULT:
             self.raise_status(status, plan)
+        for index in plan.valid.unused:
+            current_report().note(
+                f"kernel '{self.name}' has no [[threadgroup({index})]] argument: the bytes that threadgroup_memory= "
+                "gives it count against the limit, and the kernel does not see them"
+            )
         source = self._unit.remember() if found else ""  # the report quotes its lines
         current_report().add([replace(finding, source=source) for finding in found])
 

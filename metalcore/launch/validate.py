@@ -20,6 +20,7 @@ from metalcore.launch.shape import Shape, extent, shape_of
 if TYPE_CHECKING:
     from metalcore.launch.requirements import Conditions
 
+_MOST_MEMORIES = 31  # [[threadgroup(0)]] to [[threadgroup(30)]]
 _DECLARE = f"`// metalcore: allows({PARTIAL_SIMDGROUPS})` in the kernel says that it is right as it is"
 
 
@@ -48,6 +49,7 @@ class Launch(NamedTuple):
     shape: Shape
     placed: Mapping[int, tuple[int, int]]  # offset and size of each [[threadgroup(i)]] behind the static part
     memory: int  # bytes of threadgroup memory, static part included
+    unused: tuple[int, ...] = ()  # [[threadgroup(i)]] that have a size and no argument
 
     def check_arguments(self, argument: Callable[[str], Any]) -> None:
         """Look at what the kernel requires of its arguments; `argument` gives a value by its name."""
@@ -106,7 +108,8 @@ def validate(
     placed, memory = place_memory(kernel, threadgroup_memory, known.static_memory, limits)
     if kernel.conditions is not None:
         kernel.conditions.check_shape(shape, memory)
-    return Launch(kernel, shape, placed, memory)
+    named = {index for index, _ in kernel.threadgroup_arguments}
+    return Launch(kernel, shape, placed, memory, tuple(index for index in placed if index not in named))
 
 
 def thread_limits(kernel: Kernel, limits: Limits | None = None) -> tuple[ThreadLimit, ...]:
@@ -198,13 +201,18 @@ def _check_simdgroups(kernel: Kernel, shape: Shape, code: Code) -> None:
 def place_memory(
     kernel: Kernel, given: Mapping[Any, Any] | None, static: int, limits: Limits
 ) -> tuple[dict[int, tuple[int, int]], int]:
-    """Offset and size of each [[threadgroup(i)]] argument behind the static part, and the bytes of all."""
+    """Offset and size of each [[threadgroup(i)]] behind the static part, and the bytes of all.
+
+    Metal takes a size for a number that the kernel has no argument for: the bytes count, and nobody sees them.
+    """
     names = dict(kernel.threadgroup_arguments)
+    if given is not None and not isinstance(given, Mapping):
+        raise LaunchError(f"kernel '{kernel.name}': threadgroup_memory={given!r} must be a dict, as in {{0: 1024}}")
     sizes: dict[int, int] = {}
     by_name = {name: index for index, name in names.items()}
     for key, value in (given or {}).items():
         index = by_name.get(key, -1) if isinstance(key, str) else key
-        if index not in names:
+        if index not in names and not (type(index) is int and 0 <= index < _MOST_MEMORIES):
             known = ", ".join(f"{i} ('{n}')" for i, n in sorted(names.items())) or "none"
             raise LaunchError(f"kernel '{kernel.name}' has no [[threadgroup({key})]] argument; it has: {known}")
         sizes[index] = _memory_size(kernel.name, key, value, limits.threadgroup_alignment)

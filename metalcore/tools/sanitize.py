@@ -139,6 +139,8 @@ def publish(report: Report, options: Options, stream: TextIO, folder: str, *, fa
             status = BAD_USE
     else:
         target.write(text)
+    for note in report.notes:
+        stream.write(f"{TOOL}: note: {note}\n")
     if not report.launches and not failed:
         stream.write(f"{TOOL}: no kernel was launched\n")
     if settings.github_actions() and (to_file or options.format != "github"):

@@ -119,18 +119,22 @@ def active_overrides() -> dict[str, Setting]:
 def _wanted(
     names: tuple[str, ...], everything: bool, exclude: tuple[str, ...], least: int | None
 ) -> dict[str, Setting | None]:
-    if least is not None and (not isinstance(least, int) or least < 0):
+    if least is not None and (not isinstance(least, int) or isinstance(least, bool) or least < 0):
         raise ArgumentError(f"overrides: least_elements must be a number that is not negative, not {least!r}")
     if names or everything:
         chosen = dict.fromkeys([_noun(n) for n in names] or overridable(), 0)
     else:
         chosen = {n: start for n in overridable() if (start := find(n).override_from) is not None}
+    if not isinstance(exclude, (str, tuple, list, set, frozenset)):
+        raise ArgumentError(f"overrides: exclude must be names of ops, not {exclude!r}")
     left_out = {_noun(n) for n in ((exclude,) if isinstance(exclude, str) else exclude)}
     return {n: Setting(start if least is None else least) for n, start in chosen.items() if n not in left_out}
 
 
 def _noun(name: str) -> str:
     known = overridable()
+    if not isinstance(name, str):
+        raise ArgumentError(f"overrides: an op is named by text, as in 'softmax', not by {name!r}")
     for noun, namesake in known.items():
         if name in (noun, namesake) or (name.startswith("linalg.") and f"torch.{name}" == namesake):
             return noun

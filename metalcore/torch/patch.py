@@ -51,9 +51,9 @@ def patch_model(model: Model, only: Collection[str] = CHOICES) -> Model:
     "rope", "loss". `model.metalcore_patch` says what was done. A call that an op does not take (another dtype or
     device, a weight of another dtype than the input) runs the model's own code. `unpatch_model` undoes it.
     """
-    unknown = set(only) - set(CHOICES)
-    if unknown:
-        raise ArgumentError(f"patch_model: only must be some of {', '.join(CHOICES)}, not {', '.join(sorted(unknown))}")
+    _check_model("patch_model", model)
+    if isinstance(only, str) or not isinstance(only, Collection) or not set(only) <= set(CHOICES):
+        raise ArgumentError(f"patch_model: only must be a list of some of {', '.join(CHOICES)}, not {only!r}")
     if not any(map(_family, model.modules())):
         raise ArgumentError(
             f"patch_model: model must be one of transformers of the families {', '.join(FAMILIES)}, "
@@ -69,6 +69,7 @@ def patch_model(model: Model, only: Collection[str] = CHOICES) -> Model:
 
 def unpatch_model(model: Model) -> Model:
     """Undo patch_model: every module has its class's forward again."""
+    _check_model("unpatch_model", model)
     for module in model.modules():
         forward = module.__dict__.get("forward")
         if hasattr(forward, MARK):
@@ -77,6 +78,11 @@ def unpatch_model(model: Model) -> Model:
             del module.__dict__["_loss_function"]
         module.__dict__.pop(MARK, None)
     return model
+
+
+def _check_model(name: str, model: object) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentError(f"{name}: model must be a torch.nn.Module, not of type {type(model).__name__}")
 
 
 def _family(module: torch.nn.Module) -> str:

@@ -154,7 +154,7 @@ KERNEL = Kernel("f", ((0, "device"),), ((1, "tile"),))
          "pass 112"),
         ({"tile": 1.5}, "", "kernel 'f': threadgroup_memory['tile']=1.5 must be a number of bytes"),
         ({}, "", "kernel 'f': the size of 'tile' is not given: pass threadgroup_memory={1: bytes}"),
-        ({0: 16, 1: 16}, "", "kernel 'f' has no [[threadgroup(0)]] argument; it has: 1 ('tile')"),
+        ({"tilt": 16, 1: 16}, "", "kernel 'f' has no [[threadgroup(tilt)]] argument; it has: 1 ('tile')"),
         ({1: 32768}, "", "kernel 'f': 32784 bytes of threadgroup memory (16 static, 32768 given), the limit is 32768: "
          "use smaller tiles, or a smaller type"),
         ({1: 16384}, "A9", "kernel 'f': 16400 bytes of threadgroup memory (16 static, 16384 given), the limit of "

@@ -223,3 +223,25 @@ def test_explain_tells_the_state_and_a_table() -> None:
     assert "called as metalcore.rms_norm" in str(log) and "3x8" in str(inner)
     metalcore.rms_norm(torch.ones(2, 8), (8,))
     assert len(log) == 2
+
+
+@pytest.mark.parametrize("name", [3, None, ("softmax",)])
+def test_names_that_are_no_text(name: object) -> None:
+    before = active_overrides()
+    for change in (metalcore.enable_pytorch_overrides, metalcore.disable_pytorch_overrides):
+        with pytest.raises(ArgumentError, match="an op is named by text, as in 'softmax', not by"):
+            change(name)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="an op is named by text"), metalcore.overrides(name):  # type: ignore[arg-type]
+        pass
+    with pytest.raises(ArgumentError, match="exclude must be names of ops"), metalcore.overrides(exclude=3):  # type: ignore[arg-type]
+        pass
+    assert active_overrides() == before
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_ops_refuse_nested_tensors(layout: torch.layout) -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+    for call in (metalcore.gelu, lambda x: metalcore.softmax(x, -1)):
+        with pytest.raises(ArgumentError, match="input must be one block of memory, not a nested tensor"):
+            call(nested)

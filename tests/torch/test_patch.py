@@ -127,5 +127,12 @@ def test_generation_and_compilation() -> None:
 def test_other_models_are_refused() -> None:
     with pytest.raises(ArgumentError, match="one of transformers"):
         metalcore.patch_model(torch.nn.Linear(2, 2))
-    with pytest.raises(ArgumentError, match="only must be some of"):
+    for bad in (None, 3, "model"):
+        with pytest.raises(ArgumentError, match=r"patch_model: model must be a torch.nn.Module, not of type"):
+            metalcore.patch_model(bad)
+        with pytest.raises(ArgumentError, match=r"unpatch_model: model must be a torch.nn.Module"):
+            metalcore.unpatch_model(bad)
+    with pytest.raises(ArgumentError, match=r"only must be a list of some of .*, not 'norm'"):
+        metalcore.patch_model(torch.nn.Linear(2, 2), only="norm")
+    with pytest.raises(ArgumentError, match="only must be a list of some of"):
         metalcore.patch_model(make("llama"), only=("norms",))

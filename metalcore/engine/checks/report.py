@@ -127,6 +127,7 @@ class Report:
         self.lost = 0
         """How many findings were not kept: a launch has room for 512 different ones."""
         self._found: dict[tuple[Any, ...], Finding] = {}
+        self._notes: dict[str, None] = {}
         self._lock = threading.Lock()
         self.launches = 0
         """How many launches were looked at."""
@@ -143,6 +144,17 @@ class Report:
                 self._found[finding.key] = finding
         if self.fail_fast and any(KINDS[finding.kind].level != "note" for finding in reported):
             raise SanitizerError(str(self))
+
+    def note(self, text: str) -> None:
+        """Something worth knowing that is no mistake: it is shown, and fails nothing."""
+        with self._lock:
+            self._notes[text] = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is no mistake and worth knowing."""
+        with self._lock:
+            return tuple(self._notes)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -168,4 +180,5 @@ class Report:
         return len(self._found)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.findings)) or "nothing found"
+        lines = [str(finding) for finding in self.findings] or ["nothing found"]
+        return "\n".join([*lines, *(f"note: {text}" for text in self.notes)])

@@ -222,6 +222,8 @@ class Binder:
         return value.address, value.size
 
     def _check_view(self, argument: Argument, value: Any, view: ArrayView, written: bool) -> None:
+        if view.device.startswith("cpu ("):  # there, but in no form that a kernel could read
+            raise self._error(argument, value, f"it must be one block of memory, not {view.device[5:-1]}")
         if view.device != "cpu":
             raise self._error(argument, value, f"it must be in CPU memory, {said(value)} is on {view.device}")
         if not _dtype_fits(argument, view.dtype):
@@ -292,6 +294,8 @@ class Binder:
             if view is None:
                 addresses.append(0)
                 continue
+            if view.device.startswith("cpu ("):
+                raise self._error(argument, values, f"item {i} must be one block of memory, not {view.device[5:-1]}")
             if view.device != "cpu":
                 raise self._error(argument, values, f"item {i} of the list is on {view.device}, not in CPU memory")
             is_const = leads_to_const(argument)

@@ -30,6 +30,8 @@ def check_array(op: str, argument: str, array: Any) -> str:
     """The dtype's name."""
     if not hasattr(type(array), "dtype"):
         refuse(op, argument, "a torch tensor, a NumPy array or an mlx array", f"of type {type(array).__name__}")
+    if getattr(array, "is_nested", False):
+        refuse(op, argument, "one block of memory", "a nested tensor: call it for each of its tensors, .unbind()")
     return dtype_name(array)
 
 
@@ -37,7 +39,7 @@ def check_float(op: str, argument: str, array: Any) -> str:
     """The dtype's name, where it is one that kernels are written for; float64 is the engine's alone."""
     name = check_array(op, argument, array)
     if name not in FLOATS and name != "float64":
-        refuse(op, argument, "float32, float16 or bfloat16", f"of dtype {name}")
+        refuse(op, argument, "float32, float16, bfloat16 or float64", f"of dtype {name}")
     return name
 
 

@@ -50,7 +50,7 @@ def _wanted(op: str, dtype: Any, source: str) -> str:
     """The name of a dtype of any framework."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]
     if name not in FLOATS and not name == source == "float64":
-        refuse(op, "dtype", "float32, float16 or bfloat16", name)
+        refuse(op, "dtype", "float32, float16 or bfloat16, or float64 where the input is", name)
     return name
 
 

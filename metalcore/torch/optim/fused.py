@@ -138,7 +138,7 @@ class FusedStep(torch.optim.Optimizer):
                 if grad is None:
                     continue
                 dtype = param.dtype
-                if dtype not in DTYPES or grad.dtype is not dtype or grad.layout is not torch.strided:
+                if dtype not in DTYPES or grad.dtype is not dtype or grad.layout is not torch.strided or grad.is_nested:
                     self._refuse(param, grad)
                 is_low = dtype is not torch.float32 and dtype is not torch.float64
                 state = self.state[param]
@@ -187,6 +187,8 @@ class FusedStep(torch.optim.Optimizer):
 
     def _refuse(self, param: torch.Tensor, grad: torch.Tensor) -> None:
         name = type(self).__name__
+        if grad.is_nested:
+            raise ArgumentError(f"{name}: a parameter is one block of memory, not a nested tensor")
         if grad.layout is not torch.strided:
             raise RuntimeError(
                 f"{name} does not support sparse gradients: a gradient must be strided, not {grad.layout}"

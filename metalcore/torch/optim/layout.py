@@ -29,8 +29,16 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
+def is_repeated(tensor: torch.Tensor) -> bool:
+    """Whether several elements are one place in memory."""
+    return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
+
+
 def place(tensors: Sequence[Any], work: list[Work]) -> Sequence[Any]:
-    """What the kernel gets for one parameter: parameter, gradient, state. Copies are added to `work`."""
+    """What the kernel gets for one parameter: parameter, gradient, state. Copies are added to `work`.
+
+    A gradient that is one element seen many times (`expand`) is only read: it is a copy that nothing comes back from.
+    """
     param = tensors[0]
     for tensor in tensors:
         if tensor is not None and not tensor.is_contiguous():
@@ -44,7 +52,8 @@ def place(tensors: Sequence[Any], work: list[Work]) -> Sequence[Any]:
     for tensor in tensors:
         if tensor is not None and not tensor.is_contiguous():
             copy = tensor.contiguous()
-            work.append(Work(tensor, copy))
+            if tensor is not tensors[1] or not is_repeated(tensor):
+                work.append(Work(tensor, copy))
             tensor = copy
         placed.append(tensor)
     return placed

@@ -61,7 +61,7 @@ BAD = {
     "groups too many": ({"threadgroups": 2**30, "group_size": 8}, "32-bit"),
     "memory not given": ({"threads": 4, "threadgroup_memory": {}}, "threadgroup_memory={1: bytes}"),
     "memory too large": ({"threads": 4, "threadgroup_memory": {1: 32768}}, "limit is 32768", "32 static"),
-    "unknown memory": ({"threads": 4, "threadgroup_memory": {0: 16, 1: 16}}, "no [[threadgroup(0)]]", "1 ('shared')"),
+    "unknown memory": ({"threads": 4, "threadgroup_memory": {31: 16, 1: 16}}, "no [[threadgroup(31)]]", "1 ('shared')"),
     "memory not a number": ({"threads": 4, "threadgroup_memory": {1: -5}}, "number of bytes"),
 }
 
