@@ -21,6 +21,7 @@ class Binding(NamedTuple):
     writable: bool = True
     inside: tuple[Binding, ...] = ()  # memory that pointers stored in this buffer lead to
     fresh: bool = False  # nothing was written to it yet
+    is_list: bool = False  # it holds an address of each item inside, in this order
 
 
 def torch_module() -> Any:

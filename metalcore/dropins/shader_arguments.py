@@ -137,7 +137,7 @@ def _bind_addresses(value: Sequence[Any], index: int) -> Binding:
     targets = tuple(bind_array(item, f"item {i} of argument {index}") for i, item in enumerate(value))
     table = aligned_copy(np.array([target.address for target in targets], np.uint64))
     _check_inline(table, index)
-    return Binding(table.address, table.size, (table.owner, targets), writable=False, inside=targets)
+    return Binding(table.address, table.size, (table.owner, targets), writable=False, inside=targets, is_list=True)
 
 
 def _check_inline(binding: Binding, index: int) -> None:

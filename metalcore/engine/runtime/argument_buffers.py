@@ -56,12 +56,24 @@ class ArgumentBuffer:
     @property
     def regions(self) -> list[tuple[int, int, bool]]:
         """What its pointers lead to, and whether it may be written through them."""
-        return [target.region for targets in self._targets.values() for target in targets]
+        return [target.region for target in self._reached()]
 
     @property
     def keep(self) -> object:
         """What must live as long as a kernel uses it."""
-        return self, [target.owner for targets in self._targets.values() for target in targets]
+        return self, [target.owner for target in self._reached()]
+
+    def _reached(self) -> list[_Target]:
+        """All memory behind its pointers as they are now, that behind pointers in other argument buffers included."""
+        found: list[_Target] = []
+        todo, seen = [self], {id(self)}
+        while todo:
+            for target in [each for targets in todo.pop()._targets.values() for each in targets]:
+                found.append(target)
+                if isinstance(target.owner, ArgumentBuffer) and id(target.owner) not in seen:
+                    seen.add(id(target.owner))
+                    todo.append(target.owner)
+        return found
 
     def __setitem__(self, name: str, value: Any) -> None:
         field = self._field(name)
@@ -185,8 +197,7 @@ class ArgumentBuffer:
         if isinstance(value, ArgumentBuffer):
             if inner is not None and inner.size != value.type.size:
                 raise ArgumentError(f"{where}: it points to {_spelled(inner)}, {value!r} holds {_spelled(value.type)}")
-            own = _Target((value.address, value.address + value.size, not type.is_const), value)
-            return [own, *(target for targets in value._targets.values() for target in targets)]
+            return [_Target((value.address, value.address + value.size, not type.is_const), value)]
         if inner is not None and inner.kind == "pointer" and isinstance(value, (list, tuple)):
             lists = [
                 [] if item is None else self._pointed_to(inner, item, f"{where}[{i}]") for i, item in enumerate(value)
@@ -312,3 +323,14 @@ def _given(value: object) -> str:
 
 def _unknown(where: str, name: object, type: Type) -> str:
     return f"{where} has no member {name!r}; {_spelled(type)} has: {', '.join(f.name for f in type.fields)}"
+
+
+def const_pointers(type: Type) -> list[bool]:
+    """Of a struct of pointers alone, whether each is to const; empty where there is something else in it."""
+    found: list[bool] = []
+    for field in type.fields:
+        inner = [field.type.is_const] if field.type.kind == "pointer" else const_pointers(field.type)
+        if not inner:
+            return []
+        found += inner * math.prod(field.counts)
+    return found if len(found) * 8 == type.size else []

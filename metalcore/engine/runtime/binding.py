@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metalcore.engine.runtime import layout
-from metalcore.engine.runtime.argument_buffers import ArgumentBuffer
+from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, const_pointers
 from metalcore.engine.runtime.arrays import ArrayView, view_of
 from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError, LaunchError
@@ -60,6 +60,7 @@ class Binder:
         for argument in buffers:
             self.by_slot[argument.index] = argument
         self.by_name = {a.name: a for a in buffers}
+        self._pointers: dict[int, list[bool]] = {}
         self._pack = struct.Struct(f"={2 * self.slots}Q").pack
         self._fast = [_fast_rule(a) for a in self.by_slot]
         self._native = (layout.Rule * max(1, self.slots))(*(_native_rule(rule) for rule in self._fast))
@@ -149,6 +150,15 @@ class Binder:
                 f"kernel '{self.kernel}' misses {names}; it takes {self._signature()}, and {len(values)} were given"
             )
         return tuple(values.get(slot) for slot in range(self.slots))
+
+    def const_items(self, argument: Argument) -> list[bool]:
+        """Of a list of arrays, whether each goes to a pointer to const; the pattern repeats."""
+        if argument.scalar == "struct" and argument.type != "void" and self._record_of is not None:
+            found = self._pointers.get(argument.index)
+            if found is None:
+                found = self._pointers[argument.index] = const_pointers(self._record_of(argument)) or [False]
+            return found
+        return [leads_to_const(argument)]
 
     def check_written(self, written: frozenset[int]) -> None:
         """A const argument is never written, however the kernel casts it."""
@@ -287,6 +297,7 @@ class Binder:
         if argument.scalar not in ("pointer", "struct", "uint64"):
             raise self._error(argument, values, f"it must be {_wanted(argument)}, not a list of arrays")
         addresses = []
+        const = self.const_items(argument)
         for i, value in enumerate(values):
             view = None if value is None else view_of(value)
             if view is None and value is not None:
@@ -298,7 +309,7 @@ class Binder:
                 raise self._error(argument, values, f"item {i} must be one block of memory, not {view.device[5:-1]}")
             if view.device != "cpu":
                 raise self._error(argument, values, f"item {i} of the list is on {view.device}, not in CPU memory")
-            is_const = leads_to_const(argument)
+            is_const = const[i % len(const)]
             if not is_const and (view.immutable or not view.writable):
                 problem = f"item {i} of the list is read-only, and the kernel may write through its pointer"
                 raise self._error(argument, values, problem)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.engine.runtime import layout
-from metalcore.engine.runtime.binding import Binder, Packed, Region, leads_to_const, needed_bytes
+from metalcore.engine.runtime.binding import Binder, Packed, Region, needed_bytes
 from metalcore.errors import ArgumentError
 
 
@@ -32,8 +32,10 @@ def pack_raw(binder: Binder, bindings: Sequence[Any], written: frozenset[int]) -
         binder.check_alignment(argument, binding.address)
         pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size | (0 if binding.writable else layout.FIXED)
         if binding.inside:
-            is_const = leads_to_const(argument)
-            regions += [(i.address, i.address + i.size, i.writable and not is_const) for i in binding.inside]
+            const = binder.const_items(argument) if binding.is_list else [False]
+            for i, item in enumerate(binding.inside):
+                writable = item.writable and not const[i % len(const)]
+                regions.append((item.address, item.address + item.size, writable))
     packed = binder.packed(pairs, regions, bindings, inline)
     packed.fresh = sum(1 << slot for slot, b in enumerate(bindings) if b is not None and b.fresh)
     return packed

@@ -137,6 +137,35 @@ def test_pointers_are_checked_and_obey_const() -> None:
     assert not x.any()
 
 
+PAIR = """struct Pair { device const float* x; device float* y[2]; };
+kernel void pair(constant Pair& p, uint i [[thread_position_in_grid]]) {
+  p.y[1][i] = p.x[i];
+  ((device float*)p.x)[i] = 1;
+}
+"""
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_list_for_a_struct_of_pointers_obeys_each_const(ours: bool) -> None:
+    x, y, z = (torch.full((4,), float(n)) for n in (5, 6, 7))
+    pair: Any = metalcore.Library(PAIR).function("pair") if ours else metalcore.compile_shader(PAIR).pair
+    with pytest.raises(KernelFault, match="write on read-only memory"):
+        pair([x, y, z], threads=4)
+    assert x.tolist() == [5] * 4 and z.tolist() == [5] * 4
+
+
+def test_buffers_that_point_to_one_another() -> None:
+    source = """struct Node { device const Node* next; device float* x; };
+    kernel void walk(constant Node& n, uint i [[thread_position_in_grid]]) {
+      n.next->next->x[i] = 1; n.next->x[i] = 2; }"""
+    walk = metalcore.Library(source).function("walk")
+    first, second = (metalcore.argument_buffer(walk, "n", next=None, x=None) for _ in "ab")
+    first["next"], second["next"] = second, first
+    first["x"], second["x"] = x, y = zeros(), zeros()  # set behind the pointers to them
+    walk(first, threads=4)
+    assert x.tolist() == [1] * 4 and y.tolist() == [2] * 4
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
