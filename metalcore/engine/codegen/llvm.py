@@ -86,6 +86,9 @@ def optimise(module: Any, level: int) -> None:
 _DEFINE = re.compile(r"^define (?:dso_local |linkonce_odr |weak_odr |internal |hidden |noundef )*", re.M)
 
 
+_UNROLL = re.compile(r'!"llvm\.loop\.unroll\.(full|enable|count)"')
+
+
 def optimise_scalar(raw: str, entry: str = "__mc_entry", *, guarded: bool = False) -> str:
     """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full.
 
@@ -99,9 +102,24 @@ def optimise_scalar(raw: str, entry: str = "__mc_entry", *, guarded: bool = Fals
             text = str(module)
             kept = own_arrays.guard(text)
             module = module if kept is text else parse(kept)
+        if _UNROLL.search(raw):
+            module = _unroll(module)
         optimise(module, 2)
         text = str(module)
     return own_arrays.settle(text) if guarded else text
+
+
+def _unroll(module: Any) -> Any:
+    """Loops unrolled as their pragmas ask. What cannot be unrolled loses its pragma: LLVM would print a warning."""
+    options = binding.create_pipeline_tuning_options(2)
+    builder = binding.create_pass_builder(target_machine(), options)
+    _inline(module)
+    simplify = builder.getFunctionPassManager()
+    simplify.add_loop_unroll_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            simplify.run(function, builder)
+    return parse(_UNROLL.sub(r'!"metalcore.unroll.\1"', str(module)))
 
 
 def inline_scalar(raw: str, entry: str = "__mc_entry") -> str:

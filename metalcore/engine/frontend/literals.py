@@ -43,6 +43,10 @@ def pragma(line: str) -> str:
     if family.startswith("unroll"):
         count = re.fullmatch(r"\(?\s*(\d+)\s*\)?", line[line.index("unroll") + len("unroll") :].strip())
         return f"#pragma unroll({count[1]})" if count and int(count[1]) > 0 else "#pragma unroll"
+    if family == "clang" and re.match(r"loop\b", rest):
+        # Lockstep wants scalar code: of what a loop may be asked to do, unrolling alone is meant for a GPU.
+        kept = re.findall(r"unroll(?:_count)?\s*\([^()]*(?:\([^()]*\))*[^()]*\)", rest)
+        return f"#pragma clang loop {' '.join(kept)}" if kept else ""
     if family != "METAL":
         return line
     if contract := re.match(r"fp[\s_]+contract\s*\(\s*(\w+)\s*\)", rest):
