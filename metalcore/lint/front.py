@@ -162,11 +162,7 @@ class Front:
             errors = result.errors.count("error: ")
             if failed is not None and errors >= failed[0]:
                 raise ClangErrors(failed[1], failed[2])
-            again = patches.patch(
-                text,
-                result.errors,
-                lambda t: compiler.run(flags, t, False, ("-w", "-fdiagnostics-print-source-range-info")).errors,
-            )
+            again = patches.patch(text, result.errors, lambda t: compiler.run(flags, t, False, compiler.RANGES).errors)
             if again is None:
                 raise ClangErrors(result.errors, text)
             failed = (errors, result.errors, text)

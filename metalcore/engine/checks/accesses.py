@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metalcore.engine.checks import copies
 from metalcore.engine.checks.program import Line, Program
 from metalcore.engine.lockstep.ir import Const, Global, Instr, Type, Value, gep_terms
 from metalcore.engine.lockstep.roots import Root
@@ -40,6 +41,11 @@ def add(program: Program) -> None:
     for line, instr in program.pairs:
         if instr.callee in _UNSET:
             asked = _settle_value(program, line, instr) or asked
+            continue
+        if copies.expand(program, line, instr, lambda pointer: _is_watched(program, pointer, values)):
+            if run:
+                _add_hooks(program, run)
+            run, asked = [], None
             continue
         found = _access(program, line, instr, values)
         if found and instr.op == "load" and (found.base, found.offset) == asked:
@@ -97,8 +103,7 @@ def _access(program: Program, line: Line, instr: Instr, values: set[int]) -> _Ac
         pointer, ty = instr.args[0], instr.type.items[0]
     else:
         return None
-    roots = program.roots.of_address(pointer)
-    if all(r.kind in ("private", "table") or (r.kind == "buffer" and r.slot in values) for r in roots):
+    if not _is_watched(program, pointer, values):
         return None
     hook = "__mc_read" if instr.op == "load" else "__mc_write"
     if instr.op in ("atomicrmw", "cmpxchg") or instr.extra.get("atomic"):
@@ -106,6 +111,12 @@ def _access(program: Program, line: Line, instr: Instr, values: set[int]) -> _Ac
     base, offset = _base_and_offset(pointer)
     align = int(str(instr.extra.get("align", 1)))
     return _Access(line, instr, hook, pointer, ty.size, align, value, base, offset)
+
+
+def _is_watched(program: Program, pointer: Value, values: set[int]) -> bool:
+    """Whether threads share the memory behind *pointer*, and it is no single value."""
+    roots = program.roots.of_address(pointer)
+    return not all(r.kind in ("private", "table") or (r.kind == "buffer" and r.slot in values) for r in roots)
 
 
 def _base_and_offset(pointer: Value) -> tuple[Value, int]:

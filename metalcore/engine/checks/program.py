@@ -32,6 +32,7 @@ HOOKS = {
     "__mc_lose_value": "declare void @__mc_lose_value(ptr captures(none), i32, i1) #991",
     "__mc_store_unset": "declare void @__mc_store_unset(ptr captures(none), i32, i1, i32) #991",
     "__mc_read": "declare void @__mc_read(ptr captures(none), i32) #991",
+    "__mc_copy": "declare void @__mc_copy(ptr captures(none), i32) #991",
     "__mc_write": "declare void @__mc_write(ptr captures(none), i32, i64) #991",
     "__mc_touch_atomically": "declare void @__mc_touch_atomically(ptr captures(none), i32) #991",
     "__mc_load_atomically": "declare void @__mc_load_atomically(ptr captures(none), i32) #991",

@@ -13,13 +13,13 @@ from metalcore.errors import MetalcoreError
 _MESSAGES = ("-fno-caret-diagnostics", "-ferror-limit", "50", "-ftemplate-backtrace-limit=12")
 _EMIT = ("-emit-llvm", "-disable-llvm-passes", "-debug-info-kind=line-tables-only", "-no-enable-noundef-analysis")
 _QUIET = ("-Wno-everything", "-Wshift-count-overflow", "-Wshift-count-negative", "-Wdivision-by-zero")
-_RANGES = (*_QUIET, "-fdiagnostics-print-source-range-info")
+RANGES = (*_QUIET, "-fdiagnostics-print-source-range-info", "-ferror-limit", "0")
 _BFLOAT = (*_QUIET, "-Wimplicit-float-conversion", "-Wno-implicit-int-float-conversion")
 _TO_BFLOAT = re.compile(r"implicit conversion loses floating-point precision: '.*' to '.*\bbfloat'")
-_UNKNOWN = re.compile(
-    r"(?:unknown type name|no template named|use of undeclared identifier|no type named|no member named)"
-    r" '(?:\w+::)*(\w+)'"
-)
+# What clang does not know: a type, or a name that stands before `::` or `<`. A variable of such a name is the user's.
+_UNKNOWN_TYPE = re.compile(r"(?:unknown type name|no template named|no type named) '(?:\w+::)*(\w+)'")
+_UNKNOWN_NAME = re.compile(r"use of undeclared identifier '(?:\w+::)*(\w+)'")
+_NO_MEMBER = re.compile(r"no (?:member|type|template) named '(\w+)' in namespace 'metal(?:::\w+)*'")
 
 
 def compile_text(
@@ -37,7 +37,7 @@ def compile_text(
     good: tuple[str, str] | None = None
 
     def ranges(text: str) -> str:
-        return run(flags, text, False, _RANGES).errors
+        return run(flags, text, False, RANGES).errors
 
     while True:
         # Only code that has the type can convert to it by accident.
@@ -87,9 +87,21 @@ def translate(errors: str, sources: Sources, text: str) -> MetalcoreError:
     """The Python error for clang's messages: a feature that is missing, or an error in the source."""
     for entry in group(parse(errors)):
         head = entry[0]
-        match = _UNKNOWN.search(head.text) if head.level != "warning" else None
-        if match and not is_ours(head.file):
-            for pattern, feature in MISSING:
-                if pattern.search(match[1]):
-                    return unsupported(feature, head.file, head.line)
+        if head.level == "warning" or is_ours(head.file):
+            continue
+        name = _missing_name(head.text, sources.line(head.file, head.line) or "")
+        for pattern, feature in MISSING:
+            if name and pattern.search(name):
+                return unsupported(feature, head.file, head.line)
     return compile_error(errors, sources, text)
+
+
+def _missing_name(message: str, line: str) -> str:
+    """The name that a message says is not known, where that may be one of Metal's; `filter::` with its colons."""
+    found = _UNKNOWN_TYPE.search(message) or _NO_MEMBER.search(message) or _UNKNOWN_NAME.search(message)
+    if found is None:
+        return ""
+    behind = re.search(rf"\b{found[1]}\s*(::|<)", line)
+    if found.re is _UNKNOWN_NAME and behind is None:
+        return ""
+    return found[1] + ("::" if behind is not None and behind[1] == "::" else "")

@@ -9,6 +9,7 @@ from metalcore.engine.frontend import calls, columns, compiler, constants, entry
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
 from metalcore.engine.frontend.reject import unsupported
+from metalcore.engine.frontend.shared import SECTION
 from metalcore.engine.frontend.symbols import check_symbols
 from metalcore.engine.frontend.unit import constant_prologue, dump
 from metalcore.errors import UnknownFunction
@@ -36,11 +37,10 @@ def lower(
         prologue + text, sources, unit.math_mode, emit=True, optimised=optimised, float_type=unit.float_type
     )
     ir = columns.restore(ir, text, sources.line)
-    if re.search(r"^@_ZGV", ir, re.MULTILINE):
-        raise unsupported("threadgroup variables with a constructor that runs code", kernel.file, kernel.line)
     error = constants.missing(unit, name, ir)
     if error is not None:
         raise error
+    _check_guards(ir, kernel, sources)
     check_symbols(ir, kernel, sources)
     arguments = entry.arguments(ir, kernel)
     _check_bindings(kernel, arguments, sources)
@@ -55,6 +55,18 @@ def placed(kernel: Kernel) -> str:
     """The entry point with line markers, so that clang's messages about it name the kernel's own line."""
     file = kernel.file.replace("\\", "\\\\").replace('"', '\\"')
     return f'\n# {kernel.line} "{file}"\n{entry.entry_text(kernel)}\n# {kernel.end_line} "{file}"\n'
+
+
+def _check_guards(ir: str, kernel: Kernel, sources: Sources) -> None:
+    """Refuse what C++ would set when a thread first gets there: threads of a kernel share it and start together."""
+    guard = re.search(r"^@_ZGV(\w+) = ", ir, re.MULTILINE)
+    if guard is None:
+        return
+    if re.search(rf'^@_Z{guard[1]} = .*section "{SECTION}', ir, re.MULTILINE):
+        name = re.search(r"E\d+([A-Za-z_]\w*?)(?:_\d*)?$", guard[1])
+        text = f"the initialiser of threadgroup variable '{name[1] if name else guard[1]}' is not a constant"
+        raise at(kernel.file, kernel.line, f"{text}: it is set before the threads of the group start", sources)
+    raise unsupported("threadgroup variables with a constructor that runs code", kernel.file, kernel.line)
 
 
 def _unknown(unit: Unit, name: str) -> str:

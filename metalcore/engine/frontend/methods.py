@@ -20,6 +20,8 @@ def strip_spaces(tokens: Tokens, structure: Structure) -> None:
     explicit: set[int] = set()
     for function in structure.functions:
         if function.open >= 0:
+            if _is_defaulted(tokens, function):
+                _take_any_space(tokens, function, spaces)
             const = "const" in tokens.words(function.close, max(function.body, function.close))
             found = _strip(tokens, function)
             if found:
@@ -27,6 +29,8 @@ def strip_spaces(tokens: Tokens, structure: Structure) -> None:
                 if _answers_in(tokens, function, found):
                     _take_object(tokens, function, found, const)
                     explicit.add(function.start)
+    assigned = [f.owner for f in structure.functions if f.start in explicit and f.name == "operator=" and f.owner]
+    _keep_assignment(tokens, assigned, explicit)
     seen: dict[tuple[int, str], Declaration] = {}
     for function in sorted(structure.functions, key=lambda f: _preference(spaces.get(f.start, ""))):
         if function.open < 0 or not (function.owner is not None or function.start in spaces):
@@ -42,6 +46,27 @@ def strip_spaces(tokens: Tokens, structure: Structure) -> None:
             if first.body < 0 <= function.body and first.owner is None:
                 continue  # a declaration and its definition outside the class
             _drop(tokens, function)
+
+
+def _is_defaulted(tokens: Tokens, function: Declaration) -> bool:
+    return (
+        function.owner is not None and function.assign >= 0 and tokens.at(tokens.forward(function.assign)) == "default"
+    )
+
+
+def _take_any_space(tokens: Tokens, function: Declaration, spaces: dict[int, str]) -> None:
+    """`R(device const R&) = default` copies member by member, which the plain one does from every space."""
+    for i in range(function.head, function.assign):
+        if tokens.text[i] in _SPACES:
+            spaces[function.start] = tokens.text[i]
+            tokens.blank(i, i + 1)
+
+
+def _keep_assignment(tokens: Tokens, owners: list[Declaration], explicit: set[int]) -> None:
+    """An `operator=` for objects in one space leaves those in the others with the one that C++ makes."""
+    for owner in {owner.start: owner for owner in owners}.values():
+        if all(m.start in explicit for m in owner.members if m.name == "operator="):
+            tokens.insert(owner.body + 1, f" {owner.name}& operator=(const {owner.name}&) = default; ")
 
 
 def _answers_in(tokens: Tokens, function: Declaration, space: str) -> bool:
@@ -83,6 +108,7 @@ def simplify_constructors(tokens: Tokens, structure: Structure) -> None:
         if owner.kind != "class":
             continue
         constructors = [m for m in owner.members if m.kind == "function" and m.name == owner.name and m.open >= 0]
+        constructors = [m for m in constructors if tokens.text[m.open]]  # those that were not dropped
         for member in constructors:
             angle = tokens.forward(member.name_start)
             if tokens.at(angle) == "<":

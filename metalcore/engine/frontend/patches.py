@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from metalcore.engine.frontend import repairs
 from metalcore.engine.frontend.tokens import Tokens
 
 # The message, which of clang's source ranges are operands, and the C++ that these are wrapped in.
@@ -18,6 +19,9 @@ _WRAPPED = (
     (re.compile(r"invalid operands to binary expression \(.*\bvec<"), slice(0, 2), "::__mc::value"),
     (re.compile(r"invalid argument type '.*\bvec<.*' to unary expression"), slice(-1, None), "::__mc::value"),
 )
+# `uint4 k = {a, b, c};`: the rest is zero. A constructor with a tag takes fewer; `uint4(a, b, c)` stays an error.
+_FEWER = re.compile(r"no matching constructor for initialization of '.*\b(?:packed_)?vec<")
+_TAG = "::metal::__mc_fewer, "
 # Constants that clang would fold to nothing: behind the wrapper it computes them at run time, with a defined result.
 _FOLDED = (
     (re.compile(r"shift count (?:>= width of type|is negative)"), slice(-1, None), "::__mc::at_run_time"),
@@ -30,6 +34,7 @@ _FLOAT = re.compile(r"(?:\d[\d']*\.[\d']*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?[fF
 _RANGE = re.compile(r"\{(\d+):(\d+)-(\d+):(\d+)\}")
 _MARKER = re.compile(r"^# \d+[^\n]*$", re.MULTILINE)
 
+Place = tuple[int, int]  # line and column, in bytes, from 1
 Span = tuple[int, int, int, int]
 Wrapper = tuple[re.Pattern[str], slice, str]
 
@@ -39,7 +44,7 @@ def patch(text: str, errors: str, compile_again: Callable[[str], str]) -> str | 
 
     *compile_again* answers clang's messages, with source ranges, for another text.
     """
-    return _patch(text, errors, compile_again, _WRAPPED)
+    return _patch(text, errors, compile_again, _WRAPPED, (_FEWER, *repairs.PATTERNS))
 
 
 def unfold(text: str, warnings: str, ir: str, compile_again: Callable[[str], str]) -> str | None:
@@ -67,25 +72,36 @@ def _unfold_literals(text: str) -> str | None:
     return tokens.join() if count else None
 
 
-def _patch(text: str, errors: str, compile_again: Callable[[str], str], wrapped: tuple[Wrapper, ...]) -> str | None:
-    if not any(pattern.search(errors) for pattern, _, _ in wrapped):
+def _patch(
+    text: str,
+    errors: str,
+    compile_again: Callable[[str], str],
+    wrapped: tuple[Wrapper, ...],
+    others: tuple[re.Pattern[str], ...] = (),
+) -> str | None:
+    if not any(pattern.search(errors) for pattern in (*others, *(pattern for pattern, _, _ in wrapped))):
         return None
     # Without line markers clang's ranges are places in this very text.
+    bare = _MARKER.sub("", text)
+    messages = compile_again(bare)
+    lines = [line.encode() for line in text.split("\n")]  # clang counts columns in bytes
     spans: dict[Span, str] = {}
-    for ranges, message in _RANGED.findall(compile_again(_MARKER.sub("", text))):
+    pieces: dict[Place, str] = repairs.insertions(bare, messages) if others else {}
+    for ranges, message in _RANGED.findall(messages):
+        found = [tuple(int(n) for n in numbers) for numbers in _RANGE.findall(ranges)]
         for pattern, operands, wrapper in wrapped:
             if pattern.search(message):
-                for found in _RANGE.findall(ranges)[operands]:
-                    first, column, last, end = (int(n) for n in found)
+                for first, column, last, end in found[operands]:
                     spans[first, column, last, end] = wrapper
-    return _wrap(text, spans) if spans else None
-
-
-def _wrap(text: str, spans: dict[Span, str]) -> str:
-    lines = [line.encode() for line in text.split("\n")]  # clang counts columns in bytes
-    pieces = [((l1, c1), f"{wrapper}(") for (l1, c1, _, _), wrapper in spans.items()]
-    pieces += [((l2, c2), ")") for (_, _, l2, c2) in spans]
-    for (line, column), piece in sorted(pieces, reverse=True):
+        if others and _FEWER.search(message):
+            for first, column, _, _ in found[:1]:
+                if lines[first - 1][column - 1 : column] == b"{":
+                    pieces[first, column + 1] = _TAG
+    ordered = [*pieces.items(), *(((l1, c1), f"{wrapper}(") for (l1, c1, _, _), wrapper in spans.items())]
+    ordered += [((l2, c2), ")") for (_, _, l2, c2) in spans]
+    if not ordered:
+        return None
+    for (line, column), piece in sorted(ordered, reverse=True):
         old = lines[line - 1]
         lines[line - 1] = old[: column - 1] + piece.encode() + old[column - 1 :]
     return b"\n".join(lines).decode()

@@ -11,6 +11,7 @@ from metalcore import settings
 from metalcore.engine.files import torch_headers
 from metalcore.engine.frontend import toolchain
 from metalcore.engine.frontend.diagnostics import Sources, compile_error
+from metalcore.engine.frontend.headers import unsupported_header
 from metalcore.engine.frontend.model import Searched
 from metalcore.engine.frontend.process import Result
 from metalcore.engine.frontend.seal import Place, Seal
@@ -82,7 +83,8 @@ def preprocess(
     result = _run([*flags, *macros], f'# 1 "{quoted}"\n{source}\n', seal, limit)
     sources = Sources(name, source, seal.includes)
     if result.code != 0:
-        raise compile_error(_NOT_FOUND.sub(lambda match: seal.explain(match[1]), result.errors), sources)
+        errors = _NOT_FOUND.sub(lambda match: seal.explain(match[1]), result.errors)
+        raise unsupported_header(result.errors) or compile_error(errors, sources)
     # What stands before the source are our own macros.
     text = result.output[max(result.output.find(f'\n# 1 "{quoted}"') + 1, 0) :]
     entered: set[str] = set()

@@ -9,7 +9,7 @@ from metalcore.engine.frontend.attributes import UNSUPPORTED, Attributes
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.structure import Structure
 from metalcore.engine.frontend.tokens import Tokens
-from metalcore.errors import UnsupportedFeature
+from metalcore.errors import CompileError, UnsupportedFeature
 
 _FORBIDDEN = {
     "double": "'double' is not supported in Metal",
@@ -34,13 +34,19 @@ _UNSUPPORTED_WORDS = {
     "vertex": "vertex functions",
     "fragment": "fragment functions",
 }
-# Names that clang does not find because the feature is missing.
+# Names that clang does not find because the feature is missing; `filter::` is one that stands before its members.
 MISSING = (
-    (re.compile(r"^(texture|depth)(1d|2d|3d|cube|_buffer)|^access$"), "textures"),
-    (re.compile(r"^(sampler|filter|coord|address)$"), "samplers"),
+    (re.compile(r"^(texture|depth)(1d|2d|3d|cube|_buffer)|^access::$"), "textures"),
+    (
+        re.compile(r"^(sampler|sampler::|filter::|coord::|address::|mag_filter::|min_filter::|mip_filter::)$"),
+        "samplers",
+    ),
     (re.compile(r"raytracing|^acceleration_structure|^intersector|^intersection_|^ray$"), "ray tracing"),
     (re.compile(r"^(visible_function_table|intersection_function_table)"), "function tables"),
-    (re.compile(r"^(mpp|tensor_ops|tensor|tensor_handle|dextents|cooperative_tensor)$"), "Metal 4 tensor operations"),
+    (
+        re.compile(r"^(mpp|tensor_ops|tensor|tensor_handle|dextents|cooperative_tensor)(::)?$"),
+        "Metal 4 tensor operations",
+    ),
     (re.compile(r"^(imageblock|r8unorm|rgba8unorm)"), "imageblocks"),
     (re.compile(r"^(compute_command|render_command|command_buffer)"), "indirect command buffers"),
 )
@@ -105,18 +111,10 @@ def check_attributes(tokens: Tokens, attributes: Attributes, sources: Sources) -
             raise unsupported(UNSUPPORTED[attribute.name], *tokens.where(attribute.index))
 
 
-def check_threadgroup_variable(tokens: Tokens, i: int, in_kernel: bool, sources: Sources) -> None:
-    """A threadgroup variable stands in a kernel and has no initialiser."""
-    if not in_kernel:
-        text = "a variable in the threadgroup address space can be declared only inside a kernel"
-        raise at(*tokens.where(i), text, sources)
-    while tokens.at(i) not in (";", ""):
-        if tokens.text[i] in ("(", "[", "{"):
-            i = max(tokens.match[i], i)
-        if tokens.text[i] == "=":
-            text = "a variable in the threadgroup address space cannot have an initialiser"
-            raise at(*tokens.where(i), text, sources)
-        i = tokens.forward(i)
+def threadgroup_variable_outside(tokens: Tokens, i: int, sources: Sources) -> CompileError:
+    """The error for a threadgroup variable that stands in no kernel."""
+    text = "a variable in the threadgroup address space can be declared only inside a kernel"
+    return at(*tokens.where(i), text, sources)
 
 
 def pointers_without_space(tokens: Tokens, structure: Structure) -> Iterator[int]:

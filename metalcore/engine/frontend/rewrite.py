@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from metalcore.engine.frontend import literals, methods, reject
+from metalcore.engine.frontend import deduction, literals, methods, reject, shared
 from metalcore.engine.frontend.attributes import Attributes
 from metalcore.engine.frontend.closed import check_closed
 from metalcore.engine.frontend.declared import Declared, attach
@@ -17,12 +16,10 @@ from metalcore.engine.frontend.structure import CLASS_KEYS, Structure
 from metalcore.engine.frontend.tokens import Tokens
 
 SPACES = frozenset(("device", "threadgroup", "constant", "thread"))
-_SPECIFIERS = frozenset(("const", "static", "constexpr", "volatile", "inline", "extern"))
 _FUNCTION_NAMES = frozenset(("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"))
 _LITERAL_OWNERS = frozenset(
     ("static_assert", "_Static_assert", "__attribute__", "annotate", "deprecated", "visibility", "(")
 )
-_STATEMENT_ENDS = frozenset((";", "{", "}", ":", ")", "else", "do", ""))
 
 
 @dataclass
@@ -61,10 +58,11 @@ def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = (), floa
     constants = _function_constants(tokens, structure, attributes)
     _local_classes(structure)
     _array_parameters(tokens, structure)
+    deduction.unify_sizes(tokens, structure)
     methods.strip_spaces(tokens, structure)
     methods.simplify_constructors(tokens, structure)
     kernel_bodies = [(k.body, tokens.match[k.body]) for k in kernels.definitions if k.body >= 0]
-    _local_variables(tokens, structure, kernel_bodies, sources)
+    shared.local_variables(tokens, structure, kernel_bodies, sources)
     _words(tokens, float_type)
     kernels.finish(tokens)
     return Rewritten(tokens.join(), kernels.found, constants)
@@ -203,75 +201,3 @@ def _first_bracket(tokens: Tokens, start: int, stop: int) -> int:
             return i
         i += 1
     return -1
-
-
-def _local_variables(
-    tokens: Tokens, structure: Structure, kernel_bodies: list[tuple[int, int]], sources: Sources
-) -> None:
-    """Threadgroup variables and constant tables inside functions become static: they belong to no single thread."""
-    bodies = _outermost([(f.body, f.end) for f in structure.functions if f.body >= 0])
-    kernel_bodies = _outermost(kernel_bodies)
-    for i, word in enumerate(tokens.text):
-        if word not in ("threadgroup", "constant"):
-            continue
-        first = _statement_start(tokens, i)
-        if first < 0 or not _is_variable(tokens, i):
-            continue
-        inside = _inside(bodies, i)
-        if word == "threadgroup":
-            reject.check_threadgroup_variable(tokens, i, _inside(kernel_bodies, i), sources)
-            tokens.insert(first, "static __attribute__((used)) ")
-        elif inside and "static" not in tokens.words(first, i + 2):
-            tokens.insert(first, "static ")
-
-
-def _outermost(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges that lie in no other, in order."""
-    kept: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if not kept or start > kept[-1][1]:
-            kept.append((start, end))
-    return kept
-
-
-def _inside(ranges: list[tuple[int, int]], i: int) -> bool:
-    at = bisect_right(ranges, (i, 1 << 62)) - 1
-    return at >= 0 and ranges[at][0] < i < ranges[at][1]
-
-
-def _statement_start(tokens: Tokens, i: int) -> int:
-    """First specifier of the declaration statement around token *i*; -1 where it is no statement."""
-    first = i
-    while True:
-        before = tokens.back(first)
-        word = tokens.at(before)
-        if word in _SPECIFIERS:
-            first = before
-        elif word == ")" and tokens.at(tokens.back(tokens.match[before])) == "alignas":
-            return first  # `static` goes behind it
-        elif word == ")" and tokens.at(tokens.back(tokens.match[before])) == "__attribute__":
-            first = tokens.back(tokens.match[before])
-        elif word in _STATEMENT_ENDS:
-            return first
-        else:
-            return -1
-
-
-def _is_variable(tokens: Tokens, i: int) -> bool:
-    """Whether the declaration whose address space stands at *i* declares an object there, not a pointer to one."""
-    i = tokens.forward(i)
-    seen = False
-    while i < len(tokens):
-        word = tokens.text[i]
-        if word in ("*", "&", "&&", "(", "{", "}", ")"):
-            return False
-        if word in ("[", ";", "=", ","):
-            return seen
-        if word == "<":
-            close = tokens.close_angle(i)
-            if close < 0:
-                return False
-            i = close
-        seen = True
-        i = tokens.forward(i)
-    return False

@@ -57,6 +57,7 @@ struct packed_vec<T, 3, V> {
   constexpr packed_vec(const packed_vec& o) : x(o.x), y(o.y), z(o.z) {}
   constexpr packed_vec(const V& o) : x(o.x), y(o.y), z(o.z) {}
   constexpr packed_vec(T a, T b, T c) : x(a), y(b), z(c) {}
+  constexpr packed_vec(__mc_fewer_t, T a, T b, T c = T(0)) : x(a), y(b), z(c) {}
   template <typename A, typename B, __mc_dims<3, A, B> = 0>
   constexpr packed_vec(A a, B b) : packed_vec(V(a, b)) {}
   constexpr operator V() const { return V(x, y, z); }
@@ -77,6 +78,7 @@ struct packed_vec<T, 4, V> {
   constexpr packed_vec(const packed_vec& o) : x(o.x), y(o.y), z(o.z), w(o.w) {}
   constexpr packed_vec(const V& o) : x(o.x), y(o.y), z(o.z), w(o.w) {}
   constexpr packed_vec(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
+  constexpr packed_vec(__mc_fewer_t, T a, T b, T c = T(0), T d = T(0)) : x(a), y(b), z(c), w(d) {}
   template <typename A, typename B, __mc_dims<4, A, B> = 0>
   constexpr packed_vec(A a, B b) : packed_vec(V(a, b)) {}
   template <typename A, typename B, typename C, __mc_dims<4, A, B, C> = 0>

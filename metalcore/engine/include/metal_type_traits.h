@@ -215,6 +215,29 @@ struct alignment_of : integral_constant<size_t, alignof(T)> {};
 template <typename T>
 constexpr size_t alignment_of_v = alignof(T);
 
+// Names that are private in Metal and that public code uses all the same.
+// The number of components; 0 for what is no vector.
+template <typename T>
+struct vec_elements : integral_constant<int, (__mc_shape<__mc_plain<T>>::dim > 1 ? __mc_shape<__mc_plain<T>>::dim : 0)> {};
+template <typename T>
+constexpr int vec_elements_v = vec_elements<T>::value;
+// The element of a vector. Code specialises the second for classes of its own.
+template <typename T>
+struct _make_scalar_impl {
+  typedef __mc_element_t<T> type;
+};
+template <typename T>
+struct make_scalar : _make_scalar_impl<T> {};
+template <typename T>
+using make_scalar_t = typename make_scalar<T>::type;
+// What simd_shuffle and its kin take: numbers of up to 32 bits and vectors of these; neither bool nor bfloat.
+template <typename T, typename = void>
+struct __is_valid_simdgroup_type
+    : bool_constant<(__is_floating_point(__mc_element_t<T>) || (__is_integral(__mc_element_t<T>) && sizeof(__mc_element_t<T>) <= 4)) &&
+                    !__is_same(__mc_element_t<T>, bool) && !__is_same(__mc_element_t<T>, bfloat)> {};
+template <typename T, typename = void>
+struct __is_valid_quadgroup_type : __is_valid_simdgroup_type<T> {};
+
 // make_signed and make_unsigned, element by element for vectors.
 template <typename T>
 struct make_signed {

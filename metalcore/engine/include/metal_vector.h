@@ -64,6 +64,10 @@ constexpr T __mc_pick(const A& a, const B& b, const C& c) {
     return __mc_pick<T, I - n>(b, c);
 }
 
+// `float4 v = {a, b};`: the front end puts this in front of the values, and the rest is zero.
+struct __mc_fewer_t {};
+constexpr __mc_fewer_t __mc_fewer{};
+
 // A size in bytes and its power of two, as Metal aligns vectors.
 template <typename T, int N>
 constexpr unsigned __mc_align = sizeof(T) * (N == 3 ? 4 : N);
@@ -153,6 +157,8 @@ struct alignas(__mc_align<T, 2>) vec<T, 2> {
   constexpr vec(T a, T b) : x(a), y(b) {}
   template <typename U>
   explicit constexpr vec(const vec<U, 2>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)) {}
+  template <typename U, typename V>
+  explicit constexpr vec(const packed_vec<U, 2, V>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)) {}
 
   constexpr T operator[](size_t i) const { return __builtin_is_constant_evaluated() ? (i == 0 ? x : y) : reinterpret_cast<const T*>(this)[i]; }
   constexpr T& operator[](size_t i) & { return __builtin_is_constant_evaluated() ? (i == 0 ? x : y) : reinterpret_cast<T*>(this)[i]; }
@@ -174,8 +180,11 @@ struct alignas(__mc_align<T, 3>) vec<T, 3> {
   }
   constexpr vec(T s) : x(s), y(s), z(s) {}
   constexpr vec(T a, T b, T c) : x(a), y(b), z(c) {}
+  constexpr vec(__mc_fewer_t, T a, T b, T c = T(0)) : x(a), y(b), z(c) {}
   template <typename U>
   explicit constexpr vec(const vec<U, 3>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)), z(__mc_cast<T>(o.z)) {}
+  template <typename U, typename V>
+  explicit constexpr vec(const packed_vec<U, 3, V>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)), z(__mc_cast<T>(o.z)) {}
   template <typename A, typename B, __mc_dims<3, A, B> = 0>
   constexpr vec(A a, B b) : x(__mc_pick<T, 0>(a, b)), y(__mc_pick<T, 1>(a, b)), z(__mc_pick<T, 2>(a, b)) {}
 
@@ -199,8 +208,11 @@ struct alignas(__mc_align<T, 4>) vec<T, 4> {
   }
   constexpr vec(T s) : x(s), y(s), z(s), w(s) {}
   constexpr vec(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
+  constexpr vec(__mc_fewer_t, T a, T b, T c = T(0), T d = T(0)) : x(a), y(b), z(c), w(d) {}
   template <typename U>
   explicit constexpr vec(const vec<U, 4>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)), z(__mc_cast<T>(o.z)), w(__mc_cast<T>(o.w)) {}
+  template <typename U, typename V>
+  explicit constexpr vec(const packed_vec<U, 4, V>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)), z(__mc_cast<T>(o.z)), w(__mc_cast<T>(o.w)) {}
   template <typename A, typename B, __mc_dims<4, A, B> = 0>
   constexpr vec(A a, B b) : x(__mc_pick<T, 0>(a, b)), y(__mc_pick<T, 1>(a, b)), z(__mc_pick<T, 2>(a, b)), w(__mc_pick<T, 3>(a, b)) {}
   template <typename A, typename B, typename C, __mc_dims<4, A, B, C> = 0>

@@ -142,7 +142,7 @@ class Body(Interleave):
         elif name == "lose_value":
             self.flush()
             self.watch_loss(instr)
-        elif name in ("read", "write", "touch_atomically", "store_atomically", "load_atomically"):
+        elif name in ("read", "copy", "write", "touch_atomically", "store_atomically", "load_atomically"):
             self.flush()
             self.watch_access(instr, name)
         elif (

@@ -49,7 +49,7 @@ def knows_its_group(instr: Instr) -> bool:
     )
 
 
-def _in_chosen_order(frame: str, coroutine: bool, position: str) -> str:
+def _in_chosen_order(frame: str, coroutine: bool, position: str, initial: str) -> str:
     """Loops over places in the order of simdgroups instead of over simdgroups."""
     begin = f"""
   %sanitizer_at = getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}
@@ -58,7 +58,7 @@ def _in_chosen_order(frame: str, coroutine: bool, position: str) -> str:
   %begin_fn = load ptr, ptr %begin_at
   call void %begin_fn(ptr %sanitizer, ptr %Wk, i32 %threads)
   %order = getelementptr i8, ptr %sanitizer, i64 {SANITIZER_ORDER}
-"""
+{initial}"""
     if coroutine:
         frame = frame.replace(
             "  %sg = phi i32 [ 0, %group ], [ %sg.next, %start.done ]",
@@ -95,8 +95,10 @@ def _ordered(result: str, place: str) -> str:
   %{result} = load i32, ptr %{result}.place"""
 
 
-def driver(coroutine: bool, tail: bool, layout: str, span_threads: int, sanitized: bool) -> str:
+def driver(coroutine: bool, tail: bool, layout: str, span_threads: int, sanitized: bool, initial: str = "") -> str:
     """mc_run: every threadgroup of a row, every simdgroup of a threadgroup.
+
+    *initial* sets the threadgroup variables that have an initialiser.
 
     Sanitize mode is told of each threadgroup, and chooses the order of its simdgroups.
     Where *span_threads* is given, whole threadgroups side by side are one long loop over simdgroups.
@@ -185,7 +187,9 @@ group.done:
   %is_whole = icmp eq i32 %odd, 0
 """
     if sanitized:
-        frame = _in_chosen_order(frame, coroutine, position)
+        frame = _in_chosen_order(frame, coroutine, position, initial)
+    elif initial:
+        frame = f"\n{initial}{frame}"
     if not tail:
         frame = "\n".join(line for line in frame.split("\n") if "@simdgroup.part" not in line and "%hp" not in line)
     return f"""

@@ -13,6 +13,7 @@ from .cfg import Graph, canonicalise
 from .driver import LONG_BODY, SPAN, driver, knows_its_group
 from .homes import find_homes
 from .ids import id_shapes
+from .initial import initial_values
 from .ir import Global, Instr
 from .live import Liveness
 from .memory import LAUNCH_SLOW
@@ -106,11 +107,14 @@ def vectorise(
     if plan.uses_mma:
         plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
         functions.append(mma_function())
+    initial = initial_values(used_globals, shared_offsets, sanitized, lambda text: _spelled_out(text, plan))
     text = [
         *_tables(used_globals, plan),
+        *initial.tables,
         SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)),
         *functions,
-        driver(plan.coroutine, tail, layout, SPAN[bool(graph.loops)] if is_flat else 0, sanitized),
+        *initial.functions,
+        driver(plan.coroutine, tail, layout, SPAN[bool(graph.loops)] if is_flat else 0, sanitized, initial.code),
         *sorted(plan.declarations | _DECLARATIONS),
         f"attributes #0 = {{ nounwind {_PROBES} }}",
         f"attributes #1 = {{ nounwind {_PROBES} }}",
@@ -175,13 +179,13 @@ _GLOBAL_NAME = re.compile(r'@"[^"]*"|@[-\w.$]+')
 _TYPE_NAME = re.compile(r'%"[^"]*"|%[-\w.$]+')
 
 
-def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
+def _spelled_out(text: str, plan: Plan) -> str:
+    """An initialiser with its structs' types in full: the module that it goes to defines no names."""
     types = plan.module.types
+    return _TYPE_NAME.sub(lambda m: types[m[0]].text if m[0] in types else m[0], _strip_metadata(text))
 
-    def spelled_out(text: str) -> str:
-        """An initialiser with its structs' types in full: the module that it goes to defines no names."""
-        return _TYPE_NAME.sub(lambda m: types[m[0]].text if m[0] in types else m[0], _strip_metadata(text))
 
+def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
     variables = plan.module.globals
     for table in used.values():
         inside = (variables.get(name) for name in _GLOBAL_NAME.findall(table.text.partition("=")[2]))
@@ -190,7 +194,7 @@ def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
                 "a table of pointers to threadgroup variables whose entries are picked at run time: use one variable "
                 "and an offset into it"
             )
-    out = [spelled_out(variable.text) for variable in used.values() if variable.constant]
+    out = [_spelled_out(variable.text, plan) for variable in used.values() if variable.constant]
     for offsets, name in plan.tables.items():
         body = ", ".join(f"i64 {o}" for o in offsets)
         out.append(f"{name} = internal constant [32 x i64] [{body}], align 64")

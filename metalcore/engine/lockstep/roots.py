@@ -84,6 +84,9 @@ class Roots:
         return frozenset()
 
 
+LONGEST_COPY = 65536  # bytes, of a copy that becomes loads and stores
+
+
 def expand_block_copies(blocks: list[Block]) -> None:
     """llvm.memcpy, memmove and memset of a known length become plain loads and stores."""
     from metalcore.errors import UnsupportedFeature
@@ -97,9 +100,9 @@ def expand_block_copies(blocks: list[Block]) -> None:
                 out.append(instr)
                 continue
             length = instr.args[2].value if isinstance(instr.args[2], Const) else None
-            if length is None or length > 65536:
+            if length is None or length > LONGEST_COPY:
                 raise UnsupportedFeature("a block copy whose length is not known at compile time")
-            unit = _copy_unit(instr, length)
+            unit = copy_unit(instr, length)
             ty = int_type(unit * 8)
             loads: list[Value] = []
             for at in range(0, length, unit):
@@ -146,7 +149,7 @@ def split_pairs(blocks: list[Block]) -> None:
                     instr.args = [packed.get(a, a) if isinstance(a, Instr) else a for a in instr.args]
 
 
-def _copy_unit(instr: Instr, length: int) -> int:
+def copy_unit(instr: Instr, length: int) -> int:
     """Widest unit that divides the length and fits the element type of a private array involved."""
     for pointer in instr.args[:2]:
         base = pointer

@@ -28,10 +28,11 @@ _HOOKS = (
     "end_simdgroup",
     "shuffle",
     "unset",
+    "set_memory",
 )
 HOOK_OFFSET = {name: 392 + 8 * i for i, name in enumerate(_HOOKS)}
 _GROUP_ROOT, _ANY_ROOT = 31, 32
-_KINDS = {"read": LOAD, "write": STORE, "touch_atomically": ATOMIC}
+_KINDS = {"read": LOAD, "copy": LOAD, "write": STORE, "touch_atomically": ATOMIC}
 _KINDS |= {"store_atomically": ATOMIC, "load_atomically": ATOMIC}
 _MOST_RUNS = 4
 # In the number that tells hooks what is accessed, as in runtime/native/sanitize.h.
@@ -81,7 +82,8 @@ class Watch(Lanes):
         kind = _KINDS[name]
         state = self._begin_watch(where.roots)
         meta = self._meta(instr, where, kind)
-        meta |= {"store_atomically": _NEEDS_NO_VALUE, "load_atomically": _ONLY_READS}.get(name, 0)
+        flags = {"store_atomically": _NEEDS_NO_VALUE, "load_atomically": _ONLY_READS, "copy": _NEEDS_NO_VALUE}
+        meta |= flags.get(name, 0)
         runs = self._runs(where)
         value = instr.args[2] if kind == STORE else None
         if runs is None or (kind != LOAD and any(run.step < size.value for run in runs)):

@@ -28,7 +28,11 @@ REFUSED = {
     "pointer cast": ("kernel void k(device float* x) {\n device int* p = (int*)x; }", 2, "pointer needs an address space"),
     "global threadgroup variable": ("threadgroup float b[4];", 1, "only inside a kernel"),
     "threadgroup variable in a function": ("void f() {\n threadgroup float b[4]; }", 2, "only inside a kernel"),
-    "initialised threadgroup variable": ("kernel void k() { threadgroup float b = 1; }", 1, "initialiser"),
+    "threadgroup variable with an initialiser that is no constant": (
+        "kernel void k(device int* o, uint i [[thread_position_in_grid]]) {\n threadgroup uint b = i; o[i] = b; }",
+        1,
+        "initialiser of threadgroup variable 'b' is not a constant",
+    ),
     "slot bound twice": ("kernel void k(device int* a [[buffer(1)]], device int* b [[buffer(1)]]) {}", 1, "bound twice"),
     "slot out of range": ("kernel void k(device int* a [[buffer(31)]]) {}", 1, "0 to 30"),
     "virtual": ("struct A { virtual int f() { return 1; } };", 1, "virtual"),

@@ -66,6 +66,18 @@ void mc_begin_group(mc_sanitizer* s, const mc_worker* worker, uint32_t threads) 
   }
 }
 
+/* A threadgroup variable with an initialiser: written before the threads start, as if a barrier stood behind it. */
+void mc_at_set_memory(mc_sanitizer* s, uintptr_t address, uint64_t size) {
+  const mc_shadow* memory = s->roots[MC_GROUP_ROOT];
+  if (!memory || !size) return;
+  uint64_t *record = memory->records + ((address - memory->lo) >> memory->shift);
+  const uint64_t* last = memory->records + ((address + size - 1 - memory->lo) >> memory->shift);
+  for (; record <= last; record++) *record = mc_record(s->group_start, 0, 0, MC_NO_SITE, 15, MC_WRITTEN);
+  if (s->time != s->group_start) return;
+  tick(s);
+  s->since_any = s->since[0] = s->since[1] = s->time;
+}
+
 static void finish_round(mc_sanitizer* s) {
   /* Some simdgroups have left the kernel, others wait for them. */
   if (s->n_ended && s->n_arrived) {

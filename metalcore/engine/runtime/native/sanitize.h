@@ -90,6 +90,7 @@ struct mc_sanitizer {
   void (*end_simdgroup)(mc_sanitizer*, uint32_t simdgroup);
   void (*shuffle)(mc_sanitizer*, uint32_t site, const uint32_t* sources, uint32_t lanes, uint32_t first_thread);
   void (*unset)(mc_sanitizer*, uint32_t place, uint32_t lanes, uint32_t first_thread);
+  void (*set_memory)(mc_sanitizer*, uintptr_t address, uint64_t size);
 
   mc_launch* launch;
   const mc_worker* worker;
@@ -122,11 +123,11 @@ struct mc_sanitizer {
 };
 MC_AT(mc_sanitizer, order, 264);
 MC_AT(mc_sanitizer, row, 392);
-MC_AT(mc_sanitizer, unset, 464);
+MC_AT(mc_sanitizer, set_memory, 472);
 
 /* What is accessed, and how: site, access, flags, root. */
 enum {
-  MC_META_NEEDS_NO_VALUE = 1 << 20, /* an atomic store */
+  MC_META_NEEDS_NO_VALUE = 1 << 20, /* an atomic store, or the read of a struct that is copied whole */
   MC_META_ASKS = 1 << 21,           /* a read that returns the lanes without a value, instead of reporting them */
   MC_META_LOSES = 1 << 22,          /* what was stored has no value itself */
   MC_META_ONLY_READS = 1 << 23,     /* an atomic load */
@@ -195,6 +196,7 @@ void mc_at_barrier(mc_sanitizer*, uint32_t, uint32_t, uint32_t, uint32_t);
 void mc_at_simdgroup_barrier(mc_sanitizer*, uint32_t, uint32_t, uint32_t, uint32_t);
 void mc_at_fence(mc_sanitizer*, uint32_t, uint32_t);
 void mc_begin_group(mc_sanitizer*, const mc_worker*, uint32_t);
+void mc_at_set_memory(mc_sanitizer*, uintptr_t, uint64_t);
 void mc_end_simdgroup(mc_sanitizer*, uint32_t);
 void mc_at_shuffle(mc_sanitizer*, uint32_t, const uint32_t*, uint32_t, uint32_t);
 uint64_t mc_random(mc_sanitizer*);

@@ -44,7 +44,7 @@ static mc_window window_of(const mc_sanitizer* s, const mc_touch* t) {
   w.floor = shadow->space == MC_GROUP_SPACE ? w.start : (int64_t)s->launch_start << MC_TIME_SHIFT;
   w.since = (int64_t)since << MC_TIME_SHIFT;
   w.own = (int64_t)(own > since ? own : since) << MC_TIME_SHIFT;
-  w.may_be_none = t->access != MC_LOAD || s->has_forgotten || (shadow->space == MC_DEVICE_SPACE && !shadow->is_fresh);
+  w.may_be_none = !t->needs_value || t->access != MC_LOAD || s->has_forgotten || (shadow->space == MC_DEVICE_SPACE && !shadow->is_fresh);
   return w;
 }
 
@@ -171,7 +171,7 @@ static mc_touch touch_of(mc_sanitizer* s, uint32_t meta, uintptr_t address, uint
   mc_touch t = {.access = meta >> 16 & 15, .site = site, .size = size};
   t.address = address;
   t.meta = meta;
-  t.needs_value = t.access == MC_LOAD || (t.access == MC_ATOMIC && !(meta & MC_META_NEEDS_NO_VALUE));
+  t.needs_value = t.access != MC_STORE && !(meta & MC_META_NEEDS_NO_VALUE);
   t.shadow = shadow_of(s, meta >> 24, address);
   return t;
 }
