@@ -76,6 +76,12 @@ RULES: dict[str, Rule] = {
             "move the barrier out of the branch, and let every thread run the loop equally often",
         ),
         _rule(
+            "threadgroup-initialiser",
+            "warning",
+            "a threadgroup variable that a loop changes has an initialiser, which sets it once for the threadgroup",
+            "let one thread set it in each round, with a barrier before and one behind",
+        ),
+        _rule(
             "barrier-flags",
             "warning",
             "the flags of a barrier do not name the memory that is written before it and read behind it",

@@ -64,10 +64,11 @@ def _text(path: str) -> str:
 
 def _look(prepared: Preprocessed, findings: Findings, outcome: Outcome) -> None:
     """All rules, as far as the source gets."""
-    from metalcore.lint.rules import definition_order, parameters, words
+    from metalcore.lint.rules import definition_order, initialisers, parameters, words
 
     text = words.check(prepared, findings)
     parameters.check_unused(prepared, findings)
+    initialisers.check(prepared, findings)
     try:
         front = Front(prepared, text)
     except ClangErrors as failed:

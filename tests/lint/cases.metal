@@ -5,6 +5,24 @@ using namespace metal;
 constant bool has_bias [[function_constant(0)]];
 constant int width [[function_constant(1)]];
 
+// Initialisers of threadgroup variables.
+kernel void initialised_once(device float* x [[buffer(0)]], uint lid [[thread_position_in_threadgroup]]) {
+  threadgroup float table[4] = {1, 2, 3, 4}, scale = 2;
+  for (uint i = 0; i < 4; i++) x[lid] += table[i] * scale;
+}
+
+kernel void initialised_for_a_loop(device float* x [[buffer(0)]], uint lid [[thread_position_in_threadgroup]]) {
+  threadgroup atomic_uint* none = nullptr;
+  threadgroup uint counts[4] __attribute__((aligned(16))) = {0};  // expect: threadgroup-initialiser
+  threadgroup uint n{};  // expect: threadgroup-initialiser
+  for (uint i = 0; i < 4; i++) {
+    if (lid == 0 && none == nullptr) counts[i] += 1, n++;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    x[lid] += counts[3 - i] + n;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+}
+
 // Barriers.
 kernel void barrier_in_loop(device float* x [[buffer(0)]], constant uint& n [[buffer(1)]], uint lid [[thread_position_in_threadgroup]]) {
   threadgroup float s[32];

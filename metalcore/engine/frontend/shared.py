@@ -31,14 +31,19 @@ def local_variables(tokens: Tokens, structure: Structure, kernel_bodies: list[Ra
         if word == "threadgroup":
             if not _inside(kernel_bodies, i):
                 raise reject.threadgroup_variable_outside(tokens, i, sources)
-            _mark_initialisers(tokens, i)
+            for start in initialisers(tokens, i):  # each has a section of its own
+                tokens.insert(start, f' __attribute__((section("{SECTION}.{start}"))) ')
             tokens.insert(first, "static __attribute__((used)) ")
         elif inside and "static" not in tokens.words(first, i + 2):
             tokens.insert(first, "static ")
 
 
-def _mark_initialisers(tokens: Tokens, i: int) -> None:
-    """Give each declarator of the statement at *i* that has an initialiser a section of its own."""
+def initialisers(tokens: Tokens, i: int) -> list[int]:
+    """Where the initialiser of each declarator of the statement at *i* starts: at `=`, `{` or `(`.
+
+    *i* is the address space of a declaration; declarators without an initialiser have none.
+    """
+    found: list[int] = []
     i, is_marked, words = tokens.forward(i), False, 0
     while tokens.at(i) not in (";", ""):
         word = tokens.text[i]
@@ -52,13 +57,19 @@ def _mark_initialisers(tokens: Tokens, i: int) -> None:
         if word == "," or (word in ("=", "{", "(") and not is_marked and words > 1):
             is_marked = word != ","
             if is_marked:
-                tokens.insert(i, f' __attribute__((section("{SECTION}.{i}"))) ')
+                found.append(i)
         if word in ("(", "[", "{"):
             i = max(tokens.match[i], i)
         elif word == "<":
             i = max(tokens.close_angle(i), i)
         words += 1
         i = tokens.forward(i)
+    return found
+
+
+def declares_variable(tokens: Tokens, i: int) -> bool:
+    """Whether the address space at *i*, inside a function, starts the declaration of a variable that lies there."""
+    return _statement_start(tokens, i) >= 0 and _is_variable(tokens, i, inside=True)
 
 
 def _outermost(ranges: list[Range]) -> list[Range]:
