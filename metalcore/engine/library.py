@@ -76,6 +76,8 @@ class Library:
 
     With `float_type="double"` what the source calls float is read as double, arguments included: gradients and
     errors are then judged on the kernel's own source, without its roundings (docs/design/retype.md).
+    `prelude` is text that the kernel's host puts in front of the source, such as `using namespace metal;`. Lines of
+    the source keep their numbers in messages; those of the prelude are called `<prelude>`.
 
     >>> import numpy as np
     >>> lib = Library("kernel void twice(device float* x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
@@ -94,14 +96,18 @@ class Library:
         defines: Mapping[str, object] | None = None,
         math_mode: str = "safe",
         float_type: str = "float",
+        prelude: str = "",
     ) -> None:
+        if not isinstance(prelude, str):
+            raise ArgumentError(f"prelude must be MSL text, not {type(prelude).__name__}")
         if math_mode not in MATH_MODES:
             raise ArgumentError(f"math_mode={math_mode!r} must be one of {', '.join(MATH_MODES)}")
         if float_type not in FLOAT_TYPES:
             raise ArgumentError(f"float_type={float_type!r} must be one of {', '.join(FLOAT_TYPES)}")
         folders, macros = checked_folders(include_dirs), checked_defines(defines)
         source, self.path = _read_source(source_or_path)
-        self._unit = SourceUnit(source, self.path, folders, macros, math_mode, float_type)
+        prelude = _checked_text(prelude, "the prelude")
+        self._unit = SourceUnit(source, self.path, folders, macros, math_mode, float_type, prelude)
         self._made: dict[tuple[str, Constants], Function] = {}
 
     @property

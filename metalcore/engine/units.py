@@ -97,11 +97,13 @@ class SourceUnit:
         defines: Mapping[str, object],
         math_mode: str,
         float_type: str = "float",
+        prelude: str = "",
     ) -> None:
         self._source, self._path, self._math_mode, self._float_type = source, path, math_mode, float_type
+        self._prelude = prelude
         self._include_dirs, self._defines = tuple(os.path.abspath(d) for d in include_dirs), dict(defines)
         options = (path, self._include_dirs, sorted((k, repr(v)) for k, v in defines.items()), math_mode, float_type)
-        self._manifest = key_of(source, options, toolchain_key())
+        self._manifest = key_of(source, (*options, prelude), toolchain_key())
         self._unit: Unit | None = None
         self._scalar: dict[tuple[str, Constants], ScalarKernel] = {}
         self._records: dict[str, Type] = {}
@@ -155,6 +157,7 @@ class SourceUnit:
             defines=self._defines,
             math_mode=self._math_mode,
             float_type=self._float_type,
+            prelude=self._prelude,
         )
 
     def _get_unit(self) -> Unit:

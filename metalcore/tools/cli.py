@@ -92,6 +92,7 @@ class RunCommand(click.Command):
 @click.option("--math-mode", type=MATH_MODES, default="safe", show_default=True)
 @click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
 @click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
+@click.option("--prelude", metavar="FILE", help="Lines that the kernel's host puts in front of it.")
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run it so often and show the median time.")
 @click.option("--sanitize", is_flag=True, help="Report races, barriers, bounds and more; the options below go with it.")
 @report_options
@@ -157,6 +158,7 @@ def sanitize(module: str | None, words: tuple[str, ...], **options: Any) -> None
 )
 @click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
 @click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
+@click.option("--prelude", metavar="FILE", help="Lines that the kernel's host puts in front of it.")
 def inspect(file: str, **options: Any) -> None:
     """Show the kernels of FILE.metal with their arguments, and its function constants."""
     from metalcore.tools.inspect import inspect_file

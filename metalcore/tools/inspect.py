@@ -27,9 +27,10 @@ def inspect_file(
     constants: tuple[tuple[str, str], ...],
     include: Sequence[str],
     define: Sequence[str],
+    prelude: str | None = None,
 ) -> None:
     """Print entry points, arguments and function constants."""
-    library = open_library(file, include, define)
+    library = open_library(file, include, define, prelude=prelude)
     for name in kernels:
         if name not in library.functions:
             raise click.UsageError(f"{file} has no kernel '{name}'; it has {', '.join(library.functions) or 'none'}")

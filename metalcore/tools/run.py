@@ -52,6 +52,7 @@ def run_kernel(
     define: tuple[str, ...],
     repeat: int,
     sanitize: Options | None = None,
+    prelude: str | None = None,
 ) -> int:
     """Compile one kernel, run it, show what it wrote; the exit status is 0 unless sanitize mode found something."""
     import metalcore
@@ -60,7 +61,7 @@ def run_kernel(
     report = sanitize.new_report() if sanitize else None
     console = Console()
     arguments = [values.parse(word) for word in words]
-    library = open_library(file, include, define, math_mode)
+    library = open_library(file, include, define, math_mode, prelude)
     with working(console, f"compiling {kernel}"):
         started = time.perf_counter()
         function = library.function(kernel, values.keyed(constants, "--constant"))
@@ -98,8 +99,10 @@ def run_kernel(
     return publish(report, sanitize, sys.stderr, os.getcwd()) if report is not None and sanitize else 0
 
 
-def open_library(file: str, include: Sequence[str], define: Sequence[str], math_mode: str = "safe") -> Any:
-    """The library in a file, with -I and -D as a compiler takes them."""
+def open_library(
+    file: str, include: Sequence[str], define: Sequence[str], math_mode: str = "safe", prelude: str | None = None
+) -> Any:
+    """The library in a file, with -I and -D as a compiler takes them, and the text of file *prelude* in front of it."""
     import metalcore
 
     path = Path(file)
@@ -109,7 +112,12 @@ def open_library(file: str, include: Sequence[str], define: Sequence[str], math_
     for text in define:
         name, equals, value = text.partition("=")
         defines[name] = value if equals else 1
-    return metalcore.Library(path, include_dirs=include, defines=defines, math_mode=math_mode)
+    front = ""
+    if prelude is not None:
+        if not Path(prelude).is_file():
+            raise click.UsageError(f"there is no file {prelude} for --prelude")
+        front = Path(prelude).read_text(encoding="utf-8")
+    return metalcore.Library(path, include_dirs=include, defines=defines, math_mode=math_mode, prelude=front)
 
 
 def working(console: Console, text: str) -> Progress:

@@ -6,6 +6,7 @@ import re
 
 from metalcore.engine.frontend import patches, toolchain
 from metalcore.engine.frontend.diagnostics import Sources, compile_error, group, is_ours, parse, restate
+from metalcore.engine.frontend.hints import hint
 from metalcore.engine.frontend.process import Result
 from metalcore.engine.frontend.reject import IMPLICIT_BFLOAT, MISSING, unsupported
 from metalcore.errors import MetalcoreError
@@ -93,7 +94,11 @@ def translate(errors: str, sources: Sources, text: str) -> MetalcoreError:
         for pattern, feature in MISSING:
             if name and pattern.search(name):
                 return unsupported(feature, head.file, head.line)
-    return compile_error(errors, sources, text)
+    error = compile_error(errors, sources, text)
+    advice = hint(errors, text)
+    if advice:
+        error.msg += "\n" + advice
+    return error
 
 
 def _missing_name(message: str, line: str) -> str:

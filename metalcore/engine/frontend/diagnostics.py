@@ -19,6 +19,7 @@ _LINE = re.compile(
 )
 _WIDEST = 400  # characters of a line that is quoted
 _ADVICE = re.compile(r"\buse -f[\w-]+=\w+ to (?:increase|see) ")  # the user has no such flag
+PRELUDE = "<prelude>"  # how messages call what stands in front of the source
 # clang's spellings of what the rewriting made, back to Metal's.
 _SPELLING = (
     (re.compile(r"const __attribute__\(\(opencl_global_device\)\)|__global_device"), "constant"),
@@ -83,6 +84,13 @@ class Sources:
         except OSError:
             return ""
         return data.decode("utf-8", "replace") if digest(data) == known else ""
+
+
+def with_prelude(sources: Sources, prelude: str) -> Sources:
+    """The same, with the lines that a host puts in front of the source."""
+    if prelude:
+        sources._lines[PRELUDE] = prelude.splitlines()
+    return sources
 
 
 def parse(output: str) -> list[Diagnostic]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from metalcore.engine.frontend import calls, columns, compiler, constants, entry
-from metalcore.engine.frontend.diagnostics import Sources, at
+from metalcore.engine.frontend.diagnostics import Sources, at, with_prelude
 from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
 from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.shared import SECTION
@@ -30,7 +30,7 @@ def lower(
     if kernel is None:
         raise UnknownFunction(_unknown(unit, name))
     given = constants.initialisers(unit, values)
-    sources = Sources(unit.path, unit.source, dict(unit.includes))
+    sources = with_prelude(Sources(unit.path, unit.source, dict(unit.includes)), unit.prelude)
     text = unit.text.replace(f"/*mc:k{kernel.marker}*/", placed(kernel))
     prologue = constant_prologue(len(unit.slots), given)
     ir, text = compiler.compile_text(

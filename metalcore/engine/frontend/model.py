@@ -95,6 +95,7 @@ class Unit:
     float_type: str = "float"  # what `float` is read as
     probes: tuple[tuple[str, str], ...] = ()  # other places that it depends on, and the digest or why nothing is there
     searched: Searched = field(default_factory=Searched)
+    prelude: str = ""  # what the host puts in front of the source
 
     def to_json(self) -> str:
         """The unit as JSON text."""
@@ -131,6 +132,7 @@ class Unit:
             float_type=data["float_type"],
             probes=tuple((p, why) for p, why in data["probes"]),
             searched=Searched(tuple(data["searched"][0]), data["searched"][1]),
+            prelude=data["prelude"],
         )
 
 

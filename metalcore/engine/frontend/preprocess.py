@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from metalcore import settings
 from metalcore.engine.files import torch_headers
 from metalcore.engine.frontend import toolchain
-from metalcore.engine.frontend.diagnostics import Sources, compile_error
+from metalcore.engine.frontend.diagnostics import PRELUDE, Sources, compile_error, with_prelude
 from metalcore.engine.frontend.headers import unsupported_header
 from metalcore.engine.frontend.model import Searched
 from metalcore.engine.frontend.process import Result
@@ -52,8 +52,9 @@ def preprocess(
     defines: Mapping[str, object],
     math_mode: str,
     float_type: str = "float",
+    prelude: str = "",
 ) -> Preprocessed:
-    """Expand includes and macros of *source*.
+    """Expand includes and macros of *source*, with *prelude* in front of it; its lines keep their numbers.
 
     Example: `preprocess("kernel void f() {}", None, (), {}, "safe").text` ends with that line.
     """
@@ -64,7 +65,7 @@ def preprocess(
     except UnicodeEncodeError as error:
         raise CompileError(f"the Metal source is not text: {error}") from None
     limit = settings.source_size()
-    if len(source) > limit:
+    if len(source) + len(prelude) > limit:
         raise CompileError(
             f"the Metal source has {len(source) / 1e6:.1f} MB of text, more than {limit // 1_000_000} MB; "
             "METALCORE_SOURCE_SIZE raises the limit"
@@ -77,16 +78,17 @@ def preprocess(
     if float_type == "double":
         flags.append(toolchain.DOUBLE)
     macros = [_define(key, value) for key, value in defines.items()]
-    seal = Seal(source, _places(path, include_dirs), toolchain.own_headers(), macros, limit)
+    front = f'# 1 "{PRELUDE}"\n{prelude}\n' if prelude else ""
+    seal = Seal(f"{prelude}\n{source}", _places(path, include_dirs), toolchain.own_headers(), macros, limit)
     for place in seal.places:
         flags += [f"-I{place.folder}", f"--embed-dir={place.folder}"]
-    result = _run([*flags, *macros], f'# 1 "{quoted}"\n{source}\n', seal, limit)
-    sources = Sources(name, source, seal.includes)
+    result = _run([*flags, *macros], f'{front}# 1 "{quoted}"\n{source}\n', seal, limit)
+    sources = with_prelude(Sources(name, source, seal.includes), prelude)
     if result.code != 0:
         errors = _NOT_FOUND.sub(lambda match: seal.explain(match[1]), result.errors)
         raise unsupported_header(result.errors) or compile_error(errors, sources)
     # What stands before the source are our own macros.
-    text = result.output[max(result.output.find(f'\n# 1 "{quoted}"') + 1, 0) :]
+    text = result.output[max(result.output.find(f'\n# 1 "{PRELUDE if prelude else quoted}"') + 1, 0) :]
     entered: set[str] = set()
 
     def mark(match: re.Match[str]) -> str:

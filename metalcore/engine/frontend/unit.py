@@ -24,8 +24,9 @@ def make_unit(
     defines: Mapping[str, object] | None = None,
     math_mode: str = "safe",
     float_type: str = "float",
+    prelude: str = "",
 ) -> Unit:
-    """Read an MSL source; raises CompileError where it does not compile.
+    """Read an MSL source; raises CompileError where it does not compile. *prelude* is text that goes in front of it.
 
     Example: `make_unit("kernel void f(device float* x) { x[0] = 1; }").functions == ("f",)`
     """
@@ -33,7 +34,7 @@ def make_unit(
         raise ArgumentError(f"math_mode is {math_mode!r}; it must be one of {', '.join(toolchain.MATH_MODES)}")
     if float_type not in toolchain.FLOAT_TYPES:
         raise ArgumentError(f"float_type is {float_type!r}; it must be one of {', '.join(toolchain.FLOAT_TYPES)}")
-    prepared = preprocess(source, path, include_dirs, defines or {}, math_mode, float_type)
+    prepared = preprocess(source, path, include_dirs, defines or {}, math_mode, float_type, prelude)
     declared = declarations(prepared.sources)
     rewritten = rewrite(prepared.text, prepared.sources, declared, float_type)
     # The check leaves function constants open; its IR tells their types and indices.
@@ -67,6 +68,7 @@ def make_unit(
         kernels=tuple(rewritten.kernels),
         slots=slots,
         float_type=float_type,
+        prelude=prelude,
     )
     dump("unit.cpp", prologue + text)
     return unit
