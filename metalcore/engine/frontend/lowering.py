@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 from metalcore.engine.frontend import calls, columns, compiler, constants, entry
 from metalcore.engine.frontend.diagnostics import Sources, at, with_prelude
-from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
+from metalcore.engine.frontend.model import SECTION, Argument, Kernel, ScalarKernel, Unit
 from metalcore.engine.frontend.reject import unsupported
-from metalcore.engine.frontend.shared import SECTION
 from metalcore.engine.frontend.symbols import check_symbols
 from metalcore.engine.frontend.unit import constant_prologue, dump
 from metalcore.errors import UnknownFunction

@@ -6,11 +6,10 @@ from bisect import bisect_right
 
 from metalcore.engine.frontend import reject
 from metalcore.engine.frontend.diagnostics import Sources
+from metalcore.engine.frontend.model import SECTION
 from metalcore.engine.frontend.structure import CLASS_KEYS, Structure
 from metalcore.engine.frontend.tokens import Tokens
 
-# The section of a threadgroup variable that has its value before the threads start; lockstep/initial.py reads it.
-SECTION = "mc.initial"
 _SPECIFIERS = frozenset(("const", "static", "constexpr", "volatile", "inline", "extern"))
 _ATTRIBUTES = frozenset(("__attribute__", "alignas"))
 _STATEMENT_ENDS = frozenset((";", "{", "}", ":", ")", "else", "do", ""))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from metalcore.engine.frontend.shared import SECTION
+from metalcore.engine.frontend.model import SECTION
 from metalcore.errors import UnsupportedFeature
 
 from .ir import Global

@@ -67,7 +67,6 @@ def test_files_of_the_declared_folders_are_found(inside: Path) -> None:
     for name in names:
         assert value(f"#include {name}", inside) == "5", name
     for line in (
-        '%:include "five.h"',
         '#inc\\\nlude "five.h"',
         '#import "five.h"',
         '# /* a */ include /* b */ "five.h"',
