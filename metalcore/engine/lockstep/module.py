@@ -194,6 +194,8 @@ def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
                 "a table of pointers to threadgroup variables whose entries are picked at run time: use one variable "
                 "and an offset into it"
             )
+        if table.constant and "@" in re.sub(r'c"[^"]*"', "", table.text.partition("=")[2]):
+            raise UnsupportedFeature(f"a constant table of pointers ({table.name[1:]})")
     out = [_spelled_out(variable.text, plan) for variable in used.values() if variable.constant]
     for offsets, name in plan.tables.items():
         body = ", ".join(f"i64 {o}" for o in offsets)

@@ -445,6 +445,8 @@ class Ops(Values):
             return self._three_way(instr, base[0], c)
         if base == "ldexp":
             raise UnsupportedFeature("llvm.ldexp")
+        if instr.callee.startswith("llvm.load.relative"):
+            raise UnsupportedFeature("a constant table of pointers")
         if base == "expect":
             return self.operand(instr, 0, c)
         raise UnsupportedFeature(f"call of {instr.callee}")

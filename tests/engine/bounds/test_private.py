@@ -96,9 +96,12 @@ def test_two_arrays_that_one_pointer_may_reach() -> None:
 @pytest.mark.parametrize("group", [32, 64])
 @pytest.mark.feature("language", "private arrays of up to 256 KiB a thread")
 def test_large_arrays(barrier: str, group: int) -> None:
-    source = """#include <metal_stdlib>
+    source = (
+        """#include <metal_stdlib>
     using namespace metal;
-    """ + HEAD
+    """
+        + HEAD
+    )
     count = (256 << 10) // 4
     body = f"uint a[{count}]; a[b[20]] = i; a[b[21]] = 2 * i; {barrier} o[i] = a[b[20]] + a[b[21]];"
     kernel = metalcore.Library(source + "{" + body + "}").function("k")

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import metalcore
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.errors import CompileError, UnsupportedFeature
 
@@ -103,6 +105,14 @@ ACCEPTED = (
 def test_accepted() -> None:
     for source in ACCEPTED:
         build(source)
+
+
+@pytest.mark.feature("not yet", "constant tables of pointers")
+def test_tables_of_pointers_are_named_as_missing() -> None:
+    for index in ("i & 1", "o[0]"):
+        source = 'constant char* constant names[2] = {"ab", "cd"};\n' + kernel(f"o[i] = names[{index}][0];")
+        with pytest.raises(UnsupportedFeature, match="a constant table of pointers"):
+            metalcore.Library(source).function("k")(np.zeros(4, np.uint32), threads=4)
 
 
 def test_assembly_is_named_as_missing() -> None:
