@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from metalcore.engine.frontend import calls, columns, compiler, constants, entry
 from metalcore.engine.frontend.diagnostics import Sources, at, with_prelude
-from metalcore.engine.frontend.model import SECTION, Argument, Kernel, ScalarKernel, Unit
+from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
 from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.symbols import check_symbols
 from metalcore.engine.frontend.unit import constant_prologue, dump
+from metalcore.engine.sections import INITIAL
 from metalcore.errors import UnknownFunction
 from metalcore.launch.expression import ExpressionError
 from metalcore.launch.requirements import conditions
@@ -61,7 +62,7 @@ def _check_guards(ir: str, kernel: Kernel, sources: Sources) -> None:
     guard = re.search(r"^@_ZGV(\w+) = ", ir, re.MULTILINE)
     if guard is None:
         return
-    if re.search(rf'^@_Z{guard[1]} = .*section "{SECTION}', ir, re.MULTILINE):
+    if re.search(rf'^@_Z{guard[1]} = .*section "{INITIAL}', ir, re.MULTILINE):
         name = re.search(r"E\d+([A-Za-z_]\w*?)(?:_\d*)?$", guard[1])
         text = f"the initialiser of threadgroup variable '{name[1] if name else guard[1]}' is not a constant"
         raise at(kernel.file, kernel.line, f"{text}: it is set before the threads of the group start", sources)

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 
 from metalcore.launch.declaration import Requirement
 
-SECTION = "mc.initial"
-"""Begins the section of threadgroup variables that have an initialiser."""
-
 
 @dataclass(frozen=True)
 class Argument:

@@ -6,9 +6,9 @@ from bisect import bisect_right
 
 from metalcore.engine.frontend import reject
 from metalcore.engine.frontend.diagnostics import Sources
-from metalcore.engine.frontend.model import SECTION
 from metalcore.engine.frontend.structure import CLASS_KEYS, Structure
 from metalcore.engine.frontend.tokens import Tokens
+from metalcore.engine.sections import INITIAL
 
 _SPECIFIERS = frozenset(("const", "static", "constexpr", "volatile", "inline", "extern"))
 _ATTRIBUTES = frozenset(("__attribute__", "alignas"))
@@ -31,7 +31,7 @@ def local_variables(tokens: Tokens, structure: Structure, kernel_bodies: list[Ra
             if not _inside(kernel_bodies, i):
                 raise reject.threadgroup_variable_outside(tokens, i, sources)
             for start in initialisers(tokens, i):  # each has a section of its own
-                tokens.insert(start, f' __attribute__((section("{SECTION}.{start}"))) ')
+                tokens.insert(start, f' __attribute__((section("{INITIAL}.{start}"))) ')
             tokens.insert(first, "static __attribute__((used)) ")
         elif inside and "static" not in tokens.words(first, i + 2):
             tokens.insert(first, "static ")

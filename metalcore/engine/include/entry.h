@@ -218,9 +218,12 @@ constexpr float widen(bfloat v) { return v; }
 template <typename T>
 constexpr T widen(T v) { return v; }
 
-// A number that clang does not fold: patches.py puts it where a constant operand has no defined result.
+// A number that clang does not fold: patches.py puts it where a constant operand has no defined result. Initialisers of
+// variables that are static stay constants.
 template <typename T>
-T at_run_time(T v) { return v; }
+T not_folded(T v) { return v; }
+template <typename T>
+constexpr T at_run_time(T v) { return __builtin_is_constant_evaluated() ? v : not_folded(v); }
 
 // A copy in no address space: patches.py puts it into a conditional whose operands lie in two of them.
 template <typename T>

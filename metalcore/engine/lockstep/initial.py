@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from metalcore.engine.frontend.model import SECTION
+from metalcore.engine.sections import INITIAL
 from metalcore.errors import UnsupportedFeature
 
 from .ir import Global
 from .memory import WORKER_MEMORY
 from .watch import HOOK_OFFSET
 
-_VALUE = re.compile(rf'\b(?:global|constant) (.*?), section "{re.escape(SECTION)}[^"]*"')
+_VALUE = re.compile(rf'\b(?:global|constant) (.*?), section "{re.escape(INITIAL)}[^"]*"')
 _UNITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "<2 x i64>"}
 
 

@@ -248,3 +248,10 @@ print(o[8], o[15])
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (result.stdout, result.stderr) == ("16.0 16.0\n", "")
+
+
+def test_tables_beside_a_constant_without_a_result() -> None:
+    """What keeps clang from folding int(1e20f) leaves initialisers constant."""
+    before = "constant float table[4] = {1.5f, 2.5f, 3.5f, 4.5f};"
+    body = "threadgroup float s = 0.5f; out[gid] = int(1e20f) * 0 + int(table[gid] + s);"
+    assert per_thread(body, before=before) == [2, 3, 4, 5]
