@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from tests.hostile.runner import Counts, Failure, Runner, explain
 from tests.hostile import table
+from tests.hostile.runner import Counts, Failure, Runner, explain
 
 
 @click.command()
@@ -20,7 +20,7 @@ from tests.hostile import table
 @click.option("--per-kernel", default=30, show_default=True, help="Launches drawn for each kernel, before modes.")
 @click.option("--only", type=int, default=None, help="Run the launches of this seed alone, and explain what fails.")
 @click.option("--stop", default=0, help="End after so many failures (0: never).")
-@click.option("--explain", "explains", default=10, show_default=True, help="Make so many failures small and print them.")
+@click.option("--explain", "explains", default=10, show_default=True, help="Make so many failures small.")
 @click.option("--keep-tests", is_flag=True, help="Run each launch in the build that keeps every bounds test, too.")
 @click.option("--state", type=click.Path(path_type=Path), default=None, help="File from which a stopped run goes on.")
 @click.option("--fresh", is_flag=True, help="Forget what an earlier run has done.")

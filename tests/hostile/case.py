@@ -11,17 +11,17 @@ from tests.hostile import tree as h
 from tests.hostile.elements import Bytes, make
 from tests.hostile.guarded import Pages
 from tests.hostile.oracle import Oracle, Outcome, Redraw
+from tests.hostile.printer import LENGTHS
 from tests.hostile.shape import Launch
 from tests.stress.types import FLOAT
 
 MODES = ("checked", "sanitize", "fast")
-TRIES = 30
 
 
 @dataclass
 class Verdict:
-    """kind: "good", or what is wrong: "missed" (a fault that was not raised), "false" (one that was raised for nothing),
-    "differ", "canary", "error" (another exception), "crash", "hang"."""
+    """kind: "good", or what is wrong: "missed" (a fault that was not raised), "false" (one that was raised for
+    nothing), "differ", "canary", "error" (another exception), "crash", "hang"."""
 
     kind: str
     detail: str = ""
@@ -61,14 +61,15 @@ class Host:
 
     def reset(self) -> None:
         for name, x in self.bound.items():
-            x[:] = self.contents[name] if name in self.contents else 0
+            x[:] = self.contents.get(name, 0)
 
     def arguments(self) -> list[Any]:
         """In the order of the kernel's parameters."""
         params, owns, total = self.launch.params, self.launch.owns, self.launch.shape.total
-        b = np.zeros(1 + max(params, default=0), np.uint64)
+        b = np.zeros(LENGTHS + len(self.kernel.arrays), np.uint64)
         for number, value in params.items():
             b[number] = value
+        b[LENGTHS:] = [a.count for a in self.kernel.arrays]
         v = np.zeros((1 + max(owns, default=0), total), np.uint64)
         for number, values in owns.items():
             v[number] = np.array(values, np.uint64)

@@ -1,7 +1,7 @@
 """Element types of arrays: their layout, their MSL, and how a value becomes a 32-bit number and back.
 
-`fold` turns an element into a uint that depends on each of its bits, `make` a uint into an element that holds no NaN, so
-that what is compared is bits and nothing is rounded. MSL text and NumPy do the same.
+`fold` turns an element into a uint that depends on each of its bits, `make` a uint into an element that holds no NaN,
+so that what is compared is bits and nothing is rounded. MSL text and NumPy do the same.
 """
 
 from __future__ import annotations

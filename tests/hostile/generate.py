@@ -41,7 +41,7 @@ class Generator(Accesses, Indices):
         body = getattr(self, f"make_{self.family.replace('-', '_')}")()
         return h.Kernel(
             *(self.seed, self.family, dims, tuple(self.arrays), tuple(body), tuple(self.constants)),
-            *(self.family == "undefined", self.positions),
+            *(self.family == "undefined", self.positions, self.chance(0.2) and all(a.count <= 8 for a in self.arrays)),
         )
 
     # ---- families ----
@@ -227,7 +227,8 @@ def draw_shape(kernel: h.Kernel, r: random.Random) -> Shape:
         group = (r.choice([32, 64, 96, 128, 256]), 1, 1)
         return Shape((group[0] * r.randint(1, 4), 1, 1), group)
     while True:
-        group = (r.choice(LINES), 1, 1) if kernel.dims == 1 else r.choice([s for s in TILES if kernel.dims == 3 or s[2] == 1])
+        tiles = [s for s in TILES if kernel.dims == 3 or s[2] == 1]
+        group = (r.choice(LINES), 1, 1) if kernel.dims == 1 else r.choice(tiles)
         sizes = [max(1, g * r.randint(1, 3) - r.choice([0, 0, 1, g // 2, g - 1])) for g in group]
         threads = (sizes[0], sizes[1] if kernel.dims > 1 else 1, sizes[2] if kernel.dims > 2 else 1)
         if kernel.family == "large":

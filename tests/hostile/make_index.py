@@ -87,7 +87,9 @@ class Indices:
         unsigned = type_.kind == "uint" and type_.bits >= 32
         kind = self.random.random()
         if unsigned and often and kind < (0.45 if wrapping else 0.12):
-            factor: h.Expr = t.Lit(type_, self.pick(WRAPS)) if self.chance(0.5) else h.Param(type_, self.number(), "factor")
+            factor: h.Expr = h.Param(type_, self.number(), "factor")
+            if self.chance(0.5):
+                factor = t.Lit(type_, self.pick(WRAPS))
             return h.binary("*", a, factor)
         if unsigned and kind < (0.6 if wrapping else 0.17):
             far = h.Param(type_, self.number(), "any")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tests.hostile import elements as el
 from tests.hostile import tree as h
@@ -10,7 +10,7 @@ from tests.stress import tree as t
 from tests.stress.printer import literal
 from tests.stress.types import Scalar
 
-FIXED = ("o", "b", "v")  # the arguments that each kernel has: results, numbers, numbers of each thread
+LENGTHS = 200  # from here on `b` has the lengths of the arrays
 
 
 def expression(e: h.Expr) -> str:
@@ -242,7 +242,7 @@ class Printer:
                 else:
                     size = f"[{a.rows}][{a.count // a.rows}]" if a.rows else f"[{a.count}]"
                     yield f"{kind} {a.name}{size};"
-                yield from self.private_loops(a, lambda place, at: f"{place} = make_{kind}(({at}) * 77u + me * 5u);")
+                yield from self.private_loops(a, self.first_value(a))
             if a.space in ("threadgroup", "dynamic"):
                 shared = True
                 value = f"make_{kind}(j * 77u + grp * 1013u + {i}u)"
@@ -254,21 +254,24 @@ class Printer:
         if shared:
             yield "threadgroup_barrier(mem_flags::mem_threadgroup);"
 
-    def private_loops(self, a: h.Array, text: object) -> Iterator[str]:
+    def first_value(self, a: h.Array) -> Callable[[str, str], str]:
+        return lambda place, at: f"{place} = make_{a.element.name}(({at}) * 77u + me * 5u);"
+
+    def private_loops(self, a: h.Array, text: Callable[[str, str], str]) -> Iterator[str]:
         """Runs over all elements in their order; `text(place, number)` is a statement."""
-        assert callable(text)
         if a.sparse:
             return
+        # A number that the compiler does not know: unrolled loops take long to compile.
+        count = f"{a.count}u" if self.kernel.unrolled else f"uint(b[{LENGTHS + self.kernel.arrays.index(a)}])"
         if a.rows:
             c = a.count // a.rows
-            place = text(f"{a.name}[j][k]", f"j * {c}u + k")
-            yield f"for (uint j = 0; j < {a.rows}u; j++) for (uint k = 0; k < {c}u; k++) {place}"
+            yield f"for (uint j = 0; j < {count}; j++) {text(f'{a.name}[j / {c}u][j % {c}u]', 'j')}"
         elif a.around:
             n = a.around
-            for part, start, count in (("head", 0, n), ("d", n, a.count), ("tail", n + a.count, n)):
-                yield f"for (uint j = 0; j < {count}u; j++) {text(f'{a.name}.{part}[j]', f'j + {start}u')}"
+            for part, start, size in (("head", 0, f"{n}u"), ("d", n, count), ("tail", n + a.count, f"{n}u")):
+                yield f"for (uint j = 0; j < {size}; j++) {text(f'{a.name}.{part}[j]', f'j + {start}u')}"
         else:
-            yield f"for (uint j = 0; j < {a.count}u; j++) {text(f'{a.name}[j]', 'j')}"
+            yield f"for (uint j = 0; j < {count}; j++) {text(f'{a.name}[j]', 'j')}"
 
     def closing(self) -> Iterator[str]:
         shared = [a for a in self.kernel.arrays if a.space in ("threadgroup", "dynamic")]

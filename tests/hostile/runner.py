@@ -78,7 +78,7 @@ class Runner:
         launches: int = 30,
         modes: tuple[str, ...] = MODES,
         keep_tests: bool = False,
-        timeout: float = 120.0,
+        timeout: float = 60.0,
     ) -> None:
         self.processes, self.per_kernel, self.modes = processes, launches, modes
         self.keep_tests, self.timeout = keep_tests, timeout
@@ -135,8 +135,8 @@ class Runner:
                 if tell:
                     c = self.counts
                     goal = f" of {most}" if most else ""
-                    spent = time.monotonic() - start
-                    print(f"{c.total}{goal} launches, {c.kernels} kernels, {len(c.failures)} failures, {spent:.0f} s", flush=True)
+                    line = f"{c.total}{goal} launches, {c.kernels} kernels, {len(c.failures)} failures"
+                    print(f"{line}, {time.monotonic() - start:.0f} s", flush=True)
         finally:
             ended.set()
             for thread in threads:
@@ -155,7 +155,7 @@ def explain(failure: Failure, seconds: float = 60.0) -> str:
         return f"{head}\n(the launch could not be drawn again)\n{msl(kernel)}"
     environment = KEEP_TESTS if failure.mode == KEPT else {}
     mode = "checked" if failure.mode == KEPT else failure.mode
-    worker = Worker(60.0, environment)
+    worker = Worker(environment=environment)
     last = Verdict(failure.kind, failure.detail)
 
     def fails(case: object) -> bool:

@@ -35,7 +35,7 @@ class Shape:
     @cached_property
     def places(self) -> dict[str, np.ndarray[Any, np.dtype[np.uint64]]]:
         """Values of the variables that each kernel has, by thread; threads are numbered as `me` is."""
-        w, hh, d = self.threads
+        w, hh, _ = self.threads
         me = np.arange(self.total, dtype=np.uint64)
         xyz = [me % w, me // w % hh, me // (w * hh)]
         group = [p // g for p, g in zip(xyz, self.group, strict=True)]

@@ -31,5 +31,6 @@ def write_docs(counts: Counts, seed: int) -> None:
     kinds = {kind: sum(f.kind == kind for f in counts.failures) for kind in ("crash", "hang", "canary", "missed")}
     said = ", ".join(f"{kind} {n}" for kind, n in kinds.items())
     wrong = len(counts.failures) - sum(kinds.values())
-    head = f"{counts.total:,} launches of {counts.kernels:,} kernels, seeds from {seed}: {said}, wrong value or error {wrong}."
+    head = f"{counts.total:,} launches of {counts.kernels:,} kernels, seeds from {seed}: {said}, "
+    head += f"wrong value or error {wrong}."
     DOCS.write_text(f"{text[:start]}\n{head}\n\n{table(counts)}\n{text[end:]}")

@@ -206,6 +206,7 @@ class Kernel:
     constants: tuple[tuple[str, int], ...] = ()  # function constants (uint)
     undefined: bool = False  # it may do what C++ gives no meaning to: only safety is promised
     positions: str = "uint"  # type of the thread's position: uint or ushort
+    unrolled: bool = False  # the lengths of private arrays stand in the loops that write them
 
     def array(self, name: str) -> Array:
         return next(a for a in self.arrays if a.name == name)
