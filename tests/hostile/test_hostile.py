@@ -1,0 +1,44 @@
+"""Hostile launches of a stored seed, one kernel of each family, in all three modes; and a soak."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hostile.case import MODES
+from tests.hostile.generate import FAMILIES, family_of
+from tests.hostile.runner import Failure, explain
+from tests.hostile.worker import ROOT, Worker
+
+LAUNCHES = 9  # of each kernel; with the modes that apply some 22
+# Kernels that compile fast; `python -m tests.hostile` has no such limit.
+SEEDS = {family: 1600 + i for i, family in enumerate(FAMILIES)}
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.close()
+
+
+@pytest.mark.feature("lockstep", "hostile launches between guard pages agree with an exact oracle")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hostile_launches(family: str, worker: Worker) -> None:
+    """No crash, no hang, no byte beside an array, a fault exactly where an access is out of bounds, exact values."""
+    seed = SEEDS[family]
+    assert family_of(seed) == family
+    results = list(worker.seed(seed, LAUNCHES, MODES))
+    assert len(results) >= LAUNCHES
+    for number, mode, _, verdict in results:
+        assert verdict.good, explain(Failure(seed, number, mode, verdict.kind, verdict.detail), 30.0)
+
+
+def test_soak() -> None:
+    """Threads, forks, signals and a damaged cache at once."""
+    command = [sys.executable, "-m", "tests.hostile.soak", "--seconds", "8"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
