@@ -6,6 +6,7 @@ cache vanish or are replaced by damaged ones. Every result is compared; nothing 
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import shutil
@@ -38,6 +39,8 @@ kernel void slow(device uint* y, constant uint& rounds, uint i [[thread_position
 }
 """
 N, GROUP = 1024, 128
+KINDS = (("scale", "checked"), ("scale", "fast"), ("turn", "checked"), ("outside", "checked"), ("outside", "sanitize"))
+KINDS += (("slow", "checked"),)
 
 
 def source(factor: int) -> str:
@@ -48,15 +51,14 @@ class Wrong(Exception):
     """A result that is not what it must be."""
 
 
-def check(library: Any, factor: int, r: random.Random) -> str:
+def check(library: Any, factor: int, r: random.Random, kind: tuple[str, str] | None = None) -> str:
     """One launch, compared with NumPy."""
     import metalcore
 
+    name, mode = kind or r.choice(KINDS)
     x = np.frombuffer(r.randbytes(4 * N), np.uint32).copy()
     y = np.zeros(N, np.uint32)
     i = np.arange(N, dtype=np.uint32)
-    name = r.choice(["scale", "turn", "outside", "slow"])
-    mode = r.choice(["checked", "checked", "sanitize"] if name == "outside" else ["checked", "fast", "sanitize"])
     function = library.function(name)
     with metalcore.mode(mode) as report, np.errstate(over="ignore"):
         if name == "scale":
@@ -87,7 +89,7 @@ def check(library: Any, factor: int, r: random.Random) -> str:
 
 class Soak:
     def __init__(self, seconds: float, seed: int, cache: Path) -> None:
-        self.end = time.monotonic() + seconds
+        self.seconds, self.end = seconds, 0.0
         self.seed, self.cache = seed, cache
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
@@ -125,13 +127,9 @@ class Soak:
 
     def launches(self, number: int) -> None:
         r = random.Random(f"{self.seed}/{number}")
-        kept: list[tuple[Any, int]] = []
 
         def step() -> None:
-            if not kept or r.random() < 0.05:
-                kept.append(self.library())
-                del kept[:-4]
-            made, factor = r.choice(kept)
+            made, factor = self.library() if r.random() < 0.004 else self.warm
             self.count(check(made, factor, r))
 
         self.guarded(step)
@@ -211,23 +209,26 @@ class Soak:
             signal.setitimer(signal.ITIMER_REAL, r.uniform(0.01, 0.2))
 
         before = signal.signal(signal.SIGALRM, alarm)
+        self.warm = self.library()
+        for kind in KINDS:
+            check(*self.warm, r, kind)
+        self.end = time.monotonic() + self.seconds
         threads = [threading.Thread(target=self.launches, args=(n,), daemon=True) for n in (1, 2)]
         threads.append(threading.Thread(target=self.damage, daemon=True))
-        kept = [self.library()]
         for thread in threads:
             thread.start()
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         last = [time.monotonic()]
 
         def step() -> None:
-            made, factor = kept[-1]
+            made, factor = self.warm
             kind = r.random()
-            if kind < 0.02:
-                kept.append(self.library())
-            elif kind < 0.04 and time.monotonic() - last[0] > 0.3:
+            if kind < 0.005:
+                self.count(check(*self.library(), r))
+            elif time.monotonic() - last[0] > 0.7:
                 last[0] = time.monotonic()
                 self.fork(made, factor, r)
-            elif kind < 0.08:
+            elif kind < 0.05:
                 # It would take minutes: only the signal ends it.
                 timer = threading.Timer(r.uniform(0.0, 0.1), os.kill, (os.getpid(), signal.SIGINT))
                 timer.start()
@@ -257,10 +258,12 @@ class Soak:
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True)
 @click.option("--seed", default=1, show_default=True)
-def main(seconds: float, seed: int) -> None:
+@click.option("--patience", default=120.0, show_default=True, help="Seconds beyond which it counts as hanging.")
+def main(seconds: float, seed: int, patience: float) -> None:
     """Runs in a cache of its own, which is damaged on the way."""
     with tempfile.TemporaryDirectory(prefix="metalcore-soak-") as folder:
         os.environ["METALCORE_CACHE"] = folder
+        faulthandler.dump_traceback_later(3 * seconds + patience, exit=True)  # where everybody waits, if they do
         soak = Soak(seconds, seed, Path(folder))
         soak.main()
     for what, count in sorted(soak.counts.items()):
