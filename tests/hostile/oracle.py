@@ -156,7 +156,12 @@ class Oracle:
         if x.row is not None:
             a = self.kernel.array(x.array)
             row = self.evaluate(x.row, active)
-            index = index + row * np.uint64(a.count // a.rows)
+            inner = a.count // a.rows
+            total = (index + row * np.uint64(inner)).view(np.int64)
+            other = (index >= np.uint64(inner)) & (total >= 0) & (total < a.count)
+            if (active & other).any():
+                self.outcome.undefined = "another row"  # as `beside` says
+            index = index + row * np.uint64(inner)
         far = active & (np.abs(index.view(np.int64).astype(np.float64)) * unit >= 2.0**62)
         if far.any():
             self.outcome.undefined = "an offset beyond the address space"
@@ -211,9 +216,19 @@ class Oracle:
                 self.outcome.undefined = "a misaligned address"
             if x.element.granule != x.element.size and size % x.element.size and lost.any():
                 self.outcome.undefined = "part of an element"
+            if a.around and x.array not in self.pointers:
+                self.beside(a, x, offsets, mine & inside)
             good = np.nonzero(mine & inside)[0]
             out.append((a, good, offsets[good]))
         return out
+
+    def beside(self, a: h.Array, x: h.Access, offsets: Words, who: Mask) -> None:
+        """Out of an array that is part of a struct, but not out of the struct: the compiler may take it that this is
+        not so, and the engine tests the struct as a whole. Safe, but of no known value."""
+        low = a.around * a.element.size
+        high = low + a.count * a.element.size - x.element.size
+        if (who & ((offsets < np.uint64(low)) | (offsets > np.uint64(max(high, 0))))).any():
+            self.outcome.undefined = "another part of the struct"
 
     def leave(self, a: h.Array, x: h.Access, offsets: Words) -> None:
         self.outcome.outside[a.name] = self.outcome.outside.get(a.name, 0) + len(offsets)
