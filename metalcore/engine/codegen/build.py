@@ -82,15 +82,14 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
 
     dump = _dumper(kernel, variant)
     places: tuple[Place, ...] = ()
+    hooked = kernel.ir
     if variant.sanitized:
         from metalcore.engine.checks.instrument import instrument
 
         hooked, places = instrument(kernel, also=variant.also)
         if dump:
             dump("hooked.ll", hooked)
-        scalar = _optimised(hooked, guarded=False)
-    else:
-        scalar = _optimised(kernel.ir, guarded=variant.checked)
+    scalar = _optimised(hooked, guarded=variant.checked)
     if dump:
         dump("scalar.ll", scalar)
     if _STARTED.search(scalar):
