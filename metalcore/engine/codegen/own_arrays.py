@@ -26,6 +26,7 @@ _DEBUG = re.compile(r", !dbg !\d+")
 _PAST = re.compile(r"  (%\S+) = (?:tail )?call i64 @(__mc_past(?:_kept)?)\(i64 (\S+)\)(?: #\d+)?(.*)")
 _SAME = re.compile(rf"  (%\S+) = (?:tail )?call (?:\w+ )*?ptr @__mc_same\(ptr (?:\w+ )*?({_NAME})\)(?: #\d+)?(.*)")
 _CHOICE = re.compile(rf"  (%\S+) = select i1 \S+, (ptr|i64) ({_NAME}|\S+), (?:ptr|i64) ({_NAME}|\S+?)((?:, !.*)?)$")
+_AT_CONSTANT = re.compile(r" = getelementptr .*ptr \S+, i64 -?\d+(?:,|$)")
 _DECLARED = {
     "__mc_past": "declare i64 @__mc_past(i64) #993",
     "__mc_past_kept": "declare i64 @__mc_past_kept(i64) #993",
@@ -68,7 +69,9 @@ def settle(optimised: str) -> str:
         return optimised
     past: set[str] = set()  # names that are computed from such an offset
     out: list[str] = []
-    for line in optimised.split("\n"):
+    lines = optimised.split("\n")
+    made = {line[2 : line.index(" = ")]: line for line in lines if line.startswith("  %") and " = " in line}
+    for line in lines:
         if offset := _PAST.match(line):
             if offset[2] == "__mc_past":
                 past.add(offset[1])
@@ -76,7 +79,7 @@ def settle(optimised: str) -> str:
         elif array := _SAME.match(line):
             line = f"  {array[1]} = getelementptr i8, ptr {array[2]}, i64 0{array[3]}"
         elif past and line.startswith("  ") and " = " in line and any(name in past for name in _names(line)):
-            line = _settled(line, past, optimised)
+            line = _settled(line, past, made)
         if not line.startswith("declare ") or ("@__mc_past" not in line and "@__mc_same" not in line):
             out.append(line)
     return "\n".join(out)
@@ -86,7 +89,8 @@ def _names(line: str) -> list[str]:
     return re.findall(_NAME, line.split(" = ", 1)[1])
 
 
-def _settled(line: str, past: set[str], text: str) -> str:
+def _settled(line: str, past: set[str], made: dict[str, str]) -> str:
+    """A line that reads an offset of ours; *made* has the line that makes each name."""
     choice = _CHOICE.match(line)
     if choice is None:
         result = line.split(" = ", 1)[0].strip()
@@ -97,8 +101,7 @@ def _settled(line: str, past: set[str], text: str) -> str:
     if len(arms) != 1:
         past.add(choice[1])
         return line
-    is_computed = re.search(rf"^  {re.escape(arms[0])} = (?!getelementptr [^\n]*ptr \S+, i64 -?\d+(?:,|$))", text, re.M)
-    if arms[0][0] != "%" or not is_computed:
+    if arms[0] not in made or _AT_CONSTANT.search(made[arms[0]]):
         return line  # LLVM has used what the choice says: it is part of the result
     if choice[2] == "ptr":
         return f"  {choice[1]} = getelementptr i8, ptr {arms[0]}, i64 0{choice[5]}"

@@ -17,6 +17,8 @@ from metalcore.engine.lockstep.debug import DebugLines, metadata_of
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_$\x80-\uffff][\w$]*|\.?\d[\w.]*|\S')
 _MARKER = re.compile(r'#(?:line)?\s+(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
 _PLACE = re.compile(r"^(!(\d+) = (?:distinct )?!DILocation\(line: (\d+), column: )(\d+)(, .*)$", re.MULTILINE)
+_MOST_PAIRS = 1 << 20  # of words that are laid beside each other with care
+_AHEAD = 48
 
 
 def source_column(made: str, column: int, written: str) -> int:
@@ -37,6 +39,8 @@ def source_column(made: str, column: int, written: str) -> int:
 def _aligned(made: str, written: str) -> tuple[list[int], list[int]]:
     """Where each word of *made* starts, and where it comes from in *written*."""
     ours, theirs = list(_WORD.finditer(made)), list(_WORD.finditer(written))
+    if len(ours) * len(theirs) > _MOST_PAIRS:
+        return [m.start() + 1 for m in ours], _in_step(ours, theirs)
     found = [0] * len(ours)
     matcher = SequenceMatcher(None, [_plain(m[0]) for m in ours], [_plain(m[0]) for m in theirs], autojunk=False)
     for kind, a, a_end, b, b_end in matcher.get_opcodes():
@@ -48,6 +52,19 @@ def _aligned(made: str, written: str) -> tuple[list[int], list[int]]:
             elif theirs:  # put in by the rewriting: what it stands before
                 found[i] = theirs[min(b, len(theirs) - 1)].start() + 1
     return [m.start() + 1 for m in ours], found
+
+
+def _in_step(ours: list[re.Match[str]], theirs: list[re.Match[str]]) -> list[int]:
+    """The same for a very long line, in one walk: the next like word that is not far ahead."""
+    found, at = [], 0
+    for word in ours:
+        plain = _plain(word[0])
+        ahead = (i for i in range(at, min(at + _AHEAD, len(theirs))) if _plain(theirs[i][0]) == plain)
+        place = next(ahead, -1)
+        if place >= 0:
+            at = place + 1
+        found.append(theirs[min(place if place >= 0 else at, len(theirs) - 1)].start() + 1 if theirs else 0)
+    return found
 
 
 def _plain(word: str) -> str:
