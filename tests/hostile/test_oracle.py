@@ -78,7 +78,9 @@ def kernel_of(*body: h.Stmt, arrays: tuple[h.Array, ...], dims: int = 1) -> h.Ke
     return h.Kernel(1, "device", dims, arrays, body)
 
 
-def outcome(kernel: h.Kernel, threads: tuple[int, int, int], params: dict[int, int]) -> tuple[Host, dict[str, int], list[int]]:
+def outcome(
+    kernel: h.Kernel, threads: tuple[int, int, int], params: dict[int, int]
+) -> tuple[Host, dict[str, int], list[int]]:
     launch = Launch(Shape(threads, (32, 1, 1)), 1, params=params, fixed=True)
     host = Host(kernel, launch, Pages())
     found = expect(kernel, launch, host)
