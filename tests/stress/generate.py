@@ -88,8 +88,12 @@ class Generator(Statements):
             gid: t.Expr = t.Var(type_, "gid")
             gid = t.Swizzle(UINT, gid, "x") if isinstance(type_, Vector) else gid
             me = t.Decl(UINT, "me", gid)
-            attributes.append(t.Attribute(UINT, "size", "threads_per_threadgroup"))
-            count = t.Decl(UINT, "group_threads", t.Var(UINT, "size"))
+            # Metal wants all attributes of positions and sizes to have one width.
+            width: Scalar | Vector = Vector(UINT, 3) if isinstance(type_, Vector) else UINT
+            attributes.append(t.Attribute(width, "size", "threads_per_threadgroup"))
+            size_: t.Expr = t.Var(width, "size")
+            size_ = t.Swizzle(UINT, size_, "x") if isinstance(width, Vector) else size_
+            count = t.Decl(UINT, "group_threads", size_)
             return (n, 1, 1), (g, 1, 1), attributes, [me, count]
         (w, h), (gw, gh) = self.pick(TILES)
         pair = self.pick([Vector(UINT, 2), Vector(USHORT, 2), Vector(UINT, 3)])
@@ -97,7 +101,7 @@ class Generator(Statements):
         x, y = (t.Swizzle(pair.element, t.Var(pair, "gid"), c) for c in "xy")
         row = t.binary("*", t.Cast(UINT, y), t.Lit(UINT, w))
         me = t.Decl(UINT, "me", t.binary("+", row, x))
-        size = Vector(UINT, 2)
+        size = Vector(UINT, pair.size)
         attributes.append(t.Attribute(size, "size", "threads_per_threadgroup"))
         sx, sy = (t.Swizzle(UINT, t.Var(size, "size"), c) for c in "xy")
         return (w, h, 1), (gw, gh, 1), attributes, [me, t.Decl(UINT, "group_threads", t.binary("*", sx, sy))]
