@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from metalcore import errors
+from metalcore.engine.forking import unforked
 
 if TYPE_CHECKING:
     from metalcore.dropins.compile_shader import compile_shader
@@ -79,18 +80,19 @@ _SUBMODULES = ("linalg", "mlx", "nn", "optim", "precise")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return import_module(f"metalcore.{name}")
-    if name in _LAZY:
-        value = _imported(name)
-    else:
-        ops = import_module("metalcore.ops")  # `from metalcore import ops` would ask this very function
+    with unforked():
+        if name in _SUBMODULES:
+            return import_module(f"metalcore.{name}")
+        if name in _LAZY:
+            value = _imported(name)
+        else:
+            ops = import_module("metalcore.ops")  # `from metalcore import ops` would ask this very function
 
-        if name not in ops.nouns():
-            raise AttributeError(f"module 'metalcore' has no attribute {name!r}")
-        value = ops.function(name)
-    globals()[name] = value
-    return value
+            if name not in ops.nouns():
+                raise AttributeError(f"module 'metalcore' has no attribute {name!r}")
+            value = ops.function(name)
+        globals()[name] = value
+        return value
 
 
 def _imported(name: str) -> Any:

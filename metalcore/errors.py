@@ -60,5 +60,9 @@ class MissingPackage(MetalcoreError, ModuleNotFoundError):
     """An optional package that is asked for is not installed; the message says how to get it."""
 
 
+class LaunchTimeout(MetalcoreError, TimeoutError):
+    """A launch took longer than its timeout and was stopped; the message names the kernel and the seconds."""
+
+
 class SanitizerError(MetalcoreError, RuntimeError):
     """Sanitize mode found something, and was asked to stop there."""

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from threading import RLock
 from typing import TypeVar
+
+from metalcore.engine.locks import ForkLock
 
 _T = TypeVar("_T")
 KEPT = 512  # texts; only those in which something was found are kept
@@ -34,7 +35,7 @@ class _Home:
     shift: Mapping[int, int]
 
 
-_lock = RLock()
+_lock = ForkLock()
 _homes: OrderedDict[str, dict[str, _Home]] = OrderedDict()  # key of a text -> part of it -> where that stands
 _lines: OrderedDict[str, str | Mapping[int, str]] = OrderedDict()  # name in a report -> text or lines
 

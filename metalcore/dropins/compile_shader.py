@@ -5,7 +5,6 @@ The rules are PyTorch's (see `docs/guide/pytorch.md`). Where more is checked tha
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from metalcore import launch, settings
 from metalcore.dropins.arrays import Binding, bind, element_count
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_struct, bind_value, extents, launch_size
+from metalcore.engine.locks import ForkLock
 from metalcore.errors import ArgumentError, CompileError, UnknownFunction
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ShaderLibrary:
     def __init__(self, library: Library) -> None:
         self.__dict__["_library"] = library
         self.__dict__["_kernels"] = {}
-        self.__dict__["_lock"] = threading.Lock()
+        self.__dict__["_lock"] = ForkLock()
 
     def __getattr__(self, name: str) -> ShaderKernel:
         kernels: dict[str, ShaderKernel] = self.__dict__["_kernels"]

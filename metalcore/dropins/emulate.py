@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any
 
+from metalcore.engine.locks import ForkLock
+
 _MISSING = object()
 
 
@@ -49,7 +51,7 @@ class _Emulation:
     """The state of the process: how many blocks are open, and in which threads torch calls are translated."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = ForkLock()
         self.depth = 0
         self.patches = Patches()
         self.local = threading.local()

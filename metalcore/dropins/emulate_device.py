@@ -6,7 +6,6 @@ tensor. It reports device mps:0 and `is_mps`, as programs check; its memory is t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -15,6 +14,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as default_device
+
+from metalcore.engine.locks import ForkLock
 
 CPU = torch.device("cpu")
 MPS = torch.device("mps", 0)
@@ -36,7 +37,7 @@ class Residents:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, int]] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._purge_at = 1024
 
     def add(self, tensor: torch.Tensor) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from metalcore.dropins import signature
 from metalcore.dropins.arrays import Binding, aligned_copy
 from metalcore.dropins.frameworks import Framework, KernelInputError, dtype_name, framework_of
 from metalcore.dropins.signature import CONSTANT_ARRAY_LIMIT, Input, TemplateValue
+from metalcore.engine.locks import ForkLock
 
 if TYPE_CHECKING:
     from metalcore.engine.library import Function
@@ -84,7 +84,7 @@ class MetalKernel:
         self._math_mode = _math_mode(compile_options)
         self._shapes = [signature.mentioned_shapes(each, source) for each in self._inputs]
         self._built: dict[object, tuple[Function, signature.Signature]] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def __call__(
         self,

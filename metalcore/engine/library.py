@@ -13,13 +13,15 @@ from metalcore import launch, settings
 from metalcore.engine import modes
 from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.files import NotRegular, TooLarge, read_regular
+from metalcore.engine.forking import import_whole
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
 from metalcore.engine.options import checked_defines, checked_folders
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import LoadedKernel, Plan
-from metalcore.engine.runtime.native_library import call_objects, runtime_library
+from metalcore.engine.runtime.native_library import call_objects, raise_again, runtime_library
 from metalcore.engine.runtime.threads import Threads, get_num_threads
+from metalcore.engine.timeouts import checked_seconds, limit_of, timed_out, timeout_around
 from metalcore.engine.units import Constants, SourceUnit
 from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
 from metalcore.launch.device import block
@@ -199,6 +201,7 @@ class Function:
         self.max_threads = launch.thread_limit(self.facts, launch.COMMON)
         """Most threads that one threadgroup may have; a target may allow fewer."""
         launch.check_buffers(self.facts)
+        import_whole("metalcore.engine.runtime.binding")
         from metalcore.engine.runtime.binding import Binder  # brings NumPy, which `import metalcore` does without
 
         self._binder = Binder(name, self.arguments, self._record_of)
@@ -226,31 +229,37 @@ class Function:
         threadgroups: Any = None,
         group_size: Any = None,
         threadgroup_memory: Mapping[int | str, int] | None = None,
+        timeout: float | None = None,
         **named: Any,
     ) -> None:
         """Run the kernel; returns when it is done.
 
         Positional argument i goes to [[buffer(i)]], keywords use the names in the MSL, None fills a slot that is
-        disabled or not used. `threads` is the grid in threads, `threadgroups` in threadgroups.
+        disabled or not used. `threads` is the grid in threads, `threadgroups` in threadgroups. A launch that takes
+        more than `timeout` seconds (or those of the block of `metalcore.mode` around it) is stopped: LaunchTimeout.
         """
+        if timeout is not None:
+            timeout = checked_seconds(timeout)
         try:
             key = (block_around() or modes.process_mode, threads, threadgroups, group_size, threadgroup_memory)
             plan = self._plans[key]
         except (KeyError, TypeError):
             plan = self._plan(threads, threadgroups, group_size, threadgroup_memory)
+            if timeout is None:
+                timeout = timeout_around()  # plans are not found at once where a block has one
         if plan is None:
             return
         if plan.is_watched:
-            self._run(plan, self._binder.pack(args, named, plan.written))
+            self._run(plan, self._binder.pack(args, named, plan.written), timeout)
             return
-        if not named:
+        if not named and timeout is None:
             status = self._call_objects(plan.address, args, Threads.count or get_num_threads())
             if not status:
                 return
             if status not in (layout.NOT_SIMPLE, layout.TOO_WIDE):
                 self.raise_status(status, plan)
         packed = self._binder.pack(args, named, plan.written)
-        self._run(plan, packed)
+        self._run(plan, packed, timeout)
 
     def check_launch(
         self,
@@ -285,7 +294,7 @@ class Function:
             return
         from metalcore.engine.runtime.raw_binding import pack_raw
 
-        self._run(plan, pack_raw(self._binder, bindings, plan.written))
+        self._run(plan, pack_raw(self._binder, bindings, plan.written), timeout_around())
 
     def launch_packed(
         self, data: bytes, keep: object, threadgroups: tuple[int, ...], group_size: tuple[int, ...]
@@ -298,16 +307,17 @@ class Function:
         if plan is None:
             return
         if not plan.is_watched:
-            status = self._call(plan.address, data, Threads.count or get_num_threads(), None, 0)
+            seconds = None if block_around() is None else timeout_around()
+            status = self._call(plan.address, data, Threads.count or get_num_threads(), None, 0, limit_of(seconds))
             if status == layout.TOO_WIDE:
                 self._packed_plans[self._packed_key(threadgroups, group_size)] = self._wide(plan)
                 self.launch_packed(data, keep, threadgroups, group_size)
             elif status:
-                self.raise_status(status, plan)
+                self.raise_status(status, plan, seconds)
             return
         from metalcore.engine.runtime.binding import Packed
 
-        self._run(plan, Packed(data, None, 0, keep))
+        self._run(plan, Packed(data, None, 0, keep), timeout_around())
 
     def packed_plan(self, threadgroups: tuple[int, ...], group_size: tuple[int, ...]) -> Plan | None:
         """What `launch_packed` runs; None where there is nothing to run."""
@@ -388,14 +398,14 @@ class Function:
             plan.wide = Plan(kernel, edge, plan.valid, self._binder)
         return plan.wide
 
-    def _run(self, plan: Plan, packed: Packed) -> None:
+    def _run(self, plan: Plan, packed: Packed, timeout: float | None) -> None:
         if plan.is_watched:
             if plan.valid.concerns_arguments:
                 from metalcore.engine.runtime.declared_values import reader
 
                 plan.valid.check_arguments(reader(self.arguments, packed))
             if plan.is_sanitized:
-                self._sanitize(plan, packed)
+                self._sanitize(plan, packed, timeout)
                 return
         status = self._call(
             plan.address,
@@ -403,22 +413,23 @@ class Function:
             Threads.count or get_num_threads(),
             packed.regions,
             packed.n_regions,
+            limit_of(timeout),
         )
         if status == layout.TOO_WIDE:
-            self._run(self._wide(plan), packed)
+            self._run(self._wide(plan), packed, timeout)
         elif status:
-            self.raise_status(status, plan)
+            self.raise_status(status, plan, timeout)
 
-    def _sanitize(self, plan: Plan, packed: Packed) -> None:
+    def _sanitize(self, plan: Plan, packed: Packed, timeout: float | None) -> None:
         """Run on one thread, in order, and report instead of raising."""
         from metalcore.engine.runtime.sanitize import run_sanitized
 
-        status, found = run_sanitized(self.name, plan, packed, self.arguments, current_report())
+        status, found = run_sanitized(self.name, plan, packed, self.arguments, current_report(), limit_of(timeout))
         if status == layout.TOO_WIDE:
-            self._sanitize(self._wide(plan), packed)
+            self._sanitize(self._wide(plan), packed, timeout)
             return
         if status & ~layout.FAULT:
-            self.raise_status(status, plan)
+            self.raise_status(status, plan, timeout)
         for index in plan.valid.unused:
             current_report().note(
                 f"kernel '{self.name}' has no [[threadgroup({index})]] argument: the bytes that threadgroup_memory= "
@@ -427,10 +438,14 @@ class Function:
         source = self._unit.remember() if found else ""  # the report quotes its lines
         current_report().add([replace(finding, source=source) for finding in found])
 
-    def raise_status(self, status: int, plan: Plan) -> None:
+    def raise_status(self, status: int, plan: Plan, timeout: float | None = None) -> None:
         """The error of a launch that did not end well."""
+        if status & layout.RAISED:
+            raise_again()
+        if status & layout.TIMED_OUT:
+            raise timed_out(self.name, timeout)
         if status & layout.STOPPED:
-            raise KeyboardInterrupt  # Python's own handler has mostly raised it already
+            raise MetalcoreError(f"kernel '{self.name}' was under way when a signal's handler forked this process")
         if status & layout.NO_MEMORY:
             raise MemoryError(f"kernel '{self.name}': no memory for its threadgroups")
         if not status & (layout.FAULT | layout.TOO_SMALL):

@@ -1,9 +1,10 @@
-"""Locks by name, for all stages; a forked child starts with fresh ones."""
+"""Locks for all stages; a forked child, which has one thread, starts with free ones."""
 
 from __future__ import annotations
 
 import os
-from threading import Lock
+from threading import Lock, RLock
+from weakref import WeakSet
 
 
 class _KeyLocks:
@@ -22,5 +23,28 @@ class _KeyLocks:
         self.__init__()  # type: ignore[misc]
 
 
+class ForkLock:
+    """A reentrant lock that a child process finds free, unless the very thread that forked has it."""
+
+    _all: WeakSet[ForkLock] = WeakSet()
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        ForkLock._all.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    @classmethod
+    def reset_all(cls) -> None:
+        for each in list(cls._all):
+            if not each._lock._is_owned():  # type: ignore[attr-defined]
+                each._lock = RLock()
+
+
 locks = _KeyLocks()
 os.register_at_fork(after_in_child=locks.reset)
+os.register_at_fork(after_in_child=ForkLock.reset_all)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
+from metalcore.engine.timeouts import checked_seconds, reset_timeout_around, set_timeout_around, timeout_around
 from metalcore.launch.device import TARGETED, block, chosen_target
 
 if TYPE_CHECKING:
@@ -80,24 +81,32 @@ class mode:
     `schedule_seed` runs simdgroups and threadgroups in a random order that the seed repeats; `also` names kinds of
     findings that are off unless asked for, `silence` kinds to leave out; `fail_fast` raises SanitizerError after the
     first launch with a finding.
+
+    `timeout` is the most seconds that each launch inside may take; LaunchTimeout says which one took longer. Without a
+    name the mode stays as it is: `with mode(timeout=5):`. A block inside another one keeps the outer's timeout unless
+    it has one itself; math.inf lifts it.
     """
 
     def __init__(
         self,
-        name: str,
+        name: str | None = None,
         *,
         schedule_seed: int | None = None,
         also: Sequence[str] = (),
         silence: Sequence[str] = (),
         fail_fast: bool = False,
+        timeout: float | None = None,
     ) -> None:
-        if name not in (CHECKED, FAST, SANITIZE):
+        if name is None and timeout is None:
+            raise ValueError("mode() needs a name ('checked', 'fast' or 'sanitize') or a timeout")
+        if name not in (CHECKED, FAST, SANITIZE, None):
             raise ValueError(f"unknown mode {name!r}: the modes are 'checked', 'fast' and 'sanitize'")
         if name != SANITIZE and (schedule_seed is not None or also or silence or fail_fast):
             raise ValueError(f"schedule_seed, also, silence and fail_fast are for mode 'sanitize', not {name!r}")
         self.name = name
+        self.timeout = None if timeout is None else checked_seconds(timeout)
         self._options = {"schedule_seed": schedule_seed, "also": also, "silence": silence, "fail_fast": fail_fast}
-        self._tokens: list[tuple[Token[str | None], Token[Any], Token[str | None]]] = []
+        self._tokens: list[tuple[Token[str | None], Token[Any], Token[str | None], Token[float | None]]] = []
         if name == SANITIZE:
             self._new_report()  # names that do not exist show here
 
@@ -108,13 +117,17 @@ class mode:
 
     def __enter__(self) -> Any:
         report = self._new_report() if self.name == SANITIZE else None
-        name = SANITIZE if self.name == FAST and process_mode == SANITIZE else self.name
-        key = TARGETED if chosen_target() else name
-        self._tokens.append((_current.set(name), _report.set(report), block.set(key)))
+        name = SANITIZE if self.name == FAST and process_mode == SANITIZE else self.name or _current.get()
+        seconds = self.timeout or timeout_around()
+        # Launches find their plans at once by this key, and then do not ask for a timeout.
+        key = TARGETED if chosen_target() else name if seconds is None else f"{name} with a timeout"
+        kept = _report.get() if self.name is None else report
+        self._tokens.append((_current.set(name), _report.set(kept), block.set(key), set_timeout_around(seconds)))
         return self if report is None else report
 
     def __exit__(self, *error: object) -> None:
-        current, report, key = self._tokens.pop()
+        current, report, key, seconds = self._tokens.pop()
+        reset_timeout_around(seconds)
         block.reset(key)
         _report.reset(report)
         _current.reset(current)

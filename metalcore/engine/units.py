@@ -20,6 +20,7 @@ from metalcore.engine.codegen.cache import disk_cache, toolchain_key
 from metalcore.engine.codegen.identity import key_of
 from metalcore.engine.codegen.variant import NativeKernel, Variant
 from metalcore.engine.files import MISSING, state_of, torch_headers
+from metalcore.engine.forking import import_whole
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.locks import locks
 from metalcore.errors import CompileError
@@ -28,6 +29,13 @@ from metalcore.launch.declaration import Requirement
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import ScalarKernel, Unit
     from metalcore.engine.frontend.records import Type
+
+_FRONTEND = ("metalcore.engine.frontend.unit", "metalcore.engine.frontend.lowering", "json")
+_CODE_GENERATION = (
+    *("metalcore.engine.codegen.build", "metalcore.engine.codegen.facts", "metalcore.engine.codegen.llvm"),
+    *("metalcore.engine.lockstep", "metalcore.engine.runtime.toolchain", "metalcore.engine.checks.instrument"),
+    *("shutil", "tempfile", "struct"),
+)
 
 Constants = tuple[tuple[int, Any], ...]  # (index, value), sorted
 
@@ -76,9 +84,7 @@ def _prepare_code_generation() -> threading.Thread:
         from metalcore.engine.runtime.native_library import runtime_library
 
         with suppress(Exception):  # what is wrong shows where the part is used
-            import metalcore.engine.codegen.llvm
-            import metalcore.engine.lockstep  # noqa: F401
-
+            import_whole(*_CODE_GENERATION)
             runtime_library()
 
     thread = threading.Thread(target=prepare, name="metalcore-prepare")
@@ -146,6 +152,7 @@ class SourceUnit:
         return key_of(self._manifest, unit.includes, unit.probes, unit.searched)
 
     def _make_unit(self) -> Unit:
+        import_whole(*_FRONTEND)
         from metalcore.engine.frontend import make_unit
 
         _prepare_header(self._math_mode, self._float_type)
@@ -175,6 +182,7 @@ class SourceUnit:
         """Scalar IR of a kernel; the caller holds the lock of its key."""
         kernel = self._scalar.get((name, constants))
         if kernel is None:
+            import_whole(*_FRONTEND)
             from metalcore.engine.frontend import lower
 
             kernel = lower(self._get_unit(), name, dict(constants))
@@ -224,6 +232,7 @@ class SourceUnit:
         return NativeKernel.from_json(meta, path)
 
     def _build(self, key: str, name: str, constants: Constants, variant: Variant) -> NativeKernel:
+        import_whole(*_CODE_GENERATION)
         import shutil
 
         from metalcore.engine.codegen.build import build

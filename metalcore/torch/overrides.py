@@ -6,11 +6,11 @@ in any order: each adds a layer, and leaving it takes that very layer away.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from metalcore.engine.locks import ForkLock
 from metalcore.errors import ArgumentError
 from metalcore.ops import find, nouns
 from metalcore.torch.replacement import Replacement, resolve
@@ -31,7 +31,7 @@ class _Layer:
         self.changes: dict[str, Setting | None] = {}
 
 
-_lock = threading.RLock()
+_lock = ForkLock()
 _layers: list[_Layer] = [_Layer()]  # the first is that of enable and disable outside all blocks
 _installed: dict[str, Replacement] = {}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from metalcore.diagnostics.model import Diagnostic, Related
 from metalcore.engine.checks.kinds import KINDS
+from metalcore.engine.locks import ForkLock
 from metalcore.errors import SanitizerError
 
 Position = tuple[int, int, int]
@@ -128,7 +128,7 @@ class Report:
         """How many findings were not kept: a launch has room for 512 different ones."""
         self._found: dict[tuple[Any, ...], Finding] = {}
         self._notes: dict[str, None] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self.launches = 0
         """How many launches were looked at."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +11,10 @@ import llvmlite.binding as binding
 
 from metalcore.engine.codegen import own_arrays
 from metalcore.engine.codegen.defined import with_values, without_promises
+from metalcore.engine.forking import UnforkedLock, unforked
 from metalcore.errors import CompileError
 
-LOCK = threading.Lock()  # LLVM's global context is not for two threads at once
+LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once
 LARGEST_TABLES = 256_000_000  # bytes
 _OPTIONS = (
     "-unroll-runtime=false",
@@ -38,7 +38,8 @@ def _initialise() -> None:
 
 
 def host_features() -> dict[str, bool]:
-    return dict(binding.get_host_cpu_features())
+    with unforked():
+        return dict(binding.get_host_cpu_features())
 
 
 @functools.cache
@@ -66,6 +67,14 @@ def target_machine() -> Any:
     )
 
 
+@functools.cache
+def _keeps_registers() -> str:
+    """Attributes of a function that preserves all registers. On x86 LLVM would restore them and then, before it
+    returns, clear the upper halves of the vectors (LLVM 22)."""
+    features = binding.get_host_cpu_features().flatten()
+    return f'"target-features"="{features},-vzeroupper"' if "x86" in target_machine().triple else ""
+
+
 def parse(text: str) -> Any:
     _initialise()
     module = binding.parse_assembly(text)
@@ -89,23 +98,23 @@ _DEFINE = re.compile(r"^define (?:dso_local |linkonce_odr |weak_odr |internal |h
 _UNROLL = re.compile(r'!"llvm\.loop\.unroll\.(full|enable|count)"')
 
 
+@LOCK.around
 def optimise_scalar(raw: str, entry: str = "__mc_entry", *, guarded: bool = False) -> str:
     """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full.
 
     *guarded*: no access past a private array or a constant table is optimised away.
     """
-    with LOCK:
-        text = with_values(raw)
-        module = scalar_module(own_arrays.guard(text) if guarded else text, [entry])
-        if guarded:
-            _inline(module)
-            text = str(module)
-            kept = own_arrays.guard(text)
-            module = module if kept is text else parse(kept)
-        if _UNROLL.search(raw):
-            module = _unroll(module)
-        optimise(module, 2)
+    text = with_values(raw)
+    module = scalar_module(own_arrays.guard(text) if guarded else text, [entry])
+    if guarded:
+        _inline(module)
         text = str(module)
+        kept = own_arrays.guard(text)
+        module = module if kept is text else parse(kept)
+    if _UNROLL.search(raw):
+        module = _unroll(module)
+    optimise(module, 2)
+    text = str(module)
     return own_arrays.settle(text) if guarded else text
 
 
@@ -122,12 +131,12 @@ def _unroll(module: Any) -> Any:
     return parse(_UNROLL.sub(r'!"metalcore.unroll.\1"', str(module)))
 
 
+@LOCK.around
 def inline_scalar(raw: str, entry: str = "__mc_entry") -> str:
     """Inline everything into the kernel and do nothing else: every variable is still in memory."""
-    with LOCK:
-        module = scalar_module(raw, [entry])
-        _inline(module)
-        return str(module)
+    module = scalar_module(raw, [entry])
+    _inline(module)
+    return str(module)
 
 
 def _inline(module: Any) -> None:
@@ -137,17 +146,17 @@ def _inline(module: Any) -> None:
     passes.run(module, binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0)))
 
 
+@LOCK.around
 def promote_scalar(inlined: str) -> str:
     """Variables in registers where they can be, and nothing else: no access to other memory is moved or removed."""
-    with LOCK:
-        module = parse(inlined)
-        passes = binding.create_new_function_pass_manager()
-        passes.add_sroa_pass()
-        builder = binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0))
-        for function in module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
-        return str(module)
+    module = parse(inlined)
+    passes = binding.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    builder = binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0))
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    return str(module)
 
 
 def scalar_module(raw: str, entries: Sequence[str]) -> Any:
@@ -186,16 +195,16 @@ def _check_tables(module: Any, machine: Any) -> None:
         )
 
 
+@LOCK.around
 def emit_object(text: str, dump: Any = None) -> bytes:
     """Optimise lockstep IR for this machine and emit an object file."""
-    with LOCK:
-        module = parse(text)
-        machine = target_machine()
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
-        _check_tables(module, machine)
-        optimise(module, 2)
-        if dump is not None:
-            dump("optimised.ll", str(module))
-            dump("kernel.s", machine.emit_assembly(module))
-        return bytes(machine.emit_object(module))
+    module = parse(text.replace("KEEPS_REGISTERS", _keeps_registers()))
+    machine = target_machine()
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    _check_tables(module, machine)
+    optimise(module, 2)
+    if dump is not None:
+        dump("optimised.ll", str(module))
+        dump("kernel.s", machine.emit_assembly(module))
+    return bytes(machine.emit_object(module))

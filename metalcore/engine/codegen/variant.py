@@ -9,7 +9,7 @@ from typing import Any
 from metalcore import settings
 
 SIMD_WIDTH = 32
-STACK_AROUND = 1 << 20  # bytes for the runtime's functions that kernels call, and for signal handlers
+STACK_AROUND = 8 << 20  # bytes for what kernels call: the runtime's functions, and Python's handlers of signals
 
 
 @dataclass(frozen=True)

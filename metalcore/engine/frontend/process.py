@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metalcore import settings
+from metalcore.engine.forking import import_whole, unforked
 from metalcore.errors import CompileError
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def run_limited(
     *folder* is empty and for this run alone; *extra* are files to write into it first. More than *most* bytes of output
     are a CompileError that says *limit*.
     """
-    import subprocess  # kept out of the import of the package, which must be quick
+    import_whole("subprocess")  # kept out of the import of the package, which must be quick
+    import subprocess
     import threading
 
     for name, data in {"stdin": text.encode(), **(extra or {})}.items():
@@ -59,9 +61,11 @@ def run_limited(
     said = os.path.join(folder, "stderr")
     seconds, memory = settings.compile_seconds(), settings.compile_memory()
     with open(os.path.join(folder, "stdin"), "rb") as given, open(said, "wb") as errors:
-        process = subprocess.Popen(
-            command, stdin=given, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=settings.system_environment()
-        )
+        environment = settings.system_environment()
+        with unforked():  # a child that another thread forks would hold an end of the pipe
+            process = subprocess.Popen(
+                command, stdin=given, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=environment
+            )
     # It has nothing but the text to work on, so a limit that comes a moment late is early enough.
     _limit(process, seconds, memory)
     late = threading.Event()

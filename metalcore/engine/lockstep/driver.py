@@ -219,7 +219,10 @@ group:
 {span}{frame}
   %flag = load volatile i32, ptr %stop
   %go_on = icmp eq i32 %flag, 0
-  br i1 %go_on, label %group.next, label %return
+  br i1 %go_on, label %group.next, label %attend, !prof !1
+attend:
+  %leave = call preserve_allcc i1 @mc.attend(ptr nest %stop)
+  br i1 %leave, label %return, label %group.next
 group.next:
   %gx.next = add i32 %gx, %span
   %gx.more = icmp ult i32 %gx.next, %gx1

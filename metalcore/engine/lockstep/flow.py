@@ -127,17 +127,17 @@ class Flow(Body):
             return
         if not branch.args:
             self.phi_stores(self.phi_moves(block, branch.targets[0]), None)
-            self.jump(quoted(self.full_label(branch.targets[0])))
+            self.jump(self.full_target(block, branch.targets[0]))
             return
         if block not in self.shapes.divergent_branches:
-            self.real_branch(block, self.scalar(branch.args[0]), [quoted(self.full_label(t)) for t in branch.targets])
+            self.real_branch(block, self.scalar(branch.args[0]), [self.full_target(block, t) for t in branch.targets])
             return
         self.split_branch(block)
 
     def real_branch(self, block: Block, cond: str, labels: list[str]) -> None:
         moves = [self.phi_moves(block, t) for t in block.succs]
         stubs = [self.new_label("edge") if m else label for m, label in zip(moves, labels, strict=True)]
-        self.emit(f"br i1 {cond}, label %{stubs[0]}, label %{stubs[1]}")
+        self.uniform_branch(block, cond, stubs)
         for stub, move, label in zip(stubs, moves, labels, strict=True):
             if move:
                 self.place(stub)
@@ -155,10 +155,10 @@ class Flow(Body):
             self.private_region(block, self.condition(branch), moves, hammock, join)
             return
         all_true, none_true = self.agreement(branch)
-        labels = [quoted(self.full_label(t)) for t in branch.targets]
+        labels = [self.full_target(block, t) for t in branch.targets]
         stubs = [self.new_label("edge") for _ in labels]
         disagree, mixed = self.new_label("disagree"), self.new_label("mixed")
-        self.emit(f"br i1 {all_true}, label %{stubs[0]}, label %{disagree}")
+        self.agreed_branch(block, all_true, stubs[0], disagree)
         self.place(disagree)
         self.emit(f"br i1 {none_true}, label %{stubs[1]}, label %{mixed}")
         for stub, move, label in zip(stubs, moves, labels, strict=True):
@@ -580,9 +580,13 @@ class Flow(Body):
             and block in self.full
             and (len(block.preds) > 1 or self.follows_loop(block))
         ):
-            stay = self.new_label("stay")
-            self.emit(f"br i1 {self.all(mask)}, label %{quoted(self.full_label(block))}, label %{stay}")
+            stay, together = self.new_label("stay"), self.new_label("together")
+            self.emit(f"br i1 {self.all(mask)}, label %{together}, label %{stay}")
+            self.place(together)
+            self.enter_full(block)
+            self.jump(quoted(self.full_label(block)))
             self.place(stay)
+            self.forget()
         if waiting and self.needs_lanes(block):
             some = self.new_label("some")
             skip = self.go(linear, level, set(waiting))
@@ -631,6 +635,20 @@ class Flow(Body):
     # -- hooks -------------------------------------------------------------------------------------
     def poll(self, block: Block) -> None:
         raise NotImplementedError
+
+    def full_target(self, source: Block, target: Block) -> str:
+        raise NotImplementedError
+
+    def enter_full(self, block: Block) -> None:
+        raise NotImplementedError
+
+    def uniform_branch(self, block: Block, cond: str, labels: list[str]) -> None:
+        """A branch of F that all lanes take alike."""
+        self.emit(f"br i1 {cond}, label %{labels[0]}, label %{labels[1]}")
+
+    def agreed_branch(self, block: Block, all_true: str, onward: str, disagree: str) -> None:
+        """The first half of a branch of F whose lanes may disagree."""
+        self.emit(f"br i1 {all_true}, label %{onward}, label %{disagree}")
 
     def finish(self) -> None:
         raise NotImplementedError

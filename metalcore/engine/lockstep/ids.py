@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from metalcore.errors import UnsupportedFeature
 
-from .flow import Flow
 from .ir import Const, Instr
 from .memory import LAUNCH_GRID, LAUNCH_GROUP, LAUNCH_GROUPS
+from .polls import Polls
 from .shapes import LANE, UNIFORM, VARYING, ZERO, Shape, pattern
 
 _UNIFORM_NAMES = (
@@ -56,7 +56,7 @@ def id_shapes(layout: str, single: bool = False) -> dict[tuple[str, int], Shape]
     return shapes
 
 
-class Ids(Flow):
+class Ids(Polls):
     def thread_id(self, instr: Instr, name: str) -> None:
         dim_value = instr.args[0] if instr.args else None
         if not isinstance(dim_value, Const) or dim_value.value is None:

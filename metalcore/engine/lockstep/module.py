@@ -118,6 +118,7 @@ def vectorise(
         *sorted(plan.declarations | _DECLARATIONS),
         f"attributes #0 = {{ nounwind {_PROBES} }}",
         f"attributes #1 = {{ nounwind {_PROBES} }}",
+        "attributes #2 = { KEEPS_REGISTERS }",  # codegen knows how
         "!0 = !{}",
         '!1 = !{!"branch_weights", i32 100000, i32 1}',
         '!2 = !{!"branch_weights", i32 1, i32 100000}',

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from metalcore.engine.codegen.variant import PRIVATE, Site
 
 from .bounds import Bounds
-from .cfg import Graph, Loop
+from .cfg import Graph
+from .counts import count_of
 from .flow import Linear, quoted
 from .homes import Home
 from .ids import Ids
-from .ir import Block, Const, Instr, Module, Value
+from .ir import Block, Instr, Module, Value
 from .live import Liveness
 from .memory import LAUNCH_GROW, LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_MEMORY, Address
+from .polls import ROUNDS, SHORT_BODY
 from .roots import Roots
 from .shapes import Shape, Shapes
 from .values import scalar_type
@@ -103,8 +105,21 @@ class Simdgroup(Ids):
         self.copies_left = max(100, self.region_cost(set(graph.order)))
         self.uses_partial = False
         self.full: set[Block] = set()
-        self.polled = {loop.header for loop in graph.loops if needs_poll(loop, shapes)}
+        self._find_polls()
         self.partial = Linear("P", set(graph.order), None, None, "exit")
+
+    def _find_polls(self) -> None:
+        self.polled, self.counts = set(), {}
+        for loop in self.graph.loops:
+            count = count_of(loop, self.shapes)
+            rounds = count.rounds() if count is not None else None
+            if rounds is not None and rounds <= ROUNDS:
+                continue
+            self.polled.add(loop.header)
+            if count is None or self.plan.sanitized or self.region_cost(loop.blocks) > SHORT_BODY:
+                continue
+            if count.fits(loop.latch in self.shapes.divergent_branches):
+                self.counts[loop.header] = count
 
     def need(self, declaration: str) -> None:
         # One spelling: LLVM refuses to see an intrinsic declared twice, and knows its immediate arguments itself.
@@ -143,16 +158,6 @@ class Simdgroup(Ids):
                 old = self.load_slot((value, c), self.vec(slot_type))
                 self.store_slot((value, c), self.vec(slot_type), self.fenced(slot_type, bits, old))
                 self.vectors.pop((value, c), None)
-
-    def poll(self, block: Block) -> None:
-        """Ctrl-C must stop a loop that does not end by itself."""
-        if block not in self.polled:
-            return
-        flag = self.temp("load volatile i32, ptr %stop")
-        stop = self.temp(f"icmp ne i32 {flag}, 0")
-        go_on = self.new_label("poll")
-        self.emit(f"br i1 {stop}, label %exit, label %{go_on}, !prof !2")
-        self.place(go_on)
 
     def finish(self) -> None:
         self.jump("exit")
@@ -233,27 +238,6 @@ class Simdgroup(Ids):
         return "\n".join([*head, *blank, *self.entry_lines, *enter, *self.lines, *tail])
 
 
-def needs_poll(loop: Loop, shapes: Shapes) -> bool:
-    """An innermost loop that counts to a bound ends soon enough; any other one asks whether to stop."""
-    if loop.children:
-        return True
-    latch = loop.latch.terminator
-    exits = loop.exits()
-    if len(exits) != 1 or exits[0][0] is not loop.latch or not latch.args:
-        return True
-    test = latch.args[0]
-    if not isinstance(test, Instr) or test.op != "icmp":
-        return True
-    steps = 0
-    for side in test.args:
-        if isinstance(side, Instr) and side.block in loop.blocks:
-            base = side.args[0] if side.op == "add" and _surely_positive(side.args[1]) else side
-            if not (isinstance(base, Instr) and base.op == "phi" and base.block is loop.header):
-                return True
-            steps += 1
-    return steps != 1
-
-
 def end_of_simdgroup() -> list[str]:
     return [
         f"  %ended_at = getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}",
@@ -262,21 +246,6 @@ def end_of_simdgroup() -> list[str]:
         "  %end_fn = load ptr, ptr %end_fn_at",
         "  call void %end_fn(ptr %ended, i32 %sg)",
     ]
-
-
-def _surely_positive(step: Value) -> bool:
-    """A step that is not zero: a constant, or the size of a group or a grid."""
-    if isinstance(step, Const):
-        return step.value not in (None, 0)
-    if isinstance(step, Instr) and step.op in ("zext", "sext"):
-        return _surely_positive(step.args[0])
-    if isinstance(step, Instr) and step.op in ("mul", "shl") and isinstance(step.args[1], Const):
-        return _surely_positive(step.args[0]) and step.args[1].value not in (None, 0)
-    return isinstance(step, Instr) and step.callee in (
-        "__mc_threads_per_threadgroup",
-        "__mc_threads_per_grid",
-        "__mc_dispatch_threads_per_threadgroup",
-    )
 
 
 def _coroutine_head(private: int) -> list[str]:

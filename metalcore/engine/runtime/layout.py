@@ -14,7 +14,7 @@ LOAD, STORE, ATOMIC, ATOMIC_LOAD = 0, 1, 2, 3
 READ_ONLY, MISALIGNED = 1 << 8, 2 << 8
 
 # Results of mc_call and mc_call_objects, and kinds of mc_rule, as in native/runtime.h.
-STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE, TOO_WIDE, TOO_SMALL = 1, 2, 4, 8, 16, 32
+STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE, TOO_WIDE, TOO_SMALL, RAISED, TIMED_OUT = 1, 2, 4, 8, 16, 32, 64, 128
 RULE_NONE, RULE_ARRAY, RULE_FLOAT, RULE_INTEGER = 0, 1, 2, 3
 # A size with this bit: the address is an offset into the packed arguments.
 INLINE = 1 << 63

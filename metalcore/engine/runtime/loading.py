@@ -5,15 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 
+from metalcore.engine.forking import unforked
+
 
 def load_shared(path: str) -> ctypes.CDLL:
     """Loads a shared object, from memory where its folder's file system does not allow code to be run."""
-    try:
-        return ctypes.CDLL(path)
-    except OSError:
-        if not hasattr(os, "memfd_create"):
-            raise
-        return load_from_memory(path)
+    with unforked():
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            if not hasattr(os, "memfd_create"):
+                raise
+            return load_from_memory(path)
 
 
 def load_from_memory(path: str) -> ctypes.CDLL:

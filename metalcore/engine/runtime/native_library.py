@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -67,7 +68,8 @@ def _python_functions() -> Any:
         *(api.PyEval_SaveThread, api.PyEval_RestoreThread, api.Py_IncRef, api.PyObject_GetAttr),
         *(api.PyObject_RichCompareBool, api.PyObject_VectorcallDict, api.PyObject_VectorcallMethod),
         *(api.PyLong_AsUnsignedLongLong, api.PyLong_FromLongLong, api.PyTuple_New, api.PyTuple_SetItem),
-        *(api.PyList_New, api.PyList_SetItem),
+        *(api.PyList_New, api.PyList_SetItem, api.PyGILState_Ensure, api.PyGILState_Release),
+        *(api.PyErr_CheckSignals, api.PyErr_Fetch, api.PyErr_Restore),
     )
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
     objects = [id(value) for value in (np.ndarray, float, int, None, *_NAMES)]
@@ -87,12 +89,14 @@ def _last_cache() -> int:
 def _load() -> ctypes.CDLL:
     library = load_shared(library_path())
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
-    library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, pointer, ctypes.c_uint64]
+    library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, pointer, ctypes.c_uint64, ctypes.c_uint64]
     library.mc_call.restype = ctypes.c_int
-    library.mc_sanitize.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_uint64, pointer]
+    library.mc_sanitize.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_uint64, pointer, ctypes.c_uint64]
     library.mc_sanitize.restype = ctypes.c_int
     ctypes.c_uint64.in_dll(library, "mc_stream_from").value = _last_cache() // 2
     library.mc_set_python(_python_functions())
+    library.mc_set_main_thread.argtypes = [ctypes.c_uint64]
+    library.mc_set_main_thread(threading.main_thread().ident)
     library.mc_last_error.argtypes = [ctypes.POINTER(layout.Error)]
     library.mc_last_error.restype = None
     library.mc_after_fork.restype = None
@@ -108,6 +112,11 @@ def call_objects() -> Any:
     address = ctypes.cast(runtime_library().mc_call_objects, pointer).value
     assert address is not None
     return ctypes.PYFUNCTYPE(ctypes.c_int, pointer, ctypes.py_object, u32)(address)
+
+
+def raise_again() -> None:
+    """Raises what a signal's handler raised during the last launch of this thread."""
+    ctypes.PYFUNCTYPE(None)(("mc_raise_again", runtime_library()))()
 
 
 def use_openmp() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.faults import NOWHERE, READ_ONLY, thread_position
 from metalcore.engine.runtime.launch import Plan, Shape
 from metalcore.engine.runtime.native_library import runtime_library
+from metalcore.errors import LaunchError
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import Argument
@@ -27,20 +29,34 @@ _UNSET = "uninitialised-threadgroup-memory"
 _LOCAL = re.compile(r"^_ZZ.*E\d+([A-Za-z_]\w*?)(?:_\d+|__\d+_)?$")
 
 
+class _Running:
+    thread = 0  # that has a launch under way
+
+    def __enter__(self) -> None:
+        _Running.thread = threading.get_ident()
+
+    def __exit__(self, *error: object) -> None:
+        _Running.thread = 0
+
+
 def run_sanitized(
-    kernel: str, plan: Plan, packed: Packed, arguments: Sequence[Argument], report: Report
+    kernel: str, plan: Plan, packed: Packed, arguments: Sequence[Argument], report: Report, limit: int = 0
 ) -> tuple[int, list[Finding]]:
-    """Run on one thread and say what was found."""
+    """Run on one thread and say what was found. limit: as for mc_call."""
     options = layout.Options()
     options.seed = (report.schedule_seed or 0) & (1 << 64) - 1
     options.is_shuffled = report.schedule_seed is not None
     options.unwritten = "unwritten-output" in report.kinds
     options.fresh = packed.fresh
     options.granule[:] = _granules(plan.kernel.native)
-    with locks.of("sanitize"):  # a plan has room for the findings of one launch
+    if _Running.thread == threading.get_ident():
+        raise LaunchError(
+            f"kernel '{kernel}': a signal's handler cannot launch in sanitize mode while such a launch runs"
+        )
+    with locks.of("sanitize"), _Running():  # a plan has room for the findings of one launch
         plan.forget_findings()
         status = runtime_library().mc_sanitize(
-            plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options)
+            plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options), limit
         )
         words = _Words(kernel, plan, arguments, packed)
         places = words.places()

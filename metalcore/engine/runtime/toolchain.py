@@ -10,10 +10,10 @@ import functools
 import importlib.util
 import os
 import platform
-import subprocess
 from collections.abc import Sequence
 
 from metalcore import settings
+from metalcore.engine.forking import run_process
 from metalcore.errors import MetalcoreError, UnsupportedFeature
 
 
@@ -41,16 +41,9 @@ def host_triple() -> str:
 
 def run_zig(arguments: Sequence[str], what: str) -> None:
     """Runs one of zig's tools; a failure is an error of ours, so it carries everything the tool said."""
-    done = subprocess.run(
-        [zig(), *arguments],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env=settings.system_environment(),  # CPATH, LLD_REPRODUCE and their like are the user's business
-    )
+    done = run_process([zig(), *arguments], env=settings.system_environment())  # CPATH and its like are the user's
     if done.returncode != 0:
-        said = done.stderr.strip() or done.stdout.strip()
+        said = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace")
         raise MetalcoreError(f"{what} failed (exit code {done.returncode}):\n{said}")
 
 

@@ -24,6 +24,7 @@ HEAD = (
     uint32_t gx1, uint32_t gy, uint32_t gz, uint32_t w, uint32_t h, uint32_t d)
 #define EACH_THREAD for (uint32_t gx = gx0; gx < gx1; gx++) for (uint32_t lz = 0; lz < d; lz++) \\
     for (uint32_t ly = 0; ly < h; ly++) for (uint32_t lx = 0; lx < w; lx++)
+#define MUST_LEAVE (L->stop->word && L->stop->attend(L->stop))
 #define X (gx * L->group[0] + lx)
 #define Y (gy * L->group[1] + ly)
 #define Z (gz * L->group[2] + lz)

@@ -66,7 +66,7 @@ def test_threads_share_the_work(tmp_path: Path) -> None:
     """Two groups that wait for one another end only where two threads run them."""
     body = """KERNEL { volatile int* seen = L->buffers[0]; for (uint32_t gx = gx0; gx < gx1; gx++) {
       __atomic_add_fetch(seen, 1, __ATOMIC_SEQ_CST);
-      for (uint64_t i = 0; i < 4000000000u && *seen < 2 && !*L->stop; i++) ; } }"""
+      for (uint64_t i = 0; i < 4000000000u && *seen < 2 && !MUST_LEAVE; i++) ; } }"""
     meet = function(tmp_path, "meet", body, (argument("seen", 0, "int32"),))
     metalcore.set_num_threads(2)
     seen = np.zeros(1, np.int32)

@@ -58,6 +58,13 @@ typedef struct mc_finding {
   uint32_t thread_index; /* index in the threadgroup */
 } mc_finding;
 
+/* Where the word is not 0 the kernel calls attend, which may take its time, and leaves if that is not 0. */
+typedef struct mc_stop {
+  volatile uint32_t word;
+  volatile uint32_t zero; /* always 0 */
+  int (*attend)(struct mc_stop*);
+} mc_stop;
+
 /* Regions overlap where views of one array are bound: what any of them allows is allowed. */
 typedef struct mc_region {
   const char* lo;
@@ -74,7 +81,7 @@ struct mc_launch {
   uint32_t tg_offset[MC_BUFFERS]; /* byte offset of [[threadgroup(i)]] inside group memory, behind the static part */
   uint32_t tg_size[MC_BUFFERS];
   uint32_t group_memory_size;   /* static + dynamic, bytes */
-  volatile uint32_t* stop;      /* non-zero: leave as soon as possible (Ctrl-C) */
+  mc_stop* stop;                /* read in every loop: whether to leave */
   void (*slow_access)(mc_launch*, const mc_access*); /* bounds-failing accesses; records the first error */
   char* (*grow_frames)(mc_worker*, uint64_t bytes);  /* coroutine arena is full: a new block, 128-byte aligned; it also
                                                         sets frame_cur (behind that block) and frame_end */
@@ -130,6 +137,7 @@ MC_AT(mc_finding, thread_index, 20);
 _Static_assert(sizeof(mc_finding) == 24, "mc_finding");
 MC_AT(mc_region, is_writable, 16);
 _Static_assert(sizeof(mc_region) == 24, "mc_region");
+MC_AT(mc_stop, attend, 8);
 MC_AT(mc_launch, buffers, 0);
 MC_AT(mc_launch, sizes, 248);
 MC_AT(mc_launch, grid, 496);

@@ -16,7 +16,7 @@ static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int op
   mc_part parts[MC_PARTS];
   job->parts = parts;
   mc_job_divide(job, threads);
-  while (!*job->launch->stop) {
+  while (!mc_must_leave(job->launch)) {
     if (!is_open && (open_now || mc_now() - begin > MC_WAKE_AFTER) && mc_job_has_work(job)) {
       if (mc_openmp_run(job, context, threads)) return 1;
       if (mc_pool_try_lock()) {
@@ -35,13 +35,13 @@ static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int op
 }
 
 static void run_in_order_of_seed(mc_job* job, mc_context* context, const mc_sanitizer* s) {
-  for (uint64_t i = 0; i < job->total && !*job->launch->stop; i++) {
+  for (uint64_t i = 0; i < job->total && !mc_must_leave(job->launch); i++) {
     uint64_t group = mc_nth_group(s, i);
     mc_job_run(job, context, group, group + 1);
   }
 }
 
-static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
+static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads, uint64_t limit) {
   mc_job job = {.launch = launch, .main_fn = plan->main_fn, .edge_fn = plan->edge_fn};
   uint64_t* cost = plan->cost;
   job.total = (uint64_t)launch->groups[0] * launch->groups[1] * launch->groups[2];
@@ -52,12 +52,11 @@ static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
   launch->report = mc_report;
   mc_context* context = mc_context_acquire();
   if (!context) return MC_NO_MEMORY;
-  if (!mc_context_prepare(context, launch)) {
+  if (!mc_context_prepare(context, launch) || !mc_stop_enter(context, launch, plan->is_brief, limit)) {
     mc_context_release(context);
     return MC_NO_MEMORY;
   }
-  uint32_t slot = mc_interrupt_enter(&launch->stop, plan->is_brief);
-  uint64_t floats = mc_set_float_environment(MC_FLOAT_DEFAULT);
+  uint64_t floats = context->floats = mc_set_float_environment(MC_FLOAT_DEFAULT);
   if (launch->sanitizer && launch->sanitizer->options->is_shuffled) {
     run_in_order_of_seed(&job, context, launch->sanitizer);
   } else if (threads <= 1 || job.total == 1) {
@@ -71,14 +70,13 @@ static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads) {
     if (job.chunk == 0) job.chunk = 1;
     uint64_t begin = mc_now();
     int shared = run_shared(&job, context, threads, open_now);
-    if (cost) { /* serial time: what the threads took together */
+    if (cost && !launch->stop->word) { /* serial time: what the threads took together */
       double spent = (double)(mc_now() - begin) * (shared ? threads : 1) * 1024 / grid;
       __atomic_store_n(cost, (uint64_t)spent + 1, __ATOMIC_RELAXED);
     }
   }
   mc_set_float_environment(floats);
-  int result = *launch->stop ? MC_STOPPED : MC_OK;
-  mc_interrupt_leave(slot);
+  int result = mc_stop_leave(context);
   mc_context_release(context);
   if (launch->no_memory) result |= MC_NO_MEMORY;
   if (launch->error.claimed) result |= MC_FAULT;
@@ -139,8 +137,9 @@ static uint32_t find_too_small(const mc_plan* plan, const mc_launch* launch) {
   return MC_BUFFERS;
 }
 
-/* Runs a launch whose buffers are bound. regions: as for mc_call. MC_TOO_WIDE, MC_TOO_SMALL: nothing has happened. */
-int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t threads, mc_region* regions, uint64_t n_regions) {
+/* Runs a launch whose buffers are bound. regions, limit: as for mc_call. MC_TOO_WIDE, MC_TOO_SMALL: nothing has happened. */
+int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t threads, mc_region* regions, uint64_t n_regions,
+             uint64_t limit) {
   mc_region own[MC_BUFFERS];
   uint32_t small = find_too_small(plan, launch);
   if (small < MC_BUFFERS) {
@@ -151,7 +150,7 @@ int mc_start(const mc_plan* plan, mc_launch* launch, uint32_t threads, mc_region
   launch->regions = regions ? regions : own;
   launch->n_regions = add_regions(regions ? regions : own, n_regions, launch, plan);
   launch->is_cached = is_cached(plan, launch);
-  int result = run(plan, launch, threads);
+  int result = run(plan, launch, threads, limit);
   if (result & MC_FAULT) last_error = launch->error;
   return result;
 }
@@ -172,12 +171,13 @@ void mc_bind(const mc_plan* plan, const uint64_t* packed, mc_launch* launch) {
   }
 }
 
-/* regions: n_regions sorted allocations that hold what lists of arrays point to, and room for MC_BUFFERS more. */
+/* regions: n_regions sorted allocations that hold what lists of arrays point to, and room for MC_BUFFERS more. limit:
+ * nanoseconds after which the launch is stopped, 0 for none. */
 MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t threads, mc_region* regions,
-                      uint64_t n_regions) {
+                      uint64_t n_regions, uint64_t limit) {
   mc_launch launch;
   mc_bind(plan, packed, &launch);
-  return mc_start(plan, &launch, threads, regions, n_regions);
+  return mc_start(plan, &launch, threads, regions, n_regions, limit);
 }
 
 /* The error of the last launch of this thread that returned MC_FAULT; for MC_TOO_SMALL site is the slot and count the bytes
@@ -188,6 +188,6 @@ MC_EXPORT void mc_after_fork(void) {
   mc_pool_after_fork();
   mc_openmp_after_fork();
   mc_memory_after_fork();
-  mc_interrupt_after_fork();
+  mc_stop_after_fork();
   mc_sanitize_after_fork();
 }

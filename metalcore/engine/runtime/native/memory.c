@@ -3,7 +3,7 @@
 
 #define MC_FIRST_BLOCK (1u << 20)
 
-static mc_context* free_contexts;
+static mc_context *free_contexts, *all_contexts;
 static uint32_t free_lock;
 
 static void lock(void) {
@@ -21,8 +21,14 @@ mc_context* mc_context_acquire(void) {
   unlock();
   if (context) return context;
   context = mc_map(round_up(sizeof(mc_context), MC_PAGE)); /* zeroed */
+  if (!context) return 0;
+  context->all_next = MC_LOAD_ACQ(&all_contexts);
+  while (!__atomic_compare_exchange_n(&all_contexts, &context->all_next, context, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
   return context;
 }
+
+/* Every context there ever was: none is given back to the system. */
+mc_context* mc_all_contexts(void) { return MC_LOAD_ACQ(&all_contexts); }
 
 void mc_context_release(mc_context* context) {
   lock();

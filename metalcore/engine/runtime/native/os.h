@@ -12,15 +12,6 @@
 typedef unsigned long mc_pthread;
 typedef struct { _Alignas(16) unsigned char opaque[128]; } mc_pthread_attr; /* larger than any libc's */
 typedef struct { unsigned long bits[16]; } mc_sigset;
-struct mc_sigaction {
-  union {
-    void (*handler)(int);
-    void (*action)(int, void*, void*);
-  };
-  mc_sigset mask;
-  int flags;
-  void (*restorer)(void);
-};
 struct mc_timespec {
   int64_t seconds;
   int64_t nanoseconds;
@@ -31,8 +22,9 @@ extern int pthread_attr_init(mc_pthread_attr*);
 extern int pthread_attr_destroy(mc_pthread_attr*);
 extern int pthread_attr_setstacksize(mc_pthread_attr*, size_t);
 extern int pthread_attr_setdetachstate(mc_pthread_attr*, int);
+extern mc_pthread pthread_self(void);
+extern int sched_yield(void);
 extern int pthread_sigmask(int, const mc_sigset*, mc_sigset*);
-extern int sigaction(int, const struct mc_sigaction*, struct mc_sigaction*);
 extern int clock_gettime(int, struct mc_timespec*);
 extern void* mmap(void*, size_t, int, int, int, long);
 extern int munmap(void*, size_t);
@@ -46,10 +38,6 @@ extern void* memset(void*, int, size_t);
 #define MC_MAP_FAILED ((void*)-1)
 #define MC_DETACHED 1
 #define MC_SIG_SETMASK 2
-#define MC_SIGINT 2
-#define MC_SA_SIGINFO 4
-#define MC_SIG_DFL ((void (*)(int))0)
-#define MC_SIG_IGN ((void (*)(int))1)
 
 static inline void* mc_map(size_t bytes) { /* read + write, private + anonymous + no reserve */
   void* p = mmap(0, bytes, 1 | 2, 0x02 | 0x20 | 0x4000, -1, 0);
@@ -99,13 +87,25 @@ static inline uint64_t mc_set_float_environment(uint64_t bits) {
 
 #if defined(__x86_64__)
 #define MC_SYS_FUTEX 202
+#define MC_SYS_PRCTL 157
 #else
 #define MC_SYS_FUTEX 98
+#define MC_SYS_PRCTL 167
 #endif
 
 static inline void mc_futex_wait(uint32_t* word, uint32_t expected) {
   syscall(MC_SYS_FUTEX, word, 128 /* wait, private */, expected, (void*)0, (void*)0, 0);
 }
+
+/* No longer than so many nanoseconds. */
+static inline void mc_futex_wait_for(uint32_t* word, uint32_t expected, uint64_t time) {
+  struct mc_timespec t = {(int64_t)(time / 1000000000u), (int64_t)(time % 1000000000u)};
+  syscall(MC_SYS_FUTEX, word, 128, expected, &t, (void*)0, 0);
+}
+
+static inline void mc_name_thread(const char* name) { syscall(MC_SYS_PRCTL, 15, name, 0, 0, 0); }
+
+static inline void mc_yield(void) { sched_yield(); }
 
 static inline void mc_futex_wake(uint32_t* word, uint32_t count) {
   syscall(MC_SYS_FUTEX, word, 129 /* wake, private */, count, (void*)0, (void*)0, 0);

@@ -5,7 +5,6 @@
 #include "runtime.h"
 
 #define MC_STACK (16u << 20)
-#define MC_SPINS 20000 /* some 400 microseconds: being woken takes 50 */
 
 static struct {
   _Alignas(64) uint64_t offer;
@@ -22,7 +21,7 @@ static struct {
 void mc_job_run(mc_job* job, mc_context* context, uint64_t first, uint64_t last) {
   mc_launch* launch = job->launch;
   const uint32_t *groups = launch->groups, *group = launch->group, *grid = launch->grid;
-  while (first < last && !*launch->stop) {
+  while (first < last && !mc_must_leave(launch)) {
     uint64_t row = first / groups[0];
     uint32_t gx = (uint32_t)(first % groups[0]), gy = (uint32_t)(row % groups[1]), gz = (uint32_t)(row / groups[1]);
     uint32_t left_y = grid[1] - gy * group[1], left_z = grid[2] - gz * group[2];
@@ -80,7 +79,7 @@ void mc_job_help(mc_job* job, mc_context* context, uint32_t part) {
     return;
   }
   uint64_t first, last;
-  while (!*job->launch->stop && mc_job_take(job, &part, &first, &last)) mc_job_run(job, context, first, last);
+  while (!mc_must_leave(job->launch) && mc_job_take(job, &part, &first, &last)) mc_job_run(job, context, first, last);
 }
 
 /* Which of the helpers the caller is, counted down to 1; 0: no more are wanted. */
@@ -115,24 +114,25 @@ static void* worker_main(void* unused) {
   return 0;
 }
 
-/* Signals are for Python's threads: workers take none. */
-static void start_workers(uint32_t wanted) {
-  if (wanted > MC_MAX_WORKERS) wanted = MC_MAX_WORKERS;
-  if (pool.n_workers >= wanted) return;
+/* Signals are for Python's threads: ours take none. */
+int mc_start_thread(void* (*main)(void*), size_t stack) {
   mc_sigset all, before;
   memset(&all, 0xff, sizeof all);
   pthread_sigmask(MC_SIG_SETMASK, &all, &before);
   mc_pthread_attr attr;
   pthread_attr_init(&attr);
-  pthread_attr_setstacksize(&attr, MC_STACK);
+  pthread_attr_setstacksize(&attr, stack);
   pthread_attr_setdetachstate(&attr, MC_DETACHED);
-  while (pool.n_workers < wanted) {
-    mc_pthread thread;
-    if (pthread_create(&thread, &attr, worker_main, 0) != 0) break; /* fewer threads serve as well */
-    pool.n_workers++;
-  }
+  mc_pthread thread;
+  int failed = pthread_create(&thread, &attr, main, 0);
   pthread_attr_destroy(&attr);
   pthread_sigmask(MC_SIG_SETMASK, &before, 0);
+  return !failed;
+}
+
+static void start_workers(uint32_t wanted) {
+  if (wanted > MC_MAX_WORKERS) wanted = MC_MAX_WORKERS;
+  while (pool.n_workers < wanted && mc_start_thread(worker_main, MC_STACK)) pool.n_workers++; /* fewer serve as well */
 }
 
 int mc_pool_try_lock(void) {
@@ -157,7 +157,6 @@ void mc_pool_open(mc_job* job, uint32_t helpers) {
 
 /* No further helper joins; returns when all that did have left. */
 void mc_pool_close(mc_job* job) {
-  (void)job;
   uint64_t offer = __atomic_exchange_n(&pool.offer, 0, __ATOMIC_SEQ_CST);
   uint32_t joined = pool.wanted - (uint32_t)offer;
   for (int spins = MC_SPINS; spins && MC_LOAD_SEQ(&pool.done) != joined; spins--) mc_pause();
@@ -166,7 +165,7 @@ void mc_pool_close(mc_job* job) {
   for (;;) {
     uint32_t done = MC_LOAD_SEQ(&pool.done);
     if (done == joined) return;
-    mc_futex_wait(&pool.done, done);
+    mc_stop_wait(job->launch, &pool.done, done);
   }
 }
 

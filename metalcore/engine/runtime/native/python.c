@@ -43,6 +43,11 @@ typedef struct mc_python {
   int (*set_tuple_item)(mc_object*, int64_t, mc_object*);
   mc_object* (*new_list)(int64_t);
   int (*set_list_item)(mc_object*, int64_t, mc_object*);
+  int (*ensure_lock)(void);
+  void (*give_back_lock)(int);
+  int (*check_signals)(void);
+  void (*take_error)(mc_object**, mc_object**, mc_object**);
+  void (*set_error)(mc_object*, mc_object*, mc_object*);
   mc_object *array_type, *float_type, *int_type, *none;
   struct {
     mc_object *data_ptr, *dtype, *shape, *is_contiguous;
@@ -98,6 +103,23 @@ static int bind_number(const mc_rule* rule, mc_object* object, uint64_t* value) 
   return rule->low <= number && number <= rule->high;
 }
 
+static mc_object* raised[3]; /* by a handler of a signal, in the main thread: type, value, traceback */
+
+int mc_python_raises(uint64_t* time) {
+  int state = python.ensure_lock();
+  *time = mc_now() - *time;
+  int has_raised = python.check_signals() != 0;
+  if (has_raised) python.take_error(&raised[0], &raised[1], &raised[2]);
+  python.give_back_lock(state);
+  return has_raised;
+}
+
+/* Called with Python's lock held, by the thread whose launch answered MC_RAISED. */
+MC_EXPORT void mc_raise_again(void) {
+  python.set_error(raised[0], raised[1], raised[2]);
+  memset(raised, 0, sizeof raised);
+}
+
 /* The result of mc_call, or MC_NOT_SIMPLE where an argument needs a closer look; then nothing has happened. */
 MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_t threads) {
   const mc_rule* rules = plan->rules;
@@ -126,7 +148,7 @@ MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_
   int result = MC_NOT_SIMPLE;
   if (at == n_slots) {
     void* state = python.release_lock();
-    result = mc_start(plan, &launch, threads, 0, 0);
+    result = mc_start(plan, &launch, threads, 0, 0, 0);
     python.take_lock(state);
   }
   while (n_views) python.release_buffer(&views[--n_views]);

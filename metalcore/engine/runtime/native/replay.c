@@ -99,7 +99,7 @@ static int launch_step(const mc_step* step, mc_object* const* arrays, uint32_t t
   mc_launch launch;
   mc_bind(step->plan, words, &launch);
   void* state = python.release_lock();
-  int result = mc_start(step->plan, &launch, threads, 0, 0);
+  int result = mc_start(step->plan, &launch, threads, 0, 0, 0);
   python.take_lock(state);
   return result;
 }

@@ -1,7 +1,6 @@
 /* The whole runtime as one translation unit: one compiler start instead of five. */
 #include "access.c"
 #include "events.c"
-#include "interrupt.c"
 #include "launch.c"
 #include "memory.c"
 #include "openmp.c"
@@ -12,4 +11,5 @@
 #include "rounds.c"
 #include "sanitize.c"
 #include "stack.c"
+#include "stop.c"
 #include "touch.c"

@@ -46,7 +46,18 @@ MC_AT(mc_plan, is_brief, 984);
 MC_AT(mc_plan, wide_from, 992);
 _Static_assert(sizeof(mc_plan) == 1000, "mc_plan");
 
-enum { MC_OK = 0, MC_STOPPED = 1, MC_FAULT = 2, MC_NO_MEMORY = 4, MC_NOT_SIMPLE = 8, MC_TOO_WIDE = 16, MC_TOO_SMALL = 32 };
+enum {
+  MC_OK = 0,
+  MC_STOPPED = 1,
+  MC_FAULT = 2,
+  MC_NO_MEMORY = 4,
+  MC_NOT_SIMPLE = 8,
+  MC_TOO_WIDE = 16,
+  MC_TOO_SMALL = 32,
+  MC_RAISED = 64,
+  MC_TIMED_OUT = 128,
+};
+#define MC_LEFT (MC_STOPPED | MC_RAISED | MC_TIMED_OUT) /* not all threadgroups have run */
 
 /* Memory between two guard pages. */
 typedef struct mc_mapping {
@@ -61,7 +72,17 @@ typedef struct mc_context {
   mc_mapping stack; /* mc_run works on it: no kernel touches the stack of a thread that is not ours */
   mc_mapping blocks[MC_MAX_BLOCKS]; /* coroutine frames; each block larger than the one before */
   uint32_t n_blocks;
-  struct mc_context* next;
+  struct mc_context* next;     /* free ones */
+  struct mc_context* all_next; /* all there are, for stop.c, whose own the rest is */
+  mc_stop stop;                /* of the launch that this context's thread began */
+  uint32_t running;
+  uint32_t is_main;    /* begun by Python's main thread */
+  uint32_t waits;      /* its caller is not in the kernel and looks after signals itself */
+  uint64_t serial;     /* launches so far */
+  uint64_t seen;       /* the last one that the watch has seen */
+  uint64_t deadline;   /* 0: none */
+  uint64_t look_after; /* no sooner */
+  uint64_t floats;     /* the floating-point environment that Python runs with */
 } mc_context;
 
 /* memory.c */
@@ -69,6 +90,7 @@ mc_context* mc_context_acquire(void);
 void mc_context_release(mc_context*);
 int mc_context_prepare(mc_context*, mc_launch*); /* 0 where memory is short */
 char* mc_grow_frames(mc_worker*, uint64_t bytes);
+mc_context* mc_all_contexts(void);
 void mc_memory_after_fork(void);
 
 static inline void mc_reset_frames(mc_context* context) {
@@ -89,18 +111,25 @@ void mc_report(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uin
 void mc_sanitize_after_fork(void);
 void mc_out_of_bounds(mc_sanitizer*, const mc_access*, uint32_t lane, uint32_t refusal, const char* lo, const char* hi);
 
-/* interrupt.c */
-uint32_t mc_interrupt_enter(volatile uint32_t** stop, int is_brief); /* a slot to give back */
-void mc_interrupt_leave(uint32_t slot);
-void mc_interrupt_after_fork(void);
+/* stop.c */
+int mc_stop_enter(mc_context*, mc_launch*, int is_brief, uint64_t limit);
+int mc_stop_leave(mc_context*);
+void mc_stop_wait(mc_launch*, uint32_t* word, uint32_t value);
+void mc_stop_after_fork(void);
+
+static inline int mc_must_leave(mc_launch* launch) { return launch->stop->word && launch->stop->attend(launch->stop); }
+
+/* python.c: non-zero where a handler of a signal raised. In: the time now; out: how long Python's lock was waited for. */
+int mc_python_raises(uint64_t* time);
 
 /* launch.c */
 void mc_begin(const mc_plan*, mc_launch*);
 void mc_bind(const mc_plan*, const uint64_t* packed, mc_launch*);
-int mc_start(const mc_plan*, mc_launch*, uint32_t threads, mc_region* regions, uint64_t n_regions);
+int mc_start(const mc_plan*, mc_launch*, uint32_t threads, mc_region* regions, uint64_t n_regions, uint64_t limit);
 
 /* pool.c */
 #define MC_PARTS 32
+#define MC_SPINS 20000 /* some 400 microseconds: being woken takes 50 */
 
 typedef struct mc_part { /* neighbouring threadgroups that one thread begins with */
   _Alignas(64) uint64_t next;
@@ -124,6 +153,7 @@ int mc_job_has_work(const mc_job*);
 int mc_job_take(mc_job*, uint32_t* part, uint64_t* first, uint64_t* last);
 void mc_job_run(mc_job*, mc_context*, uint64_t first, uint64_t last);
 void mc_job_help(mc_job*, mc_context*, uint32_t part);
+int mc_start_thread(void* (*)(void*), size_t stack); /* 0: there can be no more */
 int mc_pool_try_lock(void);
 void mc_pool_unlock(void);
 void mc_pool_open(mc_job*, uint32_t helpers);

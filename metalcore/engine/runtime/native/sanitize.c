@@ -49,12 +49,9 @@ static struct {
   uint32_t time;
 } kept;
 
-/* In a child process the launch that may have been under way is not. */
-void mc_sanitize_after_fork(void) {
-  for (uint32_t i = 0; i <= MC_BUFFERS; i++)
-    if (kept.records[i]) munmap(kept.records[i], kept.bytes[i]);
-  memset(&kept, 0, sizeof kept);
-}
+/* In a child process a launch of another thread is no longer under way. Its memory stays: it may be this thread's, too,
+ * where a handler of a signal has forked. */
+void mc_sanitize_after_fork(void) { memset(&kept, 0, sizeof kept); }
 
 void mc_wipe_shadows(void) {
   for (uint32_t i = 0; i <= MC_BUFFERS; i++)
@@ -137,7 +134,7 @@ static void find_unwritten(mc_sanitizer* s) {
 
 /* As mc_call, on one thread, with findings in options. */
 MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region* regions, uint64_t n_regions,
-                          mc_options* options) {
+                          mc_options* options, uint64_t limit) {
   uint64_t total = (uint64_t)plan->launch.groups[0] * plan->launch.groups[1] * plan->launch.groups[2];
   uint64_t times = pages((total + 1) * sizeof(uint32_t)), own = pages(sizeof(mc_sanitizer));
   mc_sanitizer* s = mc_map(own);
@@ -164,9 +161,9 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
   s->group_times = mc_map(times);
   int status = MC_NO_MEMORY;
   if (s->group_times && make_shadows(s, plan, &launch)) {
-    status = mc_start(plan, &launch, 1, regions, n_regions);
+    status = mc_start(plan, &launch, 1, regions, n_regions, limit);
     if (s->n_pending) mc_settle(s);
-    if (options->unwritten && !(status & MC_STOPPED) && !s->has_forgotten) find_unwritten(s);
+    if (options->unwritten && !(status & MC_LEFT) && !s->has_forgotten) find_unwritten(s);
   }
   kept.time = s->time;
   if (s->group_times) munmap(s->group_times, times);

@@ -1,0 +1,132 @@
+"""Loops that count to a bound, and how far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .cfg import Loop
+from .ir import Const, Instr, Value
+from .shapes import Shapes
+
+MOST_STEP = 1 << 16  # of a counter, for the arithmetic on it to stay in range
+_SIZES = ("__mc_threads_per_threadgroup", "__mc_dispatch_threads_per_threadgroup", "__mc_threads_per_grid")
+_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_INVERSE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+
+
+@dataclass(frozen=True)
+class Count:
+    """A loop that goes on while `counter pred bound` holds, tested in its latch alone."""
+
+    loop: Loop
+    phi: Instr  # the counter as a round begins
+    step: Value
+    tested: Instr  # phi, or phi + step
+    pred: str
+    bound: Value
+    is_straight: bool  # the branch goes on where its test holds
+
+    @property
+    def descends(self) -> bool:
+        return isinstance(self.step, Const) and (self.step.value or 0) < 0
+
+    @property
+    def surely_steps(self) -> bool:
+        """Whether each round adds a positive number: a constant, or the size of a group or a grid."""
+        if isinstance(self.step, Const):
+            return not self.descends
+        return isinstance(self.step, Instr) and self.step.callee in _SIZES
+
+    @property
+    def start(self) -> Value:
+        return next(a for a, b in zip(self.phi.args, self.phi.targets, strict=True) if b is not self.loop.latch)
+
+    def fits(self, is_divergent: bool) -> bool:
+        """Whether an end of a block of rounds can stand for its bound; the lanes of a divergent one are a line."""
+        if self.phi.type.bits not in (32, 64):
+            return False
+        return not is_divergent or (self.is_straight and self.pred in ("ult", "slt"))
+
+    def rounds(self) -> int | None:
+        """How often it runs, where that is known."""
+        ends = [v.value if isinstance(v, Const) else None for v in (self.start, self.step, self.bound)]
+        if None in ends:
+            return None
+        bits, unsigned = self.phi.type.bits, self.pred[0] == "u"
+        first, bound = (_read(v or 0, bits, unsigned) for v in (ends[0], ends[2]))
+        step = _read(ends[1] or 0, bits, False)
+        away = bound - first if step > 0 else first - bound
+        if away < 0 or (self.pred == "ne" and away % abs(step)):
+            return None  # only around the end of the numbers
+        rounds = away // abs(step) + 2
+        last = first + rounds * step
+        lowest = 0 if unsigned else -(1 << (bits - 1))
+        return rounds if lowest <= last < lowest + (1 << bits) else None
+
+
+def _read(value: int, bits: int, unsigned: bool) -> int:
+    value &= (1 << bits) - 1
+    return value if unsigned or value < 1 << (bits - 1) else value - (1 << bits)
+
+
+def count_of(loop: Loop, shapes: Shapes) -> Count | None:
+    """The loop as one that counts, or None."""
+    latch = loop.latch.terminator
+    exits = loop.exits()
+    if loop.children or len(exits) != 1 or exits[0][0] is not loop.latch or not latch.args:
+        return None
+    test = latch.args[0]
+    if not isinstance(test, Instr) or test.op != "icmp" or test.args[0].type.kind != "int":
+        return None
+    goes_on = latch.targets[0] is loop.header
+    for number, side in enumerate(test.args):
+        found = _counter(side, loop)
+        if found is None:
+            continue
+        phi, step = found
+        bound = test.args[1 - number]
+        pred = _spelled(str(test.extra["pred"]), number == 1, not goes_on)
+        assert isinstance(side, Instr)
+        count = Count(loop, phi, step, side, pred, bound, goes_on)
+        return count if _is_sound(count, shapes) else None
+    return None
+
+
+def _spelled(pred: str, swapped: bool, inverse: bool) -> str:
+    """A predicate with its sides swapped, or of the opposite."""
+    if pred in ("eq", "ne"):
+        return pred if not inverse else "ne" if pred == "eq" else "eq"
+    sign, order = pred[0], pred[1:]
+    order = _SWAPPED[order] if swapped else order
+    return sign + (_INVERSE[order] if inverse else order)
+
+
+def _counter(side: Value, loop: Loop) -> tuple[Instr, Value] | None:
+    """The phi that a tested value is or comes from, and what is added to it in each round."""
+    if not isinstance(side, Instr) or side.block not in loop.blocks:
+        return None
+    phi = side if side.op == "phi" else side.args[0] if side.op == "add" else None
+    if not isinstance(phi, Instr) or phi.op != "phi" or phi.block is not loop.header or len(phi.args) != 2:
+        return None
+    after = next((a for a, b in zip(phi.args, phi.targets, strict=True) if b is loop.latch), None)
+    if not isinstance(after, Instr) or after.op != "add" or after.args[0] is not phi or side not in (phi, after):
+        return None
+    return phi, after.args[1]
+
+
+def _is_sound(count: Count, shapes: Shapes) -> bool:
+    header = count.loop.header
+    for value in (count.step, count.bound):
+        if isinstance(value, Instr) and value.block in count.loop.blocks:
+            return False
+        if not isinstance(value, Const) and not shapes.at(value, header).uniform:
+            return False
+    if shapes.at(count.phi, header).varying:
+        return False
+    if isinstance(count.step, Const):
+        step = _read(count.step.value or 0, count.phi.type.bits, False)
+        if not 0 < abs(step) < MOST_STEP:
+            return False
+    elif count.pred not in ("ult", "slt"):  # of `!=`, a step that may reach the bound never; of `<=`, one that may be 0
+        return False
+    return count.pred == "ne" or (count.pred != "eq" and count.pred[1] == ("g" if count.descends else "l"))

@@ -1,0 +1,196 @@
+"""Whether to stop: every loop asks now and then.
+
+A loop that counts to a bound asks once in a block of rounds and pays nothing in between: its test compares with the end
+of the block instead of with the bound, and the rest is done where that test fails. A loop of few rounds does not ask;
+any other one asks in each round, and so do loops under masks.
+"""
+
+from __future__ import annotations
+
+from .counts import MOST_STEP, Count
+from .flow import Flow, quoted
+from .ir import Block, Const
+
+ROUNDS = 1024  # of a counting loop, between two looks
+SHORT_BODY = 16  # instructions of a loop in which asking each time would be felt
+FIRST = 1 << 14  # a counter that starts anywhere from 0 on is looked at when it gets here
+
+
+class Polls(Flow):
+    polled: set[Block]  # headers of loops that ask
+    counts: dict[Block, Count]  # of those, the ones that count, by header
+
+    def poll(self, block: Block) -> None:
+        if block not in self.polled:
+            return
+        if self.mask is not None or block not in self.counts:
+            self.look()
+            return
+        count = self.counts[block]
+        if count.pred == "ne":
+            self.set_limit(count, self.exact_limit(count, self.scalar(count.phi)))
+        elif self.rises_from_zero(count):  # the same wherever it starts: small loops are entered often
+            ty, sign = count.phi.type.text, count.pred[0]
+            self.set_limit(count, self.intrinsic(f"{sign}min", ty, self.last_value(count), str(FIRST)))
+        else:
+            self.set_limit(count, self.no_round(count))
+        again = quoted(self.again_label(block))
+        self.jump(again)
+        self.place(again)
+        self.enter(block)
+
+    def look(self) -> str:
+        """Read the word that is not 0 where something is to be looked at, such as a signal, or the end of the time.
+        The answer is where it stands."""
+        stop = "%stop"
+        if self.plan.coroutine:  # not kept in its frame
+            stop = self.temp("load volatile ptr, ptr %stop_at")
+        flag = self.temp(f"load volatile i32, ptr {stop}")
+        some = self.temp(f"icmp ne i32 {flag}, 0")
+        attend, go_on = self.new_label("attend"), self.new_label("poll")
+        self.emit(f"br i1 {some}, label %{attend}, label %{go_on}, !prof !2")
+        self.place(attend)
+        leave = self.temp(f"call preserve_allcc i1 @mc.attend(ptr nest {stop})")
+        self.emit(f"br i1 {leave}, label %exit, label %{go_on}")
+        self.place(go_on)
+        return stop
+
+    # -- where blocks of rounds begin and end --------------------------------------------------------
+    def again_label(self, header: Block) -> str:
+        return f"F.again.{header.name}"
+
+    def full_target(self, source: Block, target: Block) -> str:
+        """Label in F for an edge; a round that follows another skips what is done where a loop is entered."""
+        count = self.counts.get(target)
+        if count is not None and source is count.loop.latch:
+            return quoted(self.again_label(target))
+        return quoted(self.full_label(target))
+
+    def count_at(self, latch: Block) -> Count | None:
+        loop = self.graph.loop_of[latch]
+        count = self.counts.get(loop.header) if loop is not None else None
+        return count if count is not None and count.loop.latch is latch else None
+
+    def uniform_branch(self, block: Block, cond: str, labels: list[str]) -> None:
+        count = self.count_at(block)
+        if count is None:
+            super().uniform_branch(block, cond, labels)
+            return
+        onward = 0 if count.is_straight else 1
+        ty, value = count.phi.type.text, self.scalar(count.tested)
+        near = self.temp(f"icmp {count.pred} {ty} {value}, {self.end_of_rounds(count)}")
+        far, again = self.new_label("far"), self.new_label("again")
+        self.emit(f"br i1 {near}, label %{labels[onward]}, label %{far}, !prof !1")
+        self.place(far)
+        real = [again, labels[1]] if onward == 0 else [labels[0], again]
+        self.emit(f"br i1 {cond}, label %{real[0]}, label %{real[1]}")
+        self.place(again)
+        self.begin_rounds(count, value)
+        self.jump(labels[onward])
+
+    def agreed_branch(self, block: Block, all_true: str, onward: str, disagree: str) -> None:
+        count = self.count_at(block)
+        if count is None:
+            super().agreed_branch(block, all_true, onward, disagree)
+            return
+        ty, value = count.phi.type.text, self.scalar(count.tested)
+        least = self.temp(f"add {ty} {value}, {self.lowest_offset(count)}")
+        near = self.temp(f"icmp {count.pred} {ty} {least}, {self.end_of_rounds(count)}")
+        far, again = self.new_label("far"), self.new_label("again")
+        self.emit(f"br i1 {near}, label %{onward}, label %{far}, !prof !1")
+        self.place(far)
+        self.emit(f"br i1 {all_true}, label %{again}, label %{disagree}")
+        self.place(again)
+        self.begin_rounds(count, value)
+        self.jump(onward)
+
+    def enter_full(self, block: Block) -> None:
+        """From P into the middle of a round in F: its test shall fail, so that the block of rounds begins anew."""
+        loop = self.graph.loop_of[block]
+        count = self.counts.get(loop.header) if loop is not None else None
+        if count is None:
+            return
+        if count.pred == "ne":
+            value = self.scalar(count.phi)
+            if count.tested is not count.phi:
+                value = self.temp(f"add {count.phi.type.text} {value}, {self.scalar(count.step)}")
+            self.set_limit(count, value)
+        else:
+            self.set_limit(count, self.no_round(count))
+
+    # -- the end of a block of rounds ----------------------------------------------------------------
+    def end_of_rounds(self, count: Count) -> str:
+        return self.load_slot((count.loop.header, "limit"), count.phi.type.text)
+
+    def lowest_offset(self, count: Count) -> int:
+        """The first lane's distance from the counter's base."""
+        return min(self.shapes.get(count.phi).offsets or (0,))
+
+    def set_limit(self, count: Count, limit: str) -> None:
+        self.store_slot((count.loop.header, "limit"), count.phi.type.text, limit)
+
+    def rises_from_zero(self, count: Count) -> bool:
+        """Whether it starts at 0 or more and comes nearer to its bound in each round."""
+        if count.pred[1] != "l" or not count.surely_steps:
+            return False
+        start = self.plan.bounds.ranges.of(count.start)
+        return count.pred[0] == "u" or (start is not None and start[1] < 1 << (count.phi.type.bits - 1))
+
+    def no_round(self, count: Count) -> str:
+        """A limit that no counter passes, unless it would pass any."""
+        bits = count.phi.type.bits
+        lowest, highest = (0, -1) if count.pred[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        return str(highest if count.descends else lowest)
+
+    def last_value(self, count: Count) -> str:
+        """The bound; where lanes are a line, what bounds the first so that all are below."""
+        ty, offsets = count.phi.type.text, self.shapes.get(count.phi).offsets or (0,)
+        span, bound = max(offsets) - min(offsets), self.scalar(count.bound)
+        return self.intrinsic(f"{count.pred[0]}sub.sat", ty, bound, str(span)) if span else bound
+
+    def begin_rounds(self, count: Count, value: str) -> None:
+        """Look, and go on: *value* is the counter, which has passed its test."""
+        stop = self.look()
+        # Always 0, which LLVM cannot know: nothing of what follows is computed ahead, where it would cost.
+        zero_at = self.temp(f"getelementptr i8, ptr {stop}, i64 4")
+        zero = self.temp(f"load volatile i32, ptr {zero_at}")
+        ty = count.phi.type.text
+        if count.phi.type.bits == 64:
+            zero = self.temp(f"zext i32 {zero} to i64")
+        value = self.temp(f"add {ty} {value}, {zero}")
+        limit = self.exact_limit(count, value) if count.pred == "ne" else self.ordered_limit(count, value, zero)
+        self.set_limit(count, limit)
+
+    def ordered_limit(self, count: Count, value: str, zero: str) -> str:
+        """The bound or less: where the counter passes the test it would pass that with the bound, too."""
+        ty, last, low = count.phi.type.text, self.last_value(count), self.lowest_offset(count)
+        if low:
+            value = self.temp(f"add {ty} {value}, {low}")
+        if isinstance(count.step, Const):
+            rounds = str(abs(count.step.value or 0) * ROUNDS)
+        else:  # a step that is large, or negative, or 0: look in each round
+            step = self.temp(f"add {ty} {self.scalar(count.step)}, {zero}")
+            small = self.temp(f"icmp ult {ty} {step}, {MOST_STEP}")
+            some = self.temp(f"mul {ty} {step}, {ROUNDS}")
+            rounds = self.temp(f"select i1 {small}, {ty} {some}, {ty} 0")
+        away = self.temp(f"sub {ty} {value}, {last}" if count.descends else f"sub {ty} {last}, {value}")
+        part = self.intrinsic("umin", ty, away, rounds)
+        return self.temp(f"{'sub' if count.descends else 'add'} {ty} {value}, {part}")
+
+    def exact_limit(self, count: Count, value: str) -> str:
+        """The bound where it is a few whole steps away, else a value that the counter meets before it."""
+        assert isinstance(count.step, Const)
+        ty, step, bound = count.phi.type.text, count.step.value or 0, self.scalar(count.bound)
+        ends = f"{value}, {bound}" if step < 0 else f"{bound}, {value}"
+        away = self.temp(f"sub {ty} {ends}")
+        near = self.temp(f"icmp ule {ty} {away}, {abs(step) * ROUNDS}")
+        if abs(step) > 1:
+            part = self.temp(f"urem {ty} {away}, {abs(step)}")
+            whole = self.temp(f"icmp eq {ty} {part}, 0")
+            near = self.temp(f"and i1 {near}, {whole}")
+        some = self.temp(f"add {ty} {value}, {step * ROUNDS}")
+        return self.temp(f"select i1 {near}, {ty} {bound}, {ty} {some}")
+
+    def intrinsic(self, name: str, ty: str, a: str, b: str) -> str:
+        self.need(f"declare {ty} @llvm.{name}.{ty}({ty}, {ty})")
+        return self.temp(f"call {ty} @llvm.{name}.{ty}({ty} {a}, {ty} {b})")

@@ -1,0 +1,110 @@
+"""Loops that ask whether to stop once in a block of rounds run exactly as often as they should."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import metalcore
+from metalcore.engine.lockstep import vectorise
+from metalcore.engine.lockstep.polls import FIRST, ROUNDS
+
+FORMS = {
+    "up": ("uint j = 0; j < n; j++", lambda i, n: range(0, n)),
+    "up_by_three": ("uint j = 1; j < n; j += 3", lambda i, n: range(1, n, 3)),
+    "up_to": ("uint j = 1; j <= n; j++", lambda i, n: range(1, n + 1)),
+    "signed": ("int j = -700; j < int(n); j += 2", lambda i, n: range(-700, n, 2)),
+    "down": ("int j = int(n); j > 0; j--", lambda i, n: range(n, 0, -1)),
+    "down_by_five": ("int j = int(n); j >= 2; j -= 5", lambda i, n: range(n, 1, -5)),
+    "until": ("uint j = n; j != 0; j--", lambda i, n: range(n, 0, -1)),
+    "until_by_four": ("uint j = 0; j != 4 * n; j += 4", lambda i, n: range(0, 4 * n, 4)),
+    "around": ("uint j = 4294967290u; j != n; j++", lambda i, n: range(-6, n)),
+    "wide": ("long j = 4294967296l; j < 4294967296l + n; j++", lambda i, n: range(1 << 32, (1 << 32) + n)),
+    "line": ("uint j = i; j < n; j += 32", lambda i, n: range(i, n, 32)),
+    "line_far": ("uint j = i + 30000; j < 30000 + n; j += 32", lambda i, n: range(i + 30000, 30000 + n, 32)),
+    "line_signed": ("int j = int(i) - 50; j < int(n); j += 32", lambda i, n: range(i - 50, n, 32)),
+    "step": ("uint j = i; j < n; j += step", lambda i, n: range(i, n, 7)),
+    "branch": ("uint j = 0; j < n; j++", lambda i, n: range(0, n)),
+}
+COUNTS = (0, 1, 2, 31, 32, 33, ROUNDS - 1, ROUNDS, ROUNDS + 1, 2 * ROUNDS + 5)
+COUNTS += (FIRST - 1, FIRST, FIRST + 1, FIRST + 5000)
+
+POWERS = np.cumprod(np.concatenate([[1], np.full(2 * FIRST, 31)]).astype(np.uint32), dtype=np.uint32)
+
+
+def _kernel(name: str) -> str:
+    loop, _ = FORMS[name]
+    count = "if (j % 5 == i % 5) { s += 2; x[i] = j; } else s += 3;" if name == "branch" else "s += 1;"
+    return f"""kernel void k_{name}(device uint* y, device uint* x, constant uint& n, constant uint& step,
+        uint i [[thread_position_in_grid]]) {{
+      uint s = 0, h = 0;
+      for ({loop}) {{ h = h * 31 + uint(j); {count} }}
+      y[2 * i] = s; y[2 * i + 1] = h; }}"""
+
+
+def _expected(name: str, i: int, n: int) -> tuple[int, int]:
+    values = np.array(FORMS[name][1](i, n), np.int64)
+    mixed = int(np.sum(values.astype(np.uint32) * POWERS[len(values) - 1 :: -1][: len(values)], dtype=np.uint32))
+    rounds = len(values)
+    if name == "branch":
+        rounds = int(np.where(values % 5 == i % 5, 2, 3).sum())
+    return rounds, mixed
+
+
+@pytest.mark.parametrize("mode", ["checked", "fast"])
+def test_rounds_are_counted_exactly(mode: str) -> None:
+    library = metalcore.Library("\n".join(_kernel(name) for name in FORMS))
+    lanes = (0, 1, 31, 39)
+    with np.errstate(over="ignore"), metalcore.mode(mode):
+        for name in FORMS:
+            function = library.function(f"k_{name}")
+            for n in COUNTS:
+                y, x = np.zeros(80, np.uint32), np.zeros(40, np.uint32)
+                function(y, x, n, 7, threads=40, group_size=40)
+                for i in lanes:
+                    assert tuple(y.reshape(40, 2)[i]) == _expected(name, i, n), (name, n, i)
+
+
+LOOP = """
+define void @__mc_entry() {{
+entry:
+  %p = call ptr @__mc_arg(i32 0)
+  %n = load i32, ptr %p
+  br label %loop
+loop:
+  %j = phi i32 [ 0, %entry ], [ %next, %loop ]
+  %s = phi i32 [ 0, %entry ], [ %t, %loop ]
+  %t = mul i32 %s, %j
+  %next = add i32 %j, {step}
+  %more = icmp {test}
+  br i1 %more, label %{targets}
+done:
+  store i32 %t, ptr %p
+  ret void
+}}
+declare ptr @__mc_arg(i32)
+"""
+
+
+def _polls(step: str, test: str, targets: str = "loop, label %done") -> tuple[int, bool]:
+    """How often the code of 32 lanes reads the word, and whether a block of rounds has an end."""
+    text = LOOP.format(step=step, test=test, targets=targets)
+    ir = vectorise(text, layout="line", single=True, checked=False, width=8, tail=False).ir
+    body = ir[ir.index("@simdgroup.full") : ir.index("@mc_run")]
+    return len(re.findall(r"load volatile i32, ptr %stop\n", body)), "F.again.loop" in body
+
+
+def test_which_loops_ask() -> None:
+    assert _polls("1", "ult i32 %next, 1000") == (0, False)  # few rounds
+    assert _polls("1", "ult i32 %next, 2000") == (1, True)
+    assert _polls("1", "ult i32 %next, %n") == (1, True)
+    assert _polls("1", "eq i32 %next, %n", "done, label %loop") == (1, True)
+    assert _polls("%n", "ult i32 %next, 5000") == (1, True)  # a step of 0 is looked at in each round
+    assert _polls("%n", "ule i32 %next, 5000") == (1, False)
+    assert _polls("%n", "ne i32 %next, 5000") == (1, False)
+    assert _polls("65536", "ult i32 %next, %n") == (1, False)
+    assert _polls("-1", "ult i32 %next, %n") == (1, False)  # away from its bound
+    assert _polls("1024", "ult i32 %next, -1") == (1, True)  # around for ever
+    assert _polls("3", "ne i32 %next, 1024") == (1, True)  # never met
