@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from metalcore.dropins.emulate import emulate
     from metalcore.dropins.metal_kernel import metal_kernel
     from metalcore.engine.checks.report import Finding, Report
+    from metalcore.engine.isolate.block import isolate
+    from metalcore.engine.isolate.memory import shared_array
     from metalcore.engine.library import Function, Library
     from metalcore.engine.modes import mode
     from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, argument_buffer
@@ -45,11 +47,13 @@ __all__ = [
     "errors",
     "explain",
     "get_num_threads",
+    "isolate",
     "metal_kernel",
     "mode",
     "overrides",
     "patch_model",
     "set_num_threads",
+    "shared_array",
     "target",
     "unpatch_model",
 ]
@@ -68,11 +72,13 @@ _LAZY = {
     "enable_pytorch_overrides": "metalcore.torch.overrides",
     "explain": "metalcore.torch.explain",
     "get_num_threads": "metalcore.engine.runtime.threads",
+    "isolate": "metalcore.engine.isolate.block",
     "metal_kernel": "metalcore.dropins",
     "mode": "metalcore.engine.modes",
     "overrides": "metalcore.torch.overrides",
     "patch_model": "metalcore.torch.patch",
     "set_num_threads": "metalcore.engine.runtime.threads",
+    "shared_array": "metalcore.engine.isolate.memory",
     "target": "metalcore.launch",
     "unpatch_model": "metalcore.torch.patch",
 }

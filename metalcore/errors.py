@@ -64,5 +64,18 @@ class LaunchTimeout(MetalcoreError, TimeoutError):
     """A launch took longer than its timeout and was stopped; the message names the kernel and the seconds."""
 
 
+class IsolationError(MetalcoreError, RuntimeError):
+    """The worker of `metalcore.isolate` died, gave nonsense, or could not be sealed. `signal` names what it died of,
+    as in "SIGSEGV"; it is empty where no signal did it."""
+
+    def __init__(self, message: str, *, signal: str = "") -> None:
+        super().__init__(message)
+        self.signal = signal
+
+
+class IsolationTimeout(IsolationError, TimeoutError):
+    """A launch or a compilation under `metalcore.isolate` took longer than its limit, and its worker was ended."""
+
+
 class SanitizerError(MetalcoreError, RuntimeError):
     """Sanitize mode found something, and was asked to stop there."""

@@ -18,6 +18,8 @@ from metalcore.dropins import signature
 from metalcore.dropins.arrays import Binding, aligned_copy
 from metalcore.dropins.frameworks import Framework, KernelInputError, dtype_name, framework_of
 from metalcore.dropins.signature import CONSTANT_ARRAY_LIMIT, Input, TemplateValue
+from metalcore.engine.isolate.current import current as current_sandbox
+from metalcore.engine.isolate.current import settled
 from metalcore.engine.locks import ForkLock
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ class MetalKernel:
         self._shapes = [signature.mentioned_shapes(each, source) for each in self._inputs]
         self._built: dict[object, tuple[Function, signature.Signature]] = {}
         self._lock = ForkLock()
+        self._sandbox = current_sandbox()  # what was made inside a block of isolate() stays there
 
     def __call__(
         self,
@@ -155,7 +158,7 @@ class MetalKernel:
     ) -> tuple[Function, signature.Signature]:
         """Compiled once for each combination of dtypes, sizes below 8 and template arguments."""
         # True and 1 are equal keys but not the same template argument.
-        key = (infos, dtypes, tuple((name, type(value), value) for name, value in template))
+        key = (current_sandbox(), infos, dtypes, tuple((name, type(value), value) for name, value in template))
         built = self._built.get(key)
         if built is None:
             with self._lock:
@@ -178,7 +181,8 @@ class MetalKernel:
             self._atomic,
         )
         prelude, include_dirs = _prelude(self._header + self._source)
-        library = Library(prelude + written.marked, include_dirs=include_dirs, math_mode=self._math_mode)
+        with settled(self._sandbox):
+            library = Library(prelude + written.marked, include_dirs=include_dirs, math_mode=self._math_mode)
         return library.function(written.name), written
 
 

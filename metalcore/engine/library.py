@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -15,10 +16,11 @@ from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.files import NotRegular, TooLarge, read_regular
 from metalcore.engine.forking import import_whole
 from metalcore.engine.frontend.model import Argument, FunctionConstant
+from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
 from metalcore.engine.options import checked_defines, checked_folders
 from metalcore.engine.runtime import layout
-from metalcore.engine.runtime.launch import LoadedKernel, Plan
+from metalcore.engine.runtime.launch import Plan
 from metalcore.engine.runtime.native_library import call_objects, raise_again, runtime_library
 from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.engine.timeouts import checked_seconds, limit_of, timed_out, timeout_around
@@ -27,7 +29,11 @@ from metalcore.errors import ArgumentError, CompileError, ConstantError, Metalco
 from metalcore.launch.device import block
 
 if TYPE_CHECKING:
+    from metalcore.engine.isolate import block as isolation
+    from metalcore.engine.isolate.sandbox import Sandbox
+    from metalcore.engine.isolate.unit import IsolatedUnit
     from metalcore.engine.runtime.binding import Packed
+    from metalcore.engine.runtime.launch import Code
 
 MATH_MODES = ("safe", "relaxed", "fast")
 FLOAT_TYPES = ("float", "double")
@@ -99,6 +105,7 @@ class Library:
         math_mode: str = "safe",
         float_type: str = "float",
         prelude: str = "",
+        isolate: bool | isolation.isolate | None = None,
     ) -> None:
         if not isinstance(prelude, str):
             raise ArgumentError(f"prelude must be MSL text, not {type(prelude).__name__}")
@@ -109,7 +116,10 @@ class Library:
         folders, macros = checked_folders(include_dirs), checked_defines(defines)
         source, self.path = _read_source(source_or_path)
         prelude = _checked_text(prelude, "the prelude")
-        self._unit = SourceUnit(source, self.path, folders, macros, math_mode, float_type, prelude)
+        given = (source, self.path, folders, macros, math_mode, float_type, prelude)
+        sandbox = current_sandbox() if isolate is None else _sandbox(isolate)
+        self._unit: SourceUnit | IsolatedUnit = SourceUnit(*given) if sandbox is None else sandbox.unit(*given)
+        self._follows = isolate is None
         self._made: dict[tuple[str, Constants], Function] = {}
 
     @property
@@ -129,7 +139,7 @@ class Library:
         chosen = self._chosen(constants or {})
         made = self._made.get((name, chosen))
         if made is None:
-            made = self._made.setdefault((name, chosen), Function(self._unit, name, chosen))
+            made = self._made.setdefault((name, chosen), Function(self._unit, name, chosen, self._follows))
         return made
 
     def check(self) -> None:
@@ -160,6 +170,12 @@ class Library:
         return f"<metalcore.Library of {len(self.functions)} kernels{f' from {self.path}' if self.path else ''}>"
 
 
+def _sandbox(given: bool | isolation.isolate) -> Sandbox | None:
+    from metalcore.engine.isolate.block import chosen
+
+    return chosen(given)
+
+
 def _no_such(name: object, functions: Sequence[str]) -> str:
     import difflib
 
@@ -171,7 +187,7 @@ def _no_such(name: object, functions: Sequence[str]) -> str:
     return f"the library has no kernel named {name!r}; {hint}"
 
 
-def _code(kernel: LoadedKernel, edge: LoadedKernel) -> launch.Code:
+def _code(kernel: Code, edge: Code) -> launch.Code:
     """What launch validation wants to know of the machine code."""
     natives = kernel.native, edge.native
     return launch.Code(
@@ -184,9 +200,13 @@ def _code(kernel: LoadedKernel, edge: LoadedKernel) -> launch.Code:
 class Function:
     """A kernel to call: `f(x, y, threads=n, group_size=256)`."""
 
-    def __init__(self, unit: SourceUnit, name: str, constants: Constants) -> None:
+    def __init__(
+        self, unit: SourceUnit | IsolatedUnit, name: str, constants: Constants, follows_isolation: bool = True
+    ) -> None:
         self.name = name
         self._unit, self._constants = unit, constants
+        self._follows = follows_isolation and isinstance(unit, SourceUnit)
+        self._twins: weakref.WeakKeyDictionary[Sandbox, Function] = weakref.WeakKeyDictionary()
         signature = unit.signature(name, constants)
         self.arguments: tuple[Argument, ...] = signature.arguments
         """Every parameter of the kernel: name, index, kind, type."""
@@ -205,7 +225,7 @@ class Function:
         from metalcore.engine.runtime.binding import Binder  # brings NumPy, which `import metalcore` does without
 
         self._binder = Binder(name, self.arguments, self._record_of)
-        self._loaded: dict[Variant, LoadedKernel] = {}
+        self._loaded: dict[Variant, Code] = {}
         self._plans: dict[Any, Plan | None] = {}
         self._packed_plans: dict[Any, Plan] = {}
         self._call = runtime_library().mc_call
@@ -218,6 +238,8 @@ class Function:
     @property
     def static_threadgroup_memory(self) -> int:
         """Bytes of threadgroup memory that the kernel declares itself."""
+        if twin := self._twin():
+            return twin.static_threadgroup_memory
         loaded = next(iter(self._loaded.values()), None)
         loaded = loaded or self._load(Variant.choose((self.max_threads, 1, 1), current_mode() != FAST))
         return loaded.native.static_threadgroup_memory
@@ -241,9 +263,12 @@ class Function:
         if timeout is not None:
             timeout = checked_seconds(timeout)
         try:
-            key = (block_around() or modes.process_mode, threads, threadgroups, group_size, threadgroup_memory)
+            key = (block_around() or modes.process_key, threads, threadgroups, group_size, threadgroup_memory)
             plan = self._plans[key]
         except (KeyError, TypeError):
+            if twin := self._twin():
+                sizes = {"threads": threads, "threadgroups": threadgroups, "group_size": group_size}
+                return twin(*args, **sizes, threadgroup_memory=threadgroup_memory, timeout=timeout, **named)
             plan = self._plan(threads, threadgroups, group_size, threadgroup_memory)
             if timeout is None:
                 timeout = timeout_around()  # plans are not found at once where a block has one
@@ -276,7 +301,7 @@ class Function:
         `target` and `max_threads` are those of `metalcore.target`, for this launch alone.
         """
         with launch.target(target, max_threads=max_threads) if target else nullcontext():
-            self._plan(threads, threadgroups, group_size, threadgroup_memory)
+            (self._twin() or self)._plan(threads, threadgroups, group_size, threadgroup_memory)
 
     def launch_raw(
         self,
@@ -289,6 +314,8 @@ class Function:
         """Run with memory that the caller has bound: objects with `address`, `size`, `writable`, `inside` (what
         pointers in that memory lead to; with `is_list` in their order) and `fresh` (nothing was written to it yet), or
         None. No dtype is checked."""
+        if twin := self._twin():
+            return twin.launch_raw(bindings, grid=grid, group=group, threadgroup_memory=threadgroup_memory)
         plan = self._plan(tuple(grid), None, tuple(group), threadgroup_memory)
         if plan is None:
             return
@@ -334,6 +361,17 @@ class Function:
     def _packed_key(threadgroups: tuple[int, ...], group_size: tuple[int, ...]) -> Any:
         return block_around(), modes.process_mode, threadgroups, group_size
 
+    def _twin(self) -> Function | None:
+        """The same kernel where launches now go; None: it is this one."""
+        sandbox = current_sandbox() if self._follows else None
+        if sandbox is None:
+            return None
+        twin = self._twins.get(sandbox)
+        if twin is None:
+            made = Function(sandbox.unit(*self._unit.options), self.name, self._constants)
+            twin = self._twins.setdefault(sandbox, made)
+        return twin
+
     def _plan(
         self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
     ) -> Plan | None:
@@ -348,8 +386,8 @@ class Function:
             return self._plans[key]
         except (KeyError, TypeError):
             pass
-        kernel: LoadedKernel
-        edge: LoadedKernel
+        kernel: Code
+        edge: Code
 
         def code(shape: launch.Shape) -> launch.Code:
             nonlocal kernel, edge
@@ -374,7 +412,7 @@ class Function:
             self._plans[key] = plan
         return plan
 
-    def _load_for(self, shape: launch.Shape, mode: str) -> tuple[LoadedKernel, LoadedKernel]:
+    def _load_for(self, shape: launch.Shape, mode: str) -> tuple[Code, Code]:
         """Machine code for the threadgroups of a launch, and for those that the grid clips in x."""
         variant = Variant.choose(shape.group, mode != FAST, shape.grid)
         if mode == SANITIZE:
@@ -382,13 +420,12 @@ class Function:
         kernel = self._load(variant)
         return kernel, self._load(variant.edge()) if shape.clipped_in_x else kernel
 
-    def _load(self, variant: Variant) -> LoadedKernel:
+    def _load(self, variant: Variant) -> Code:
         loaded = self._loaded.get(variant)
         if loaded is None and not variant.tail:  # code that also runs partial simdgroups serves as well
             loaded = self._loaded.get(replace(variant, tail=True))
         if loaded is None:
-            native = self._unit.native(self.name, self._constants, variant)
-            loaded = self._loaded.setdefault(variant, LoadedKernel(native, variant))
+            loaded = self._loaded.setdefault(variant, self._unit.load(self.name, self._constants, variant))
         return loaded
 
     def _wide(self, plan: Plan) -> Plan:
@@ -407,6 +444,9 @@ class Function:
             if plan.is_sanitized:
                 self._sanitize(plan, packed, timeout)
                 return
+            if plan.kernel.is_remote:
+                self._run_isolated(plan, packed, timeout)
+                return
         status = self._call(
             plan.address,
             packed.data,
@@ -419,6 +459,15 @@ class Function:
             self._run(self._wide(plan), packed, timeout)
         elif status:
             self.raise_status(status, plan, timeout)
+
+    def _run_isolated(self, plan: Plan, packed: Packed, timeout: float | None) -> None:
+        from metalcore.engine.isolate.launches import run
+
+        status, error, _ = run(self.name, plan, packed, Threads.count or get_num_threads(), timeout=timeout)
+        if status == layout.TOO_WIDE:
+            self._run(self._wide(plan), packed, timeout)
+        elif status:
+            self.raise_status(status, plan, timeout, error)
 
     def _sanitize(self, plan: Plan, packed: Packed, timeout: float | None) -> None:
         """Run on one thread, in order, and report instead of raising."""
@@ -438,8 +487,10 @@ class Function:
         source = self._unit.remember() if found else ""  # the report quotes its lines
         current_report().add([replace(finding, source=source) for finding in found])
 
-    def raise_status(self, status: int, plan: Plan, timeout: float | None = None) -> None:
-        """The error of a launch that did not end well."""
+    def raise_status(
+        self, status: int, plan: Plan, timeout: float | None = None, error: layout.Error | None = None
+    ) -> None:
+        """The error of a launch that did not end well; `error` is what it noted, this thread's last one by default."""
         if status & layout.RAISED:
             raise_again()
         if status & layout.TIMED_OUT:
@@ -452,8 +503,10 @@ class Function:
             raise MetalcoreError(f"kernel '{self.name}': the runtime answered {status}")
         from metalcore.engine.runtime.faults import fault, too_small
 
-        error, shape = layout.Error(), plan.shape
-        runtime_library().mc_last_error(ctypes.byref(error))
+        shape = plan.shape
+        if error is None:
+            error = layout.Error()
+            runtime_library().mc_last_error(ctypes.byref(error))
         if status & layout.TOO_SMALL:
             raise too_small(self.name, error, self.arguments)
         kernel = plan.kernel if error.group[0] < shape.grid[0] // shape.group[0] else plan.edge

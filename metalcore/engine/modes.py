@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
+from metalcore.engine.isolate import current as isolation
 from metalcore.engine.timeouts import checked_seconds, reset_timeout_around, set_timeout_around, timeout_around
 from metalcore.launch.device import TARGETED, block, chosen_target
 
@@ -17,6 +18,7 @@ CHECKED, FAST, SANITIZE = "checked", "fast", "sanitize"
 _current: ContextVar[str | None] = ContextVar("metalcore_mode", default=None)
 _report: ContextVar[Any] = ContextVar("metalcore_report", default=None)
 process_mode: str = CHECKED  # where no block says otherwise, in any thread
+process_key: str = CHECKED  # what kept launch plans are found by there
 _default_report: Report | None = None
 
 
@@ -44,6 +46,12 @@ def current_report() -> Report:
     return report
 
 
+def settle() -> None:
+    """After a change to what holds for the whole process: where it is isolated, no kept plan is found."""
+    global process_key
+    process_key = TARGETED if isolation.process is not None else process_mode
+
+
 @contextmanager
 def sanitize_process(report: Report) -> Iterator[Report]:
     """Every launch of every thread goes to `report`, also those in a `mode("fast")` block.
@@ -54,10 +62,12 @@ def sanitize_process(report: Report) -> Iterator[Report]:
     global process_mode, _default_report
     before = process_mode, _default_report
     process_mode, _default_report = SANITIZE, report
+    settle()
     try:
         yield report
     finally:
         process_mode, _default_report = before
+        settle()
 
 
 class mode:
@@ -119,8 +129,9 @@ class mode:
         report = self._new_report() if self.name == SANITIZE else None
         name = SANITIZE if self.name == FAST and process_mode == SANITIZE else self.name or _current.get()
         seconds = self.timeout or timeout_around()
+        is_special = chosen_target() or isolation.current() is not None
         # Launches find their plans at once by this key, and then do not ask for a timeout.
-        key = TARGETED if chosen_target() else name if seconds is None else f"{name} with a timeout"
+        key = TARGETED if is_special else name if seconds is None else f"{name} with a timeout"
         kept = _report.get() if self.name is None else report
         self._tokens.append((_current.set(name), _report.set(kept), block.set(key), set_timeout_around(seconds)))
         return self if report is None else report

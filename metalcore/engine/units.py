@@ -23,6 +23,7 @@ from metalcore.engine.files import MISSING, state_of, torch_headers
 from metalcore.engine.forking import import_whole
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.locks import locks
+from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.errors import CompileError
 from metalcore.launch.declaration import Requirement
 
@@ -108,6 +109,7 @@ class SourceUnit:
         self._source, self._path, self._math_mode, self._float_type = source, path, math_mode, float_type
         self._prelude = prelude
         self._include_dirs, self._defines = tuple(os.path.abspath(d) for d in include_dirs), dict(defines)
+        self.options = (source, path, self._include_dirs, self._defines, math_mode, float_type, prelude)
         options = (path, self._include_dirs, sorted((k, repr(v)) for k, v in defines.items()), math_mode, float_type)
         self._manifest = key_of(source, (*options, prelude), toolchain_key())
         self._unit: Unit | None = None
@@ -218,6 +220,10 @@ class SourceUnit:
                 disk_cache().write_json("records", key, made.to_json())
             self._records[key] = made
         return made
+
+    def load(self, name: str, constants: Constants, variant: Variant) -> LoadedKernel:
+        """The same, in this process."""
+        return LoadedKernel(self.native(name, constants, variant), variant)
 
     def native(self, name: str, constants: Constants, variant: Variant) -> NativeKernel:
         """Machine code of a kernel for one kind of threadgroup."""

@@ -74,7 +74,8 @@ class Prepared:
 def library(variant: Variant, float_type: str = "float") -> Library:
     """The engine's library of one variant."""
     options: dict[str, Any] = {} if float_type == "float" else {"float_type": float_type}
-    return Library(engine_text(variant), include_dirs=include_dirs(), **options)
+    # The package's own kernels are no stranger's: they run here, whatever isolation is around.
+    return Library(engine_text(variant), include_dirs=include_dirs(), isolate=False, **options)
 
 
 class CpuRuntime:

@@ -37,6 +37,11 @@ class Variant:
         return "-".join([*parts, *flags, *self.also])
 
     @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Variant:
+        """From what dataclasses.asdict made of one."""
+        return Variant(**{**data, "also": tuple(data["also"])})
+
+    @staticmethod
     def choose(group_size: tuple[int, int, int], checked: bool, grid: tuple[int, int, int] | None = None) -> Variant:
         """The most specialised variant for a group size, and a grid where it is known.
 

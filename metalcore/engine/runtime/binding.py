@@ -34,16 +34,24 @@ Region = tuple[int, int, bool]  # from, to, whether it may be written
 class Packed:
     """Bound arguments, as mc_call takes them."""
 
-    __slots__ = ("data", "fresh", "keep", "n_regions", "regions")
+    __slots__ = ("data", "fresh", "keep", "n_regions", "regions", "tables")
 
     def __init__(self, data: bytes, regions: Any, n_regions: int, keep: object) -> None:
         self.data, self.regions, self.n_regions, self.keep = data, regions, n_regions, keep
         self.fresh = 0
         """Bit i: nothing was ever written to [[buffer(i)]]."""
+        self.tables: list[tuple[int, tuple[tuple[int, int, bool], ...]]] = []
+        """Slots whose bytes are addresses, and the memory that these lead to: address, size, may it be written."""
 
     def address_of(self, slot: int) -> int:
         address: int = struct.unpack_from("=Q", self.data, 16 * slot)[0]
         return address
+
+
+class AddressTable(bytes):
+    """Addresses, and the memory that they lead to."""
+
+    targets: tuple[tuple[int, int, bool], ...] = ()
 
 
 class Binder:
@@ -78,6 +86,7 @@ class Binder:
         inline: list[bytes] = []
         regions: list[Region] = []
         keep: list[object] = []
+        tables: list[tuple[int, tuple[tuple[int, int, bool], ...]]] = []
         end = 16 * self.slots
         torch_tensor = _torch_tensor()
         for slot, (value, rule) in enumerate(zip(args, self._fast)):  # noqa: B905 (lengths are equal here)
@@ -108,6 +117,8 @@ class Binder:
                 bound = self._bind(slot, value, written, regions, keep)
                 if isinstance(bound, bytes):
                     data = bound
+                    if type(bound) is AddressTable:
+                        tables.append((slot, bound.targets))
                 else:
                     pairs += bound
                     continue
@@ -117,7 +128,9 @@ class Binder:
             end += len(data)
         if not inline and not regions:
             return Packed(self._pack(*pairs), None, 0, keep)
-        return self.packed(pairs, regions, keep, b"".join(inline))
+        packed = self.packed(pairs, regions, keep, b"".join(inline))
+        packed.tables = tables
+        return packed
 
     def packed(self, pairs: Sequence[int], regions: list[Region], keep: object, inline: bytes = b"") -> Packed:
         """Addresses and sizes in slot order, what pointers lead to, and the bytes of values."""
@@ -298,6 +311,7 @@ class Binder:
             raise self._error(argument, values, f"it must be {_wanted(argument)}, not a list of arrays")
         addresses = []
         const = self.const_items(argument)
+        targets = []
         for i, value in enumerate(values):
             view = None if value is None else view_of(value)
             if view is None and value is not None:
@@ -314,9 +328,12 @@ class Binder:
                 problem = f"item {i} of the list is read-only, and the kernel may write through its pointer"
                 raise self._error(argument, values, problem)
             addresses.append(view.address)
-            regions.append((view.address, view.address + view.size, view.changeable and not is_const))
+            writable = view.changeable and not is_const
+            regions.append((view.address, view.address + view.size, writable))
+            targets.append((view.address, view.size, writable))
             keep.append(view.owner)
-        data = struct.pack(f"={len(addresses)}Q", *addresses)
+        data = AddressTable(struct.pack(f"={len(addresses)}Q", *addresses))
+        data.targets = tuple(targets)
         if argument.kind == "value" and len(data) != argument.element_size:
             problem = f"it holds {argument.element_size // 8} pointers, the list has {len(addresses)} arrays"
             raise self._error(argument, values, problem)

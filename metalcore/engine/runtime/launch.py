@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from metalcore.engine.codegen.variant import NativeKernel, Variant
 from metalcore.engine.runtime import layout
@@ -12,15 +12,17 @@ from metalcore.engine.runtime.loading import load_shared
 from metalcore.launch import Launch, Shape
 
 if TYPE_CHECKING:
+    from metalcore.engine.isolate.unit import RemoteKernel
     from metalcore.engine.runtime.binding import Binder
 
-__all__ = ["LoadedKernel", "Plan", "Shape"]
+__all__ = ["Code", "LoadedKernel", "Plan", "Shape"]
 _BRIEF = 1 << 20  # threads of a kernel without loops that are done in no time
 
 
 class LoadedKernel:
     """Machine code in this process."""
 
+    is_remote = False
     __slots__ = ("_cost", "_library", "address", "cost", "native", "variant", "written")
 
     def __init__(self, native: NativeKernel, variant: Variant) -> None:
@@ -30,6 +32,9 @@ class LoadedKernel:
         self.address = ctypes.cast(self._library.mc_run, ctypes.c_void_p).value
         self._cost = ctypes.c_uint64(0)
         self.cost = ctypes.addressof(self._cost)
+
+
+Code: TypeAlias = "LoadedKernel | RemoteKernel"
 
 
 class Plan:
@@ -45,12 +50,13 @@ class Plan:
         "is_watched",
         "kernel",
         "shape",
+        "slots",
         "valid",
         "wide",
         "written",
     )
 
-    def __init__(self, kernel: LoadedKernel, edge: LoadedKernel, valid: Launch, binder: Binder) -> None:
+    def __init__(self, kernel: Code, edge: Code, valid: Launch, binder: Binder) -> None:
         shape = valid.shape
         self.kernel, self.edge, self.valid, self.shape = kernel, edge, valid, shape
         self.written = kernel.written | edge.written
@@ -64,11 +70,12 @@ class Plan:
         plan.main_fn, plan.edge_fn, plan.cost = kernel.address, edge.address, kernel.cost
         self._binder = binder  # keeps its rules in memory
         plan.rules, plan.n_slots = binder.rules, binder.slots
+        self.slots = binder.slots
         plan.written = sum(1 << slot for slot in self.written)
         plan.is_brief = not (kernel.native.has_loops or edge.native.has_loops) and math.prod(shape.grid) <= _BRIEF
         self.is_sanitized = kernel.variant.sanitized
         # Not for the fast path: something is to be done with the arguments of each launch.
-        self.is_watched = self.is_sanitized or valid.concerns_arguments
+        self.is_watched = self.is_sanitized or valid.concerns_arguments or kernel.is_remote
         froms = [n.wide_from for n in (kernel.native, edge.native) if n.wide_from]
         plan.wide_from = min(froms, default=0)
         launch.stack_size = max(kernel.native.stack_size, edge.native.stack_size)

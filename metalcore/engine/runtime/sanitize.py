@@ -13,6 +13,7 @@ from metalcore.engine.checks.report import Access, Finding, Report
 from metalcore.engine.codegen.variant import NativeKernel, Site
 from metalcore.engine.locks import locks
 from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.binding import Packed
 from metalcore.engine.runtime.faults import NOWHERE, READ_ONLY, thread_position
 from metalcore.engine.runtime.launch import Plan, Shape
 from metalcore.engine.runtime.native_library import runtime_library
@@ -20,7 +21,6 @@ from metalcore.errors import LaunchError
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.model import Argument
-    from metalcore.engine.runtime.binding import Packed
 
 _VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic", layout.ATOMIC_LOAD: "atomic"}
 _WORDS = {"read": "a read of", "write": "a write of", "atomic": "an atomic operation on"}
@@ -55,9 +55,15 @@ def run_sanitized(
         )
     with locks.of("sanitize"), _Running():  # a plan has room for the findings of one launch
         plan.forget_findings()
-        status = runtime_library().mc_sanitize(
-            plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options), limit
-        )
+        if plan.kernel.is_remote:
+            from metalcore.engine.isolate.launches import run
+
+            status, _, data = run(kernel, plan, packed, 1, options, timeout=limit / 1e9 if limit else None)
+            packed = Packed(data, None, 0, None)  # its addresses are those of the events
+        else:
+            status = runtime_library().mc_sanitize(
+                plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options), limit
+            )
         words = _Words(kernel, plan, arguments, packed)
         places = words.places()
         # Private arrays are tested twice, by their check and, as in checked mode, before the access.

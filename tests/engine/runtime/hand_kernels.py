@@ -9,6 +9,7 @@ from typing import Any
 from metalcore.engine.codegen.variant import NativeKernel, Site, Variant
 from metalcore.engine.frontend.model import Argument
 from metalcore.engine.library import Function
+from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.engine.runtime.native_library import SOURCES
 from metalcore.engine.runtime.toolchain import compile_c, link_shared
 from metalcore.engine.units import Signature
@@ -71,6 +72,9 @@ class HandUnit:
             if variant not in self.built:
                 self.built[variant] = self._compile(name, variant)
             return self.built[variant]
+
+    def load(self, name: str, constants: Any, variant: Variant) -> LoadedKernel:
+        return LoadedKernel(self.native(name, constants, variant), variant)
 
     def _compile(self, name: str, variant: Variant) -> NativeKernel:
         edge = "#define IS_EDGE 1\n" if variant.layout == "any" else "#define IS_EDGE 0\n"

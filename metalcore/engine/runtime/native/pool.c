@@ -135,6 +135,9 @@ static void start_workers(uint32_t wanted) {
   while (pool.n_workers < wanted && mc_start_thread(worker_main, MC_STACK)) pool.n_workers++; /* fewer serve as well */
 }
 
+/* For a worker that will not be allowed to start threads any more. */
+MC_EXPORT void mc_start_pool(uint32_t helpers) { start_workers(helpers); }
+
 int mc_pool_try_lock(void) {
   return !MC_LOAD_ACQ(&pool.locked) && !__atomic_exchange_n(&pool.locked, 1, __ATOMIC_ACQUIRE);
 }

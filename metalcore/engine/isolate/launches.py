@@ -1,0 +1,351 @@
+"""A launch in the worker, seen from here: where its memory lies there, what is sent, what comes back."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import struct
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from metalcore.engine.isolate.launcher import LAUNCH, REPLY, REQUEST, SANITIZE
+from metalcore.engine.isolate.memory import Arena, Segment, code_file, copy, known
+from metalcore.engine.isolate.messages import (
+    PACKET,
+    Nonsense,
+    WorkerGone,
+    dump,
+    integer,
+    parse,
+    plain_text,
+    receive_packet,
+    send_packet,
+)
+from metalcore.engine.isolate.sandbox import Sandbox, Worker, size_text
+from metalcore.engine.runtime import layout
+from metalcore.errors import IsolationError, IsolationTimeout
+
+if TYPE_CHECKING:
+    from metalcore.engine.isolate.unit import RemoteKernel
+    from metalcore.engine.runtime.binding import Packed
+    from metalcore.engine.runtime.launch import Plan
+
+_LINE = 64  # copies lie as the arrays do within a line of the cache
+_SMALLEST_ARENA = 1 << 20
+_IN_MESSAGE = PACKET // 2
+_SETTLE = 30.0  # seconds for what comes before a launch
+_KEPT_PLANS = 512
+_STATUSES = layout.STOPPED | layout.FAULT | layout.NO_MEMORY | layout.TOO_WIDE
+_TOP = 1 << 47
+
+
+class Launcher(Worker):
+    """The worker that runs kernels, and what it knows by now."""
+
+    def __init__(self, kind: str, options: dict[str, Any], kind_of_socket: int) -> None:
+        super().__init__(kind, options, kind_of_socket)
+        self.arena: Arena | None = None
+        self.number = 0
+        self._arena_there = 0
+        self._kernels: dict[RemoteKernel, int] = {}
+        self._plans: dict[int, tuple[Plan, int]] = {}
+        self._segments: dict[tuple[Segment, bool], int] = {}
+
+    def ask(self, request: dict[str, Any], *descriptors: int) -> dict[str, Any]:
+        send_packet(self.link, dump(request), descriptors)
+        answer = parse(receive_packet(self.link, _SETTLE))
+        if "error" in answer:
+            raise IsolationError(f"the isolated worker could not do '{request['op']}': {plain_text(answer['error'])}")
+        return answer
+
+    def _kernel(self, kernel: RemoteKernel) -> int:
+        number = self._kernels.get(kernel)
+        if number is None:
+            native = kernel.native
+            request = {
+                "op": "kernel",
+                "static": native.static_threadgroup_memory,
+                "written": native.written,
+                "has_loops": native.has_loops,
+                "places": len(native.places),
+                "stack_size": native.stack_size,
+                "wide_from": native.wide_from,
+                "variant": dataclasses.asdict(kernel.variant),
+            }
+            code = code_file(kernel.code)
+            try:
+                number = integer(self.ask(request, code).get("number"), 0, 1 << 31)
+            finally:
+                os.close(code)
+            self._kernels[kernel] = number
+        return number
+
+    def plan(self, plan: Plan) -> int:
+        """The worker's number of a plan."""
+        found = self._plans.get(id(plan))
+        if found is not None:
+            return found[1]
+        shape, valid = plan.shape, plan.valid
+        kernel: Any = plan.kernel
+        edge: Any = plan.edge
+        number = len(self._plans)
+        if number >= _KEPT_PLANS:
+            self._plans.clear()
+            number = 0
+        request = {
+            "op": "plan",
+            "number": number,
+            "kernel": self._kernel(kernel),
+            "edge": self._kernel(edge),
+            "grid": shape.grid,
+            "groups": shape.groups,
+            "group": shape.group,
+            "placed": {str(slot): place for slot, place in valid.placed.items()},
+            "memory": valid.memory,
+            "slots": plan.slots,
+        }
+        self.ask(request)
+        self._plans[id(plan)] = plan, number  # keeps the plan, so that its id stays its own
+        return number
+
+    def room(self, size: int) -> tuple[int, int]:
+        """Where the arena starts here and there; it has at least this size."""
+        if self.arena is None or self.arena.segment.size < size:
+            if self.arena is not None:
+                self.ask({"op": "unmap", "address": self._arena_there, "size": self.arena.segment.size})
+                self.arena.close()
+            self.arena = Arena(max(_SMALLEST_ARENA, 1 << (size - 1).bit_length()))
+            self._arena_there = self._map(self.arena.segment, True)
+        return self.arena.segment.address, self._arena_there
+
+    def _map(self, segment: Segment, writable: bool) -> int:
+        descriptor = segment.descriptor if writable else segment.open_to_read()
+        try:
+            answer = self.ask({"op": "map", "size": segment.size, "writable": writable}, descriptor)
+        finally:
+            if not writable:
+                os.close(descriptor)
+        return integer(answer.get("address"), 1, _TOP * 32)
+
+    def segment(self, segment: Segment, writable: bool) -> int:
+        """Where a shared array starts in the worker, which can write it only if a kernel that it was given to may."""
+        there = self._segments.get((segment, writable))
+        if there is None:
+            for old, access in [key for key in self._segments if not known.holds(key[0])]:
+                self.ask({"op": "unmap", "address": self._segments.pop((old, access)), "size": old.size})
+            there = self._segments[segment, writable] = self._map(segment, writable)
+        return there
+
+    def end(self) -> tuple[str, str]:
+        if self.arena is not None:
+            self.arena.close()
+            self.arena = None
+        return super().end()
+
+
+class _Placement:
+    """Where the memory of one launch lies in the worker."""
+
+    def __init__(self, launcher: Launcher, plan: Plan, packed: Packed) -> None:
+        self._packed, self._slots = packed, plan.slots
+        self._words = list(struct.unpack_from(f"={2 * plan.slots}Q", packed.data))
+        bound = [
+            _Bound(address, size, slot in plan.written, slot)
+            for slot, (address, size) in enumerate(zip(self._words[::2], self._words[1::2], strict=True))
+            if address and size and not size & layout.INLINE
+        ]
+        bound += [_Bound(*target, -1) for _, targets in packed.tables for target in targets if target[1]]
+        self._shared: list[tuple[_Bound, int]] = []
+        self._copied: list[_Bound] = []
+        for each in bound:
+            segment = known.find(each.address, each.size)
+            if segment is None:
+                self._copied.append(each)
+            else:
+                there = launcher.segment(segment, each.writable) + each.address - segment.address
+                self._shared.append((each, there))
+        self._blocks = _merged([(b.address, b.address + b.size) for b in self._copied])
+        self._back: list[tuple[int, int, int]] = []  # to, from, size
+        self.room = sum(high - low + _LINE for low, high in self._blocks)
+
+    def fill(self, here: int, there: int) -> int:
+        """Copy arrays to the arena and settle every address; the first free byte of the arena."""
+        at = 0
+        starts: list[int] = []
+        for low, high in self._blocks:
+            at += (low - at) % _LINE
+            copy(here + at, low, high - low)
+            starts.append(at - low)
+            at += high - low
+        placed = list(self._shared)
+        for each in self._copied:
+            offset = each.address + starts[_block_of(self._blocks, each.address)]
+            placed.append((each, there + offset))
+            if each.writable:
+                self._back.append((each.address, here + offset, each.size))
+        self._targets = {each.address: (address, each.size) for each, address in placed if each.slot < 0}
+        for each, address in placed:
+            if each.slot >= 0:
+                self._words[2 * each.slot] = address
+        self._data = bytearray(self._packed.data)
+        struct.pack_into(f"={2 * self._slots}Q", self._data, 0, *self._words)
+        for slot, _ in self._packed.tables:
+            self._translate(slot, here - there)
+        return at
+
+    def _translate(self, slot: int, back: int) -> None:
+        """A list of arrays is a table of their addresses, which are others in the worker."""
+        address, size = self._words[2 * slot : 2 * slot + 2]
+        inline = bool(size & layout.INLINE)
+        size &= ~layout.INLINE
+        place = address if inline else address + back  # in the data, or in the arena
+        table = bytes(self._data[place : place + size]) if inline else ctypes.string_at(place, size)
+        words = struct.unpack(f"={size // 8}Q", table)
+        there = struct.pack(f"={size // 8}Q", *(self._targets.get(word, (word, 0))[0] for word in words))
+        if inline:
+            self._data[place : place + size] = there
+        else:
+            ctypes.memmove(place, there, size)
+
+    @property
+    def data(self) -> bytes:
+        """The arguments as mc_call takes them in the worker."""
+        return bytes(self._data)
+
+    @property
+    def regions(self) -> bytes:
+        """What pointers in tables lead to, sorted."""
+        pairs = sorted((address, address + size) for address, size in self._targets.values())
+        return b"".join(struct.pack("=2Q", *pair) for pair in pairs)
+
+    def copy_back(self) -> None:
+        """What the kernel wrote, into the arrays; nothing else of the worker's memory is looked at."""
+        for to, source, size in self._back:
+            copy(to, source, size)
+
+
+class _Bound(NamedTuple):
+    address: int
+    size: int
+    writable: bool
+    slot: int  # -1: reached through a table
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Arrays that overlap are one block, so that they overlap in the worker too."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low < found[-1][1]:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return found
+
+
+def _block_of(blocks: list[tuple[int, int]], address: int) -> int:
+    return next(i for i, (low, high) in enumerate(blocks) if low <= address < high)
+
+
+class Ran(NamedTuple):
+    """How a launch in the worker ended."""
+
+    status: int
+    error: layout.Error
+    data: bytes  # its arguments with the worker's addresses
+
+
+def run(kernel: str, plan: Plan, packed: Packed, threads: int, options: layout.Options | None = None) -> Ran:
+    """Run in the worker. Arrays change only where the launch came to its end, a fault in checked mode included."""
+    remote: Any = plan.kernel
+    sandbox: Sandbox = remote.sandbox
+    with sandbox.lock:
+        launcher = sandbox.launcher()
+        try:
+            return _run(launcher, plan, packed, threads, options, sandbox.limits.timeout)
+        except WorkerGone:
+            signal, how = launcher.end()
+            raise IsolationError(
+                f"kernel '{kernel}': the isolated worker {how}, with {size_text(sandbox.limits.memory)} of memory to "
+                "use; its arrays are as they were, and the next launch starts a new worker",
+                signal=signal,
+            ) from None
+        except TimeoutError:
+            launcher.end()
+            raise IsolationTimeout(
+                f"kernel '{kernel}': the launch took longer than {sandbox.limits.timeout:g} s, and its worker was "
+                "ended; its arrays are as they were (isolate(timeout=...) sets the limit)"
+            ) from None
+        except Nonsense as error:
+            launcher.end()
+            raise IsolationError(
+                f"kernel '{kernel}': the isolated worker gave an answer that cannot be ({error}): the kernel may have "
+                "taken it over; it was ended, and the arrays are as they were"
+            ) from None
+        except BaseException:  # Ctrl-C, or a handler of another signal that raised
+            launcher.end()
+            raise
+
+
+def _run(
+    launcher: Launcher, plan: Plan, packed: Packed, threads: int, options: layout.Options | None, seconds: float
+) -> Ran:
+    remote: Any = plan.kernel
+    number = launcher.plan(plan)
+    placement = _Placement(launcher, plan, packed)
+    found = ctypes.sizeof(plan.findings)
+    extra = ctypes.sizeof(layout.Options) + found if options is not None else 0
+    extra += len(packed.data) + 16 * sum(len(targets) for _, targets in packed.tables)
+    here, there = launcher.room(placement.room + extra + 2 * _LINE)
+    end = placement.fill(here, there)
+    data, regions = placement.data, placement.regions
+    payload = data + regions
+    at = 0
+    if len(payload) > _IN_MESSAGE:
+        at = end = _up(end)
+        ctypes.memmove(here + at, payload, len(payload))
+        end += len(payload)
+        at, payload = at + there, b""
+    options_at = _up(end)
+    if options is not None:
+        ctypes.memmove(here + options_at, ctypes.byref(options), ctypes.sizeof(options))
+    launcher.number = launcher.number + 1 & 0xFFFFFFFF
+    kind = LAUNCH if options is None else SANITIZE
+    head = (kind, 0, 0, launcher.number, number, threads, len(data), len(regions) // 16, at, there + options_at)
+    send_packet(launcher.link, REQUEST.pack(*head) + payload)
+    status, error = _reply(launcher, time.monotonic() + seconds)
+    if options is not None:
+        ctypes.memmove(ctypes.byref(options), here + options_at, ctypes.sizeof(options))
+        ctypes.memmove(plan.findings, here + options_at + ctypes.sizeof(options), found)
+        check_events(options)
+    if status & layout.TOO_WIDE and (status != layout.TOO_WIDE or remote.variant.wide):
+        raise Nonsense("buffers that are too large for any code")
+    if not status & (layout.STOPPED | layout.TOO_WIDE):
+        placement.copy_back()
+    return Ran(status, error, data)
+
+
+def _up(offset: int) -> int:
+    return -(-offset // _LINE) * _LINE
+
+
+def _reply(launcher: Launcher, deadline: float) -> tuple[int, layout.Error]:
+    size = ctypes.sizeof(layout.Error)
+    data = receive_packet(launcher.link, max(0.001, deadline - time.monotonic()))
+    if len(data) != REPLY.size + size:
+        raise Nonsense("a reply of another size")
+    number, status = REPLY.unpack_from(data)
+    if number != launcher.number or status & ~_STATUSES:
+        raise Nonsense("a reply to no question")
+    return status, layout.Error.from_buffer_copy(data, REPLY.size)
+
+
+def check_events(options: layout.Options) -> None:
+    """What sanitize mode found came from the worker's memory: numbers that index something must be in range."""
+    if options.n_events > layout.EVENTS:
+        raise Nonsense("more events than there is room for")
+    for event in options.events[: options.n_events]:
+        if event.kind >= len(layout.EVENT_KINDS) or event.root > layout.ANY_ROOT:
+            raise Nonsense("an event of no kind")
+        if max(event.access, event.other_access) > layout.ATOMIC:
+            raise Nonsense("an access of no kind")

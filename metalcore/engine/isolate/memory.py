@@ -1,0 +1,146 @@
+"""Memory that a worker sees too: files without a place in any folder, whose size nobody can change any more."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import math
+import mmap
+import os
+import threading
+import weakref
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from metalcore.errors import ArgumentError
+
+_ADD_SEALS, _SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW, _SEAL_WRITE = 1033, 1, 2, 4, 8
+
+
+def sealed_file(name: str, size: int) -> int:
+    """A descriptor of zeros. A worker that shortened them would end this process at its next access (SIGBUS)."""
+    made = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(made, size)
+        fcntl.fcntl(made, _ADD_SEALS, _SEAL_SEAL | _SEAL_SHRINK | _SEAL_GROW)
+    except BaseException:
+        os.close(made)
+        raise
+    return made
+
+
+def code_file(code: bytes) -> int:
+    """A descriptor of machine code that nobody changes any more."""
+    made = os.memfd_create("metalcore-kernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with os.fdopen(made, "wb", closefd=False) as file:
+            file.write(code)
+        fcntl.fcntl(made, _ADD_SEALS, _SEAL_SEAL | _SEAL_SHRINK | _SEAL_GROW | _SEAL_WRITE)
+    except BaseException:
+        os.close(made)
+        raise
+    return made
+
+
+class Segment:
+    """One such file and where this process has it."""
+
+    __slots__ = ("_closed", "address", "descriptor", "size")
+
+    def __init__(self, descriptor: int, address: int, size: int) -> None:
+        self.descriptor, self.address, self.size = descriptor, address, size
+        self._closed = False
+
+    def open_to_read(self) -> int:
+        """A descriptor through which nobody can ever write."""
+        return os.open(f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            os.close(self.descriptor)
+
+
+class Arena:
+    """Where copies of ordinary arrays go; it grows by being replaced."""
+
+    def __init__(self, size: int) -> None:
+        descriptor = sealed_file("metalcore-arena", size)
+        self._map = mmap.mmap(descriptor, size)
+        self.segment = Segment(descriptor, _address(self._map), size)
+
+    def close(self) -> None:
+        self.segment.close()
+
+
+def _address(memory: mmap.mmap) -> int:
+    return int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0])
+
+
+class _Known:
+    """The shared arrays of this process, by address."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._starts: list[int] = []
+        self._segments: dict[int, Segment] = {}
+
+    def add(self, memory: mmap.mmap, segment: Segment) -> None:
+        with self._lock:
+            self._segments[segment.address] = segment
+            self._starts = sorted(self._segments)
+        weakref.finalize(memory, self._remove, segment).atexit = False
+
+    def _remove(self, segment: Segment) -> None:
+        with self._lock:
+            if self._segments.get(segment.address) is segment:
+                del self._segments[segment.address]
+                self._starts = sorted(self._segments)
+        segment.close()
+
+    def find(self, address: int, size: int) -> Segment | None:
+        """The segment that holds all of this memory."""
+        starts = self._starts
+        if not starts:
+            return None
+        at = bisect_right(starts, address)
+        found = self._segments.get(starts[at - 1]) if at else None
+        return found if found is not None and address + size <= found.address + found.size else None
+
+    def holds(self, segment: Segment) -> bool:
+        return self._segments.get(segment.address) is segment
+
+
+known = _Known()
+
+
+def shared_array(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    """Zeros in memory that workers of `metalcore.isolate` share: nothing is copied for a launch.
+
+    A view of it is as good, and so is `torch.from_numpy` of it. An array that a kernel only reads is shown to the
+    worker read-only; one that a kernel writes holds what was written, also where the worker died on the way.
+
+    >>> x = shared_array((2, 3), "int32")
+    >>> x.tolist()
+    [[0, 0, 0], [0, 0, 0]]
+    """
+    kind = np.dtype(dtype)
+    if kind.hasobject:
+        raise ArgumentError("shared_array: an array of Python objects has no memory that a kernel could read")
+    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0 for n in sizes):
+        raise ArgumentError(f"shared_array: {shape!r} is not a shape: give one size, or some, none negative")
+    count = math.prod(int(n) for n in sizes)
+    size = max(mmap.PAGESIZE, -(-count * kind.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE)
+    descriptor = sealed_file("metalcore-array", size)
+    memory = mmap.mmap(descriptor, size)
+    known.add(memory, Segment(descriptor, _address(memory), size))
+    array: np.ndarray[Any, Any] = np.frombuffer(memory, kind, count).reshape(sizes)
+    return array
+
+
+def copy(to: int, source: int, size: int) -> None:
+    ctypes.memmove(to, source, size)
