@@ -1,4 +1,5 @@
-"""pytest plug-in: `pytest --metal-sanitize` runs every test in sanitize mode and fails those with findings.
+"""pytest plug-in: `pytest --metal-sanitize` runs every test in sanitize mode and fails those with findings;
+`pytest --metal-isolate` compiles and runs every kernel in a sealed worker process.
 
 Loaded in every pytest run where metalcore is installed: nothing but pytest is imported before it is asked for.
 """
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 TITLE = "metal sanitizer"
 OPTIONS = ("schedule_seed", "also", "silence")
 _report = pytest.StashKey["Report"]()
+_isolation = pytest.StashKey[Any]()  # the metalcore.isolate of the run
 _judged = pytest.StashKey[int]()  # how many findings an earlier phase of the test has answered for
 _by_test = pytest.StashKey[bool]()  # the test takes the fixture and looks at the report itself
 
@@ -34,6 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--metal-sanitize-silence", action="append", default=[], metavar="KIND", help="Leave out this kind."
     )
+    group = parser.getgroup("metal-isolate", "a sealed worker process for Metal kernels (metalcore)")
+    group.addoption(
+        "--metal-isolate", action="store_true", help="Compile and run kernels in a worker that can do little else."
+    )
+    group.addoption(
+        "--metal-isolate-timeout", type=float, metavar="SECONDS", help="Most that a launch may take. Default: 60."
+    )
+    parser.addini("metal_isolate", type="bool", default=False, help="As --metal-isolate, for every run.")
     parser.addini("metal_sanitize", type="bool", default=False, help="As --metal-sanitize, for every run.")
 
 
@@ -41,8 +51,26 @@ def _asked_for(config: pytest.Config) -> bool:
     return bool(config.known_args_namespace.metal_sanitize or config.getini("metal_sanitize"))
 
 
+def _isolated(config: pytest.Config) -> bool:
+    return bool(config.known_args_namespace.metal_isolate or config.getini("metal_isolate"))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    if _isolated(early_config):
+        # Threads and fixtures of every scope included: a block of each test would let some escape.
+        import metalcore
+        from metalcore.engine.isolate.block import isolate_process
+
+        seconds = early_config.known_args_namespace.metal_isolate_timeout
+        isolation = ExitStack()
+        try:
+            made = metalcore.isolate(**({} if seconds is None else {"timeout": seconds}))
+            isolation.enter_context(isolate_process(made))
+        except metalcore.errors.MetalcoreError as error:
+            raise pytest.UsageError(f"--metal-isolate: {error}") from None
+        early_config.stash[_isolation] = made
+        early_config.add_cleanup(isolation.close)
     # conftest.py may ask already whether there is a GPU: programs for a Mac run as on one, from here to the end.
     if _asked_for(early_config):
         import metalcore
@@ -50,6 +78,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         emulation = ExitStack()
         emulation.enter_context(metalcore.emulate())
         early_config.add_cleanup(emulation.close)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    made = config.stash.get(_isolation, None)
+    if made is None:
+        return None
+    return "metal isolate: " + "; ".join(f"{name}: {how}" for name, how in made.means.items())
 
 
 def pytest_configure(config: pytest.Config) -> None:

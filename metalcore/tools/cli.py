@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -30,30 +30,53 @@ def cli() -> None:
     """Compile Metal kernels (MSL) for the CPU and run them: no Mac, no GPU."""
 
 
+class Program(NamedTuple):
+    """A Python program to run: the options before its name, and its own words."""
+
+    mode: str
+    sanitize: bool
+    isolate: bool
+    words: list[str]
+
+    @staticmethod
+    def find(words: list[str]) -> Program | None:
+        """Only --mode, --sanitize and --isolate may stand before the .py file; all behind it is the program's."""
+        mode, flags, at = "checked", set(), 0
+        while at < len(words) and words[at] in ("--mode", "--sanitize", "--isolate"):
+            if words[at] == "--mode":
+                mode, at = (words[at + 1] if at + 1 < len(words) else ""), at + 1
+            else:
+                flags.add(words[at])
+            at += 1
+        if at >= len(words) or not words[at].endswith(".py"):
+            return None
+        return Program(mode, "--sanitize" in flags, "--isolate" in flags, words[at:])
+
+
 class RunCommand(click.Command):
-    """Takes all words after a .py file as the program's own arguments; only --mode or --sanitize may stand before."""
+    """A .metal file and its options, or a Python program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args[:1] == ["--sanitize"] and len(args) > 1 and args[1].endswith(".py"):
-            ctx.meta["sanitize"] = args[1:]
-            return []
-        mode, rest = (args[1], args[2:]) if len(args) > 2 and args[0] == "--mode" else ("checked", args)
-        if rest and rest[0].endswith(".py"):
-            if mode not in MODES:
-                raise click.UsageError(f"--mode is one of {', '.join(MODES)}, not '{mode}'")
-            ctx.meta["script"] = (list(rest), mode)
-            return []
-        return super().parse_args(ctx, args)
+        program = Program.find(args)
+        if program is None:
+            return super().parse_args(ctx, args)
+        if program.mode not in MODES:
+            raise click.UsageError(f"--mode is one of {', '.join(MODES)}, not '{program.mode}'")
+        if program.sanitize and program.mode != "checked":
+            raise click.UsageError(f"--mode {program.mode} and --sanitize are two modes: choose one")
+        ctx.meta["program"] = program
+        return []
 
     def invoke(self, ctx: click.Context) -> Any:
-        if "sanitize" in ctx.meta:
-            sys.exit(sanitize_program(ctx.meta["sanitize"], Options()))
-        script = ctx.meta.get("script")
-        if script is None:
+        program = ctx.meta.get("program")
+        if program is None:
             return super().invoke(ctx)
-        from metalcore.tools.run import run_script
+        from metalcore.tools.run import isolated, run_script
 
-        return run_script(*script)
+        with isolated(program.isolate):
+            if program.sanitize:
+                sys.exit(sanitize_program(program.words, Options()))
+            return run_script(program.words, program.mode)
 
 
 @cli.command(cls=RunCommand, context_settings={"ignore_unknown_options": True})
@@ -94,6 +117,7 @@ class RunCommand(click.Command):
 @click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
 @click.option("--prelude", metavar="FILE", help="Lines that the kernel's host puts in front of it.")
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run it so often and show the median time.")
+@click.option("--isolate", is_flag=True, help="Compile and run in a sealed worker process: for code of strangers.")
 @click.option("--sanitize", is_flag=True, help="Report races, barriers, bounds and more; the options below go with it.")
 @report_options
 def run(file: str, kernel: str, arguments: tuple[str, ...], sanitize: bool, **options: Any) -> None:
@@ -101,7 +125,7 @@ def run(file: str, kernel: str, arguments: tuple[str, ...], sanitize: bool, **op
 
     \b
     metalcore run FILE.metal KERNEL ARG... --threads N --group-size M
-    metalcore run [--mode fast | --sanitize] PROGRAM.py [its arguments]
+    metalcore run [--mode fast | --sanitize] [--isolate] PROGRAM.py [its arguments]
 
     \b
     Each ARG goes to the next [[buffer(n)]]:
@@ -293,8 +317,7 @@ def demo(quick: bool) -> None:
 
 
 def _runs_a_program(words: list[str]) -> bool:
-    first = 3 if words[1:2] == ["--mode"] else 1
-    return words[:1] == ["run"] and len(words) > first and words[first].endswith(".py")
+    return words[:1] == ["run"] and Program.find(words[1:]) is not None
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,16 @@ from rich.table import Table
 from metalcore.errors import SanitizerError
 from metalcore.tools import values
 from metalcore.tools.sanitize import Options, publish
+
+
+def isolated(wanted: bool) -> AbstractContextManager[object]:
+    """Every kernel inside in a sealed worker process, where that is wanted; all threads, so that none escapes."""
+    if not wanted:
+        return nullcontext()
+    import metalcore
+    from metalcore.engine.isolate.block import isolate_process
+
+    return isolate_process(metalcore.isolate())
 
 
 def run_script(arguments: Sequence[str], mode: str) -> None:
@@ -51,10 +61,15 @@ def run_kernel(
     include: tuple[str, ...],
     define: tuple[str, ...],
     repeat: int,
+    isolate: bool = False,
     sanitize: Options | None = None,
     prelude: str | None = None,
 ) -> int:
     """Compile one kernel, run it, show what it wrote; the exit status is 0 unless sanitize mode found something."""
+    if isolate:
+        options = {key: value for key, value in locals().items() if key != "isolate"}
+        with isolated(True):
+            return run_kernel(**options)
     import metalcore
     from metalcore.engine.modes import sanitize_process
 
