@@ -85,7 +85,7 @@ class MetalKernel:
         self._atomic = atomic_outputs
         self._math_mode = _math_mode(compile_options)
         self._shapes = [signature.mentioned_shapes(each, source) for each in self._inputs]
-        self._built: dict[object, tuple[Function, signature.Signature]] = {}
+        self._built: dict[tuple[object, ...], tuple[Function, signature.Signature]] = {}
         self._lock = ForkLock()
         self._sandbox = current_sandbox()  # what was made inside a block of isolate() stays there
 
@@ -163,6 +163,8 @@ class MetalKernel:
         if built is None:
             with self._lock:
                 built = self._built.get(key) or self._build(infos, dtypes, template)
+                # What was compiled in a block of isolate() that has ended is not needed again.
+                self._built = {k: v for k, v in self._built.items() if k[0] in (None, key[0])}
                 self._built[key] = built
         return built
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 MATH_MODES = ("safe", "relaxed", "fast")
 FLOAT_TYPES = ("float", "double")
 _KEPT_PLANS = 512
+_KEPT_TWINS = 4
 block_around = block.get
 
 
@@ -206,7 +206,7 @@ class Function:
         self.name = name
         self._unit, self._constants = unit, constants
         self._follows = follows_isolation and isinstance(unit, SourceUnit)
-        self._twins: weakref.WeakKeyDictionary[Sandbox, Function] = weakref.WeakKeyDictionary()
+        self._twins: dict[Sandbox, Function] = {}  # of the isolations that it was called in last
         signature = unit.signature(name, constants)
         self.arguments: tuple[Argument, ...] = signature.arguments
         """Every parameter of the kernel: name, index, kind, type."""
@@ -368,8 +368,8 @@ class Function:
             return None
         twin = self._twins.get(sandbox)
         if twin is None:
-            made = Function(sandbox.unit(*self._unit.options), self.name, self._constants)
-            twin = self._twins.setdefault(sandbox, made)
+            twin = Function(sandbox.unit(*self._unit.options), self.name, self._constants)
+            self._twins = dict([*self._twins.items(), (sandbox, twin)][-_KEPT_TWINS:])
         return twin
 
     def _plan(

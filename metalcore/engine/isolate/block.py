@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from metalcore.engine import modes
 from metalcore.engine.isolate import current
+from metalcore.engine.locks import locks
 from metalcore.errors import ArgumentError, IsolationError, UnsupportedFeature
 from metalcore.launch.device import TARGETED, block
 
@@ -81,9 +82,12 @@ class isolate:
         self._memory, self._timeout, self._compile_timeout = memory, float(timeout), float(compile_timeout)
         self._require, self._hook = tuple(require), _hook
         self._sandbox: Sandbox | None = None
-        self._guard = threading.Lock()
         self._entered = 0
         self._tokens: dict[int, list[tuple[Token[Any], Token[Any]]]] = {}
+
+    @property
+    def _guard(self) -> threading.Lock:
+        return locks.of(f"isolate {id(self)}")  # of a kind that a forked child has fresh
 
     @property
     def means(self) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import socket
 import tempfile
@@ -22,7 +21,6 @@ def serve(link: socket.socket, request: dict[str, Any], facts: dict[str, Any]) -
     os.chdir(private)
     seal.seal_compile(
         request["memory"],
-        math.ceil(request["seconds"]) + 1,
         bool(facts["landlock"]),
         facts["namespaces"],
         private,

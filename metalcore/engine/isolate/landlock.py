@@ -13,7 +13,8 @@ _VERSION = 1
 _PATH_BENEATH = 1
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-_MAKE = sum(1 << bit for bit in range(4, 13))  # remove and make: folders, files, links, sockets, FIFOs, devices
+_REMOVE, _MAKE_FOLDER, _MAKE_FILE = 1 << 4 | 1 << 5, 1 << 7, 1 << 8
+_MAKE = sum(1 << bit for bit in range(6, 13))  # also devices, sockets, FIFOs and symbolic links
 _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE | _IOCTL
 _FIRST = {_REFER: 2, _TRUNCATE: 3, _IOCTL: 5}  # the version that knows the right
@@ -21,7 +22,7 @@ _NETWORK, _NETWORK_VERSION = 0b11, 4  # bind and connect of TCP
 _SCOPES, _SCOPES_VERSION = 0b11, 6  # abstract sockets and signals stay inside
 
 READ = READ_FILE | READ_DIR
-CHANGE = READ | WRITE_FILE | _MAKE | _TRUNCATE
+CHANGE = READ | WRITE_FILE | _REMOVE | _MAKE_FOLDER | _MAKE_FILE | _TRUNCATE
 
 
 class _Ruleset(ctypes.Structure):
@@ -43,7 +44,9 @@ def version() -> int:
 def restrict(allowed: Iterable[tuple[str, int]]) -> None:
     """From here on this thread, and what it starts, reaches nothing but these files and folders, in these ways."""
     known = version()
-    files = EXECUTE | READ | WRITE_FILE | _MAKE | sum(right for right, since in _FIRST.items() if known >= since)
+    files = (
+        EXECUTE | READ | WRITE_FILE | _REMOVE | _MAKE | sum(right for right, since in _FIRST.items() if known >= since)
+    )
     rules = _Ruleset(files, _NETWORK if known >= _NETWORK_VERSION else 0, _SCOPES if known >= _SCOPES_VERSION else 0)
     size = 8 if known < _NETWORK_VERSION else 16 if known < _SCOPES_VERSION else 24
     ruleset = system_call(_CREATE, ctypes.byref(rules), ctypes.c_size_t(size), ctypes.c_uint32(0))

@@ -47,6 +47,7 @@ class Launcher(Worker):
         super().__init__(kind, options, kind_of_socket)
         self.arena: Arena | None = None
         self.number = 0
+        self.is_busy = False
         self._arena_there = 0
         self._kernels: dict[RemoteKernel, int] = {}
         self._plans: dict[int, tuple[Plan, int]] = {}
@@ -179,20 +180,25 @@ class _Placement:
             starts.append(at - low)
             at += high - low
         placed = list(self._shared)
+        self._nowhere = there  # what an empty array is said to be at
         for each in self._copied:
             offset = each.address + starts[_block_of(self._blocks, each.address)]
             placed.append((each, there + offset))
             if each.writable:
                 self._back.append((each.address, here + offset, each.size))
         self._targets = {each.address: (address, each.size) for each, address in placed if each.slot < 0}
-        for each, address in placed:
-            if each.slot >= 0:
-                self._words[2 * each.slot] = address
+        bound = {each.slot: address for each, address in placed}
+        for slot in range(self._slots):  # an empty array lies somewhere too; no address of this process is told
+            if self._words[2 * slot] and not self._words[2 * slot + 1] & layout.INLINE:
+                self._words[2 * slot] = bound.get(slot, there)
         self._data = bytearray(self._packed.data)
         struct.pack_into(f"={2 * self._slots}Q", self._data, 0, *self._words)
         for slot, _ in self._packed.tables:
             self._translate(slot, here - there)
         return at
+
+    def _there(self, word: int) -> int:
+        return self._targets[word][0] if word in self._targets else self._nowhere if word else 0
 
     def _translate(self, slot: int, back: int) -> None:
         """A list of arrays is a table of their addresses, which are others in the worker."""
@@ -202,7 +208,7 @@ class _Placement:
         place = address if inline else address + back  # in the data, or in the arena
         table = bytes(self._data[place : place + size]) if inline else ctypes.string_at(place, size)
         words = struct.unpack(f"={size // 8}Q", table)
-        there = struct.pack(f"={size // 8}Q", *(self._targets.get(word, (word, 0))[0] for word in words))
+        there = struct.pack(f"={size // 8}Q", *(self._there(word) for word in words))
         if inline:
             self._data[place : place + size] = there
         else:
@@ -261,6 +267,12 @@ def run(kernel: str, plan: Plan, packed: Packed, threads: int, options: layout.O
     sandbox: Sandbox = remote.sandbox
     with sandbox.lock:
         launcher = sandbox.launcher()
+        if launcher.is_busy:
+            raise IsolationError(
+                f"kernel '{kernel}': a signal's handler cannot launch while the launch that it interrupted waits for "
+                "the same isolated worker"
+            )
+        launcher.is_busy = True
         try:
             return _run(launcher, plan, packed, threads, options, sandbox.limits.timeout)
         except WorkerGone:
@@ -285,6 +297,8 @@ def run(kernel: str, plan: Plan, packed: Packed, threads: int, options: layout.O
         except BaseException:  # Ctrl-C, or a handler of another signal that raised
             launcher.end()
             raise
+        finally:
+            launcher.is_busy = False
 
 
 def _run(

@@ -84,21 +84,21 @@ class _Known:
     """The shared arrays of this process, by address."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()  # an array may be collected while another is made
         self._starts: list[int] = []
         self._segments: dict[int, Segment] = {}
 
     def add(self, memory: mmap.mmap, segment: Segment) -> None:
-        with self._lock:
+        with self.lock:
             self._segments[segment.address] = segment
-            self._starts = sorted(self._segments)
+            self._starts = sorted(list(self._segments))
         weakref.finalize(memory, self._remove, segment).atexit = False
 
     def _remove(self, segment: Segment) -> None:
-        with self._lock:
+        with self.lock:
             if self._segments.get(segment.address) is segment:
                 del self._segments[segment.address]
-                self._starts = sorted(self._segments)
+                self._starts = sorted(list(self._segments))
         segment.close()
 
     def find(self, address: int, size: int) -> Segment | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metalcore.engine.isolate import client
+from metalcore.engine.isolate import client, memory
 from metalcore.engine.isolate.messages import (
     Nonsense,
     WorkerGone,
@@ -77,7 +77,6 @@ class Compiler(Worker):
         _, _, _, _, math_mode, float_type = unit.options
         options = {
             "memory": limits.memory,
-            "seconds": limits.compile_timeout,
             "private": private,
             "folders": unit.folders,
             "math_mode": math_mode,
@@ -232,6 +231,7 @@ def _remove(folder: str, owner: int) -> None:
 
 def _after_fork() -> None:
     client.after_fork()
+    memory.known.lock = threading.RLock()
     for sandbox in list(_sandboxes):
         sandbox.forget()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import resource
 import sysconfig
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from metalcore.engine.isolate import kernel, landlock, seccomp
 
@@ -43,29 +43,36 @@ def _limit(what: int, value: int) -> None:
     resource.setrlimit(what, (value, value))
 
 
-def seal_launch(memory: int, has_landlock: bool, start_threads: Any) -> None:
+def _data_in_use(status: io.FileIO) -> int:
+    """Bytes that RLIMIT_DATA counts already: Python, LLVM, the stacks of threads."""
+    for line in os.pread(status.fileno(), 8192, 0).splitlines():
+        if line.startswith(b"VmData:"):
+            return int(line.split()[1]) << 10
+    raise OSError("/proc/self/status names no VmData")
+
+
+def seal_launch(memory: int, has_landlock: bool, start_threads: Callable[[], object]) -> None:
     """For the process that runs kernels: no file, no process, no thread, no socket but the one it has."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NOFILE, _OPEN_LAUNCH)
     kernel.prctl(kernel.SET_NO_NEW_PRIVS, 1)
-    if has_landlock:
-        landlock.restrict(())  # before its threads start: it holds for one thread and what that starts
-    start_threads()
-    _limit(resource.RLIMIT_DATA, memory)
+    with open("/proc/self/status", "rb", buffering=0) as status:
+        if has_landlock:
+            landlock.restrict(())  # before its threads start: it holds for one thread and what that starts
+        start_threads()
+        _limit(resource.RLIMIT_DATA, _data_in_use(status) + memory)
     kernel.drop_capabilities()
     seccomp.install(launch=True)
 
 
-def seal_compile(
-    memory: int, seconds: int, has_landlock: bool, has_namespaces: bool, private: str, folders: Iterable[str]
-) -> None:
+def seal_compile(memory: int, has_landlock: bool, has_namespaces: bool, private: str, folders: Iterable[str]) -> None:
     """For a process that compiles: it reads the toolchain and the folders of the source, it writes its own folder."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, _LARGEST_FILE)
     _limit(resource.RLIMIT_NOFILE, _OPEN_COMPILE)
-    _limit(resource.RLIMIT_DATA, memory)
-    _limit(resource.RLIMIT_CPU, seconds)
+    with open("/proc/self/status", "rb", buffering=0) as status:
+        _limit(resource.RLIMIT_DATA, _data_in_use(status) + memory)
     if has_namespaces:
         _limit(resource.RLIMIT_NPROC, _PROCESSES)  # counted in the namespace; outside it all of the user's would be
     kernel.prctl(kernel.SET_NO_NEW_PRIVS, 1)

@@ -151,8 +151,28 @@ def _prepare_header(request: dict[str, Any]) -> None:
     if "-include-pch" not in found:
         return  # no folder to keep one: the worker reads the headers afresh
     header = found[found.index("-include-pch") + 1]
-    folder = os.path.join(request["private"], "cache", "headers")
-    copied = os.path.join(folder, os.path.basename(header))
-    if not os.path.exists(copied):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        shutil.copyfile(header, copied)
+    folder = _folder(request["private"], "cache", "headers")
+    try:
+        # A compiler that was taken over could have put a link there: nothing is followed or written over.
+        made = os.open(
+            os.path.basename(header), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder
+        )
+        with os.fdopen(made, "wb") as copied, open(header, "rb") as file:
+            shutil.copyfileobj(file, copied, 1 << 20)
+    except FileExistsError:
+        pass
+    finally:
+        os.close(folder)
+
+
+def _folder(*names: str) -> int:
+    """A folder in a folder, made where it is missing, through no symbolic link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    opened = os.open(names[0], flags)
+    for name in names[1:]:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=opened)
+        inner = os.open(name, flags, dir_fd=opened)
+        os.close(opened)
+        opened = inner
+    return opened
