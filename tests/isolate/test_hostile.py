@@ -363,3 +363,34 @@ def test_libraries_that_are_forgotten_end_their_workers() -> None:
     del library
     gc.collect()
     assert sandbox() is None and link.fileno() == -1 and not os.path.exists(folder)
+
+
+@pytest.mark.parametrize("lacking", ["namespaces", "landlock"])
+def test_a_machine_that_has_less(lacking: str) -> None:
+    program = f"""
+    import os, numpy as np, metalcore
+    from metalcore.engine.isolate import client
+    from metalcore.errors import IsolationError
+    client.without.append({lacking!r})
+    require = [name for name in metalcore.isolate().enforced]
+    x = np.zeros(4, np.uint32)
+    with metalcore.isolate(_hook=True, require=require) as isolation:
+        text = "kernel void k(device uint* x, uint i [[thread_position_in_grid]]) {{ x[i] += 1; }}"
+        metalcore.Library(text).function("k")(x, threads=4)
+        code = '''
+    import os, socket
+    for name in ("os.kill(%d, 0)", "os.fork()", "socket.socket()", "open('/tmp/metalcore-hostile', 'x')"):
+        try:
+            eval(name)
+            print(name)
+        except OSError:
+            pass
+    ''' % os.getpid()
+        print(isolation.sandbox.launcher().ask({{"op": "hook", "code": code}})["said"])
+    print(x.tolist(), "files" in require, "namespace" in str(isolation.means))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False, timeout=60
+    )
+    said = f"\n[1, 1, 1, 1] {lacking != 'landlock'} {lacking != 'namespaces'}\n"
+    assert done.stdout == said, done.stdout + done.stderr

@@ -33,6 +33,7 @@ _START = (
     "import json, sys; given = json.loads(sys.argv[2]); sys.path[:] = given['path']; "
     "from metalcore.engine.isolate.server import main; main(int(sys.argv[1]), given)"
 )
+without: list[str] = []  # "namespaces", "landlock": for tests, as on a machine that lacks them
 _PATIENCE = 120.0  # seconds for what the server itself does; precompiling headers on a busy machine is the longest
 FAILED = "the server of isolated workers"
 
@@ -44,7 +45,7 @@ class Server:
         self._lock = threading.Lock()
         self.abandoned: deque[int] = deque()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        given = {"path": [os.path.abspath(p) for p in sys.path], "namespaces": True}
+        given = {"path": [os.path.abspath(p) for p in sys.path], "without": without}
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the server)
         with theirs:
             if not sys.executable:
@@ -101,7 +102,7 @@ class Server:
             except (WorkerGone, Nonsense, TimeoutError, OSError) as error:
                 self.close()
                 raise IsolationError(
-                    f"{FAILED} has gone ({error or type(error).__name__}); the next use starts one"
+                    f"{FAILED} has gone ({str(error) or type(error).__name__}); the next use starts one"
                 ) from None
             except BaseException:  # a signal's handler raised: the answer would be taken for that of the next question
                 self.close()

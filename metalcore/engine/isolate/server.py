@@ -21,7 +21,8 @@ def main(descriptor: int, given: dict[str, Any]) -> None:
     """Entry point of the new interpreter: `given` is what client.py has said."""
     control = socket.socket(fileno=descriptor)
     control.setblocking(True)
-    has_namespaces = bool(given["namespaces"]) and seal.enter_namespaces()
+    lacks = given["without"]
+    has_namespaces = "namespaces" not in lacks and seal.enter_namespaces()
     if has_namespaces:
         first = os.fork()  # the first process of the namespace; when it ends, the kernel ends all the others
         if first:
@@ -30,7 +31,8 @@ def main(descriptor: int, given: dict[str, Any]) -> None:
             os._exit(0)
         kernel.prctl(kernel.SET_PDEATHSIG, seal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    facts = {"landlock": landlock.version(), "seccomp": seccomp.is_supported(), "namespaces": has_namespaces}
+    known = 0 if "landlock" in lacks else landlock.version()
+    facts = {"landlock": known, "seccomp": seccomp.is_supported(), "namespaces": has_namespaces}
     _import_all()
     control.send(dump(facts))
     _Server(control, facts).serve()
