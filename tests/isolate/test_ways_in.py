@@ -50,9 +50,6 @@ def test_a_program_and_a_kernel(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     done = run(tmp_path, "-m", "metalcore", "run", "--isolate", "program.py")
     assert done.stdout == "SIGSEGV [0, 0, 0, 0]\n" * 2 and done.returncode == 0, done.stderr
-    words = ("shader.metal", "k", "zeros:uint32:4", "--threads", "4", "--mode", "fast", "--isolate")
-    done = run(tmp_path, "-m", "metalcore", "run", *words)
-    assert done.returncode == 1 and "SIGSEGV" in done.stderr and "Traceback" not in done.stderr
     (tmp_path / "good.metal").write_text(
         "kernel void k(device uint* x, uint i [[thread_position_in_grid]]) { x[i] = i; }"
     )
@@ -92,8 +89,6 @@ def test_the_plug_in(tmp_path: Path) -> None:
         assert x.tolist() == [0, 1, 2, 3]
     """
     (tmp_path / "test_it.py").write_text(textwrap.dedent(test))
-    done = run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", "--metal-isolate")
+    done = run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", "--metal-isolate", "--metal-isolate-timeout=30")
     assert "1 failed, 2 passed" in done.stdout and "IsolationError" in done.stdout, done.stdout + done.stderr
     assert "metal isolate: network: " in done.stdout
-    done = run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", "--metal-isolate", "--metal-isolate-timeout=-1")
-    assert done.returncode == 4 and "timeout=-1" in done.stderr
