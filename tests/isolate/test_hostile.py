@@ -308,6 +308,8 @@ def test_nothing_is_left_behind() -> None:
         assert os.waitpid(pid, 0)[1] == 0
         f.function("k")(x, threads=4)
         assert x[0] == 2
+        metalcore.Library("kernel void j(device uint* x) { x[0] = 1; }", isolate=isolation)
+        assert os.listdir(sys.argv[1])
         print(client.server()._process.pid)
         os.kill(os.getpid(), 9)
         """
@@ -325,6 +327,7 @@ def test_nothing_is_left_behind() -> None:
                 break
             time.sleep(0.05)
         assert not Path(f"/proc/{server}/stat").exists(), "the server outlived the program"
+        assert os.listdir(folder) == []
 
 
 def test_wrong_use_is_said() -> None:

@@ -61,6 +61,7 @@ class _Server:
     def __init__(self, control: socket.socket, facts: dict[str, Any]) -> None:
         self._control, self._facts = control, facts
         self._workers: set[int] = set()
+        self._folders: set[str] = set()
         self._ended: dict[int, int] = {}
 
     def serve(self) -> None:
@@ -75,6 +76,8 @@ class _Server:
             if not data:  # the program has ended
                 for pid in self._workers:
                     self._kill(pid)
+                for folder in self._folders:  # it may have been killed, and then nobody else removes them
+                    shutil.rmtree(folder, ignore_errors=True)
                 return
             request = parse(data)
             try:
@@ -88,6 +91,7 @@ class _Server:
 
     def _fork(self, request: dict[str, Any], descriptor: int) -> dict[str, Any]:
         if request["kind"] == "compile":
+            self._folders.add(request["private"])
             _prepare_header(request)
         own = os.getpid()
         pid = os.fork()
