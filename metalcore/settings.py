@@ -82,7 +82,9 @@ def _short_enough(name: str, value: str) -> Path:
 def worker_environment() -> dict[str, str]:
     """What a worker of `metalcore.isolate` sees of the environment: how to load libraries, the cache, the language.
     No name of the user, no token."""
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
+    limits = ("SOURCE_SIZE", "COMPILE_SECONDS", "COMPILE_MEMORY", "KERNEL_SIZE", "CACHE_SIZE")
+    names = ("LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", *(f"METALCORE_{name}" for name in limits))
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process is forked while it has one thread
     return {**kept, **single, "PATH": os.defpath, "METALCORE_CACHE": os.path.abspath(cache_dir())}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ class Binding(NamedTuple):
     inside: tuple[Binding, ...] = ()  # memory that pointers stored in this buffer lead to
     fresh: bool = False  # nothing was written to it yet
     is_list: bool = False  # it holds an address of each item inside, in this order
+    cells: Sequence[int] = ()  # where addresses of what is inside stand
 
 
 def torch_module() -> Any:

@@ -94,7 +94,7 @@ def bind_struct(function: Function, index: int, value: Any) -> Binding | None:
     if not isinstance(value, ArgumentBuffer):
         return None
     inside = tuple(Binding(low, high - low, None, writable) for low, high, writable in value.regions)
-    return Binding(value.address, value.size, value.keep, writable=True, inside=inside)
+    return Binding(value.address, value.size, value.keep, writable=True, inside=inside, cells=value.cells)
 
 
 def bind_value(value: Any, index: int, casts: Casts) -> Binding:
@@ -137,7 +137,8 @@ def _bind_addresses(value: Sequence[Any], index: int) -> Binding:
     targets = tuple(bind_array(item, f"item {i} of argument {index}") for i, item in enumerate(value))
     table = aligned_copy(np.array([target.address for target in targets], np.uint64))
     _check_inline(table, index)
-    return Binding(table.address, table.size, (table.owner, targets), writable=False, inside=targets, is_list=True)
+    keep, cells = (table.owner, targets), range(table.address, table.address + table.size, 8)
+    return Binding(table.address, table.size, keep, writable=False, inside=targets, is_list=True, cells=cells)
 
 
 def _check_inline(binding: Binding, index: int) -> None:

@@ -312,8 +312,8 @@ class Function:
         threadgroup_memory: Mapping[int | str, int] | None = None,
     ) -> None:
         """Run with memory that the caller has bound: objects with `address`, `size`, `writable`, `inside` (what
-        pointers in that memory lead to; with `is_list` in their order) and `fresh` (nothing was written to it yet), or
-        None. No dtype is checked."""
+        pointers in that memory lead to; with `is_list` in their order), `cells` (where those pointers stand) and
+        `fresh` (nothing was written to it yet), or None. No dtype is checked."""
         if twin := self._twin():
             return twin.launch_raw(bindings, grid=grid, group=group, threadgroup_memory=threadgroup_memory)
         plan = self._plan(tuple(grid), None, tuple(group), threadgroup_memory)

@@ -59,7 +59,7 @@ def _optimised(ir: str, guarded: bool) -> str:
     """Scalar code, everything inlined and optimised; a large kernel's in a process of its own."""
     from metalcore.engine.codegen import child, llvm
 
-    if inlined_size(ir) > child.LARGE:
+    if inlined_size(ir) > child.LARGE and not child.is_bounded:
         scalar = child.in_child("optimise_scalar", ir, guarded=guarded).decode()
     else:
         scalar = llvm.optimise_scalar(ir, guarded=guarded)
@@ -117,7 +117,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
             f"limit is {PRIVATE_MEMORY:,}: use fewer or smaller ones, or a device buffer"
         )
     check_text(module.ir, "for all lanes")
-    large = dump is None and module.ir.count("\n") > child.LARGE
+    large = dump is None and not child.is_bounded and module.ir.count("\n") > child.LARGE
     code = child.in_child("emit_object", module.ir) if large else llvm.emit_object(module.ir, dump)
     folder = tempfile.mkdtemp(prefix="metalcore-")
     library_path = _link(folder, code, () if llvm.has_fma() else MATH)
@@ -133,4 +133,5 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         whole_simdgroups=facts.whole_simdgroups(scalar),
         stack_size=module.stack_size,
         wide_from=module.wide_from,
+        writes_anywhere=module.writes_anywhere,
     )

@@ -136,6 +136,7 @@ class NativeKernel:
     whole_simdgroups: str = ""  # where it counts its simdgroups as if all were full
     stack_size: int = STACK_AROUND  # bytes that mc_run may need of its stack
     wide_from: int = 0  # bytes of a buffer from which the wide variant has to run; 0: never
+    writes_anywhere: bool = True  # it may write through pointers that came from memory
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `path` is left out, because the cache knows where the file is."""
@@ -157,4 +158,5 @@ class NativeKernel:
             whole_simdgroups=data["whole_simdgroups"],
             stack_size=data["stack_size"],
             wide_from=data["wide_from"],
+            writes_anywhere=data["writes_anywhere"],
         )

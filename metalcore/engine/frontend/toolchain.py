@@ -91,7 +91,7 @@ def clang(
         copies = {name: f"file{i}" for i, name in enumerate(files or {})}
         seen = {name: os.path.join(folder, copies[of]) for name, of in (names or {}).items()}
         after = dict(itertools.pairwise(arguments))
-        for path in (*own_headers(), after.get("-include-pch", "")):
+        for path in (*own_headers(), after.get(_PRECOMPILED, "")):
             if path and path not in seen:
                 seen[path] = path
         extra = {copies[name]: data for name, data in (files or {}).items()}
@@ -128,6 +128,16 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
+ready: dict[str, str] = {}  # precompiled headers by key, for a sealed process, which may not look for them
+_PRECOMPILED = "-include-pch"
+
+
+def precompiled(flags: Sequence[str]) -> dict[str, str]:
+    """The precompiled header for these flags, by its key; nothing where it cannot be had."""
+    found = standard_library(flags)
+    return {_header_key(flags): found[1]} if found[0] == _PRECOMPILED else {}
+
+
 def _header_key(flags: Sequence[str]) -> str:
     return key_of(fingerprint(), str(INCLUDE), *flags)
 
@@ -135,10 +145,12 @@ def _header_key(flags: Sequence[str]) -> str:
 def standard_library(flags: Sequence[str]) -> list[str]:
     """Flags that bring metal_stdlib in: precompiled in the cache, or read afresh where that fails."""
     key = _header_key(flags)
+    if key in ready:
+        return [_PRECOMPILED, ready[key], "-fno-validate-pch"]
     with locks.of("header"):  # another thread may be at it: wait for its header
         found = disk_cache().read_binary("headers", key, ".pch")
         path = found[0] if found else _precompile(key, flags)
-    return ["-include-pch", path, "-fno-validate-pch"] if path else plain_library()
+    return [_PRECOMPILED, path, "-fno-validate-pch"] if path else plain_library()
 
 
 def plain_library() -> list[str]:

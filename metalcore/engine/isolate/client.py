@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from metalcore import settings
+from metalcore.engine.codegen.cache import disk_cache
 from metalcore.engine.isolate.messages import (
     Nonsense,
     WorkerGone,
@@ -47,6 +48,7 @@ class Server:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         given = {"path": [os.path.abspath(p) for p in sys.path], "without": without}
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the server)
+        disk_cache()  # raises where others could change it: in a namespace of users all look alike
         with theirs:
             if not sys.executable:
                 raise IsolationError(f"{FAILED} needs a Python interpreter to start, and sys.executable names none")

@@ -8,7 +8,9 @@ import socket
 import tempfile
 from typing import Any
 
+from metalcore.engine.codegen import child
 from metalcore.engine.codegen.variant import Variant
+from metalcore.engine.frontend import toolchain
 from metalcore.engine.isolate import seal
 from metalcore.engine.isolate.messages import WorkerGone, describe_error, receive_frame, send_frame
 from metalcore.engine.units import Constants, SourceUnit
@@ -19,12 +21,14 @@ def serve(link: socket.socket, request: dict[str, Any], facts: dict[str, Any]) -
     os.environ["METALCORE_CACHE"] = os.path.join(private, "cache")
     tempfile.tempdir = os.environ["TMPDIR"] = os.environ["HOME"] = os.path.join(private, "tmp")
     os.chdir(private)
+    child.is_bounded = True
+    toolchain.ready.update(request["headers"])
     seal.seal_compile(
         request["memory"],
         bool(facts["landlock"]),
         facts["namespaces"],
         private,
-        request["folders"],
+        [*request["folders"], *request["headers"].values()],
     )
     send_frame(link, {})
     worker = _Worker()
@@ -56,6 +60,8 @@ class _Worker:
             arguments, most, requirements = unit.signature(name, constants_given)
             told = [dataclasses.asdict(a) for a in arguments]
             return {"arguments": told, "max_threads": most, "requirements": [list(r) for r in requirements]}, b""
+        if question["op"] == "record":
+            return {"record": unit.record(name, constants_given, question["parameter"]).to_json()}, b""
         native = unit.native(name, constants_given, Variant.from_json(question["variant"]))
         with open(native.path, "rb") as file:
             return {"native": native.to_json()}, file.read()

@@ -26,6 +26,7 @@ from metalcore.launch import Shape
 REQUEST = struct.Struct("=BBHIIIIIQQ")
 REPLY = struct.Struct("=II")  # number of the request, status; then an mc_error
 LAUNCH, SANITIZE = 0x4C, 0x53
+REGION = ctypes.sizeof(layout.Region)
 _JSON = ord("{")
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _NOTHING = Place("", "", 0, 0)
@@ -82,7 +83,13 @@ class _Worker:
         shape = Shape(tuple(request["grid"]), tuple(request["groups"]), tuple(request["group"]))
         placed = {int(slot): tuple(place) for slot, place in request["placed"].items()}
         valid: Any = SimpleNamespace(shape=shape, placed=placed, memory=request["memory"], concerns_arguments=False)
-        binder: Any = SimpleNamespace(rules=None, slots=request["slots"])
+        given = request["rules"]
+        rules = (layout.Rule * max(1, len(given)))()
+        for rule, (needed, is_optional, is_writable) in zip(rules, given, strict=False):
+            rule.needed, rule.is_optional, rule.is_writable = needed, is_optional, is_writable
+        binder: Any = SimpleNamespace(
+            rules=ctypes.addressof(rules), slots=len(given), needs=given, keep=rules, check_written=lambda _: None
+        )
         plan = Plan(self._kernels[request["kernel"]], self._kernels[request["edge"]], valid, binder)
         self._plans[request["number"]] = plan
         return {}
@@ -110,12 +117,12 @@ class _Worker:
 
     def launch(self, data: bytes) -> None:
         kind, _, _, number, plan_number, threads, size, n_regions, at, options = REQUEST.unpack_from(data)
-        rest = ctypes.string_at(at, size + 16 * n_regions) if at else data[REQUEST.size :]
+        rest = ctypes.string_at(at, size + REGION * n_regions) if at else data[REQUEST.size :]
         packed, plan = rest[:size], self._plans[plan_number]
         regions = None
         if n_regions:
-            regions = (ctypes.c_uint64 * (2 * n_regions + 2 * layout.BUFFERS))()
-            ctypes.memmove(regions, rest[size : size + 16 * n_regions], 16 * n_regions)
+            regions = (layout.Region * (n_regions + layout.BUFFERS))()
+            ctypes.memmove(regions, rest[size : size + REGION * n_regions], REGION * n_regions)
         if kind == SANITIZE:
             plan.forget_findings()
             status = self._runtime.mc_sanitize(plan.address, packed, regions, n_regions, options)
@@ -123,6 +130,6 @@ class _Worker:
             ctypes.memmove(found, plan.findings, ctypes.sizeof(plan.findings))
         else:
             status = self._runtime.mc_call(plan.address, packed, threads, regions, n_regions)
-        if status & layout.FAULT:
+        if status & (layout.FAULT | layout.TOO_SMALL):
             self._runtime.mc_last_error(ctypes.byref(self._error))
         self._link.send(REPLY.pack(number, status) + bytes(self._error))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
-import struct
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metalcore.engine.isolate.launcher import LAUNCH, REPLY, REQUEST, SANITIZE
-from metalcore.engine.isolate.memory import Arena, Segment, code_file, copy, known
+from metalcore.engine.isolate.launcher import LAUNCH, REGION, REPLY, REQUEST, SANITIZE
+from metalcore.engine.isolate.memory import Arena, Segment, code_file, known
 from metalcore.engine.isolate.messages import (
     PACKET,
     Nonsense,
@@ -22,6 +21,7 @@ from metalcore.engine.isolate.messages import (
     receive_packet,
     send_packet,
 )
+from metalcore.engine.isolate.placement import LINE, Placement
 from metalcore.engine.isolate.sandbox import Sandbox, Worker, size_text
 from metalcore.engine.runtime import layout
 from metalcore.errors import IsolationError, IsolationTimeout
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from metalcore.engine.runtime.binding import Packed
     from metalcore.engine.runtime.launch import Plan
 
-_LINE = 64  # copies lie as the arrays do within a line of the cache
 _SMALLEST_ARENA = 1 << 20
 _IN_MESSAGE = PACKET // 2
 _SETTLE = 30.0  # seconds for what comes before a launch
 _KEPT_PLANS = 512
-_STATUSES = layout.STOPPED | layout.FAULT | layout.NO_MEMORY | layout.TOO_WIDE
+_STATUSES = layout.STOPPED | layout.FAULT | layout.NO_MEMORY | layout.TOO_WIDE | layout.TOO_SMALL
+_NOT_STARTED = layout.TOO_WIDE | layout.TOO_SMALL
 _TOP = 1 << 47
 
 
@@ -104,7 +104,7 @@ class Launcher(Worker):
             "group": shape.group,
             "placed": {str(slot): place for slot, place in valid.placed.items()},
             "memory": valid.memory,
-            "slots": plan.slots,
+            "rules": plan.needs,
         }
         self.ask(request)
         self._plans[id(plan)] = plan, number  # keeps the plan, so that its id stays its own
@@ -143,114 +143,6 @@ class Launcher(Worker):
             self.arena.close()
             self.arena = None
         return super().end()
-
-
-class _Placement:
-    """Where the memory of one launch lies in the worker."""
-
-    def __init__(self, launcher: Launcher, plan: Plan, packed: Packed) -> None:
-        self._packed, self._slots = packed, plan.slots
-        self._words = list(struct.unpack_from(f"={2 * plan.slots}Q", packed.data))
-        bound = [
-            _Bound(address, size, slot in plan.written, slot)
-            for slot, (address, size) in enumerate(zip(self._words[::2], self._words[1::2], strict=True))
-            if address and size and not size & layout.INLINE
-        ]
-        bound += [_Bound(*target, -1) for _, targets in packed.tables for target in targets if target[1]]
-        self._shared: list[tuple[_Bound, int]] = []
-        self._copied: list[_Bound] = []
-        for each in bound:
-            segment = known.find(each.address, each.size)
-            if segment is None:
-                self._copied.append(each)
-            else:
-                there = launcher.segment(segment, each.writable) + each.address - segment.address
-                self._shared.append((each, there))
-        self._blocks = _merged([(b.address, b.address + b.size) for b in self._copied])
-        self._back: list[tuple[int, int, int]] = []  # to, from, size
-        self.room = sum(high - low + _LINE for low, high in self._blocks)
-
-    def fill(self, here: int, there: int) -> int:
-        """Copy arrays to the arena and settle every address; the first free byte of the arena."""
-        at = 0
-        starts: list[int] = []
-        for low, high in self._blocks:
-            at += (low - at) % _LINE
-            copy(here + at, low, high - low)
-            starts.append(at - low)
-            at += high - low
-        placed = list(self._shared)
-        self._nowhere = there  # what an empty array is said to be at
-        for each in self._copied:
-            offset = each.address + starts[_block_of(self._blocks, each.address)]
-            placed.append((each, there + offset))
-            if each.writable:
-                self._back.append((each.address, here + offset, each.size))
-        self._targets = {each.address: (address, each.size) for each, address in placed if each.slot < 0}
-        bound = {each.slot: address for each, address in placed}
-        for slot in range(self._slots):  # an empty array lies somewhere too; no address of this process is told
-            if self._words[2 * slot] and not self._words[2 * slot + 1] & layout.INLINE:
-                self._words[2 * slot] = bound.get(slot, there)
-        self._data = bytearray(self._packed.data)
-        struct.pack_into(f"={2 * self._slots}Q", self._data, 0, *self._words)
-        for slot, _ in self._packed.tables:
-            self._translate(slot, here - there)
-        return at
-
-    def _there(self, word: int) -> int:
-        return self._targets[word][0] if word in self._targets else self._nowhere if word else 0
-
-    def _translate(self, slot: int, back: int) -> None:
-        """A list of arrays is a table of their addresses, which are others in the worker."""
-        address, size = self._words[2 * slot : 2 * slot + 2]
-        inline = bool(size & layout.INLINE)
-        size &= ~layout.INLINE
-        place = address if inline else address + back  # in the data, or in the arena
-        table = bytes(self._data[place : place + size]) if inline else ctypes.string_at(place, size)
-        words = struct.unpack(f"={size // 8}Q", table)
-        there = struct.pack(f"={size // 8}Q", *(self._there(word) for word in words))
-        if inline:
-            self._data[place : place + size] = there
-        else:
-            ctypes.memmove(place, there, size)
-
-    @property
-    def data(self) -> bytes:
-        """The arguments as mc_call takes them in the worker."""
-        return bytes(self._data)
-
-    @property
-    def regions(self) -> bytes:
-        """What pointers in tables lead to, sorted."""
-        pairs = sorted((address, address + size) for address, size in self._targets.values())
-        return b"".join(struct.pack("=2Q", *pair) for pair in pairs)
-
-    def copy_back(self) -> None:
-        """What the kernel wrote, into the arrays; nothing else of the worker's memory is looked at."""
-        for to, source, size in self._back:
-            copy(to, source, size)
-
-
-class _Bound(NamedTuple):
-    address: int
-    size: int
-    writable: bool
-    slot: int  # -1: reached through a table
-
-
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Arrays that overlap are one block, so that they overlap in the worker too."""
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if found and low < found[-1][1]:
-            found[-1] = found[-1][0], max(high, found[-1][1])
-        else:
-            found.append((low, high))
-    return found
-
-
-def _block_of(blocks: list[tuple[int, int]], address: int) -> int:
-    return next(i for i, (low, high) in enumerate(blocks) if low <= address < high)
 
 
 class Ran(NamedTuple):
@@ -306,11 +198,11 @@ def _run(
 ) -> Ran:
     remote: Any = plan.kernel
     number = launcher.plan(plan)
-    placement = _Placement(launcher, plan, packed)
+    placement = Placement(launcher, plan, packed)
     found = ctypes.sizeof(plan.findings)
     extra = ctypes.sizeof(layout.Options) + found if options is not None else 0
-    extra += len(packed.data) + 16 * sum(len(targets) for _, targets in packed.tables)
-    here, there = launcher.room(placement.room + extra + 2 * _LINE)
+    extra += len(packed.data) + REGION * packed.n_regions
+    here, there = launcher.room(placement.room + extra + 2 * LINE)
     end = placement.fill(here, there)
     data, regions = placement.data, placement.regions
     payload = data + regions
@@ -325,22 +217,21 @@ def _run(
         ctypes.memmove(here + options_at, ctypes.byref(options), ctypes.sizeof(options))
     launcher.number = launcher.number + 1 & 0xFFFFFFFF
     kind = LAUNCH if options is None else SANITIZE
-    head = (kind, 0, 0, launcher.number, number, threads, len(data), len(regions) // 16, at, there + options_at)
+    head = (kind, 0, 0, launcher.number, number, threads, len(data), len(regions) // REGION, at, there + options_at)
     send_packet(launcher.link, REQUEST.pack(*head) + payload)
     status, error = _reply(launcher, time.monotonic() + seconds)
     if options is not None:
         ctypes.memmove(ctypes.byref(options), here + options_at, ctypes.sizeof(options))
         ctypes.memmove(plan.findings, here + options_at + ctypes.sizeof(options), found)
         check_events(options)
-    if status & layout.TOO_WIDE and (status != layout.TOO_WIDE or remote.variant.wide):
-        raise Nonsense("buffers that are too large for any code")
-    if not status & (layout.STOPPED | layout.TOO_WIDE):
+    _check_reply(status, error, plan, remote.variant.wide)
+    if not status & (layout.STOPPED | _NOT_STARTED):
         placement.copy_back()
     return Ran(status, error, data)
 
 
 def _up(offset: int) -> int:
-    return -(-offset // _LINE) * _LINE
+    return -(-offset // LINE) * LINE
 
 
 def _reply(launcher: Launcher, deadline: float) -> tuple[int, layout.Error]:
@@ -354,6 +245,22 @@ def _reply(launcher: Launcher, deadline: float) -> tuple[int, layout.Error]:
     return status, layout.Error.from_buffer_copy(data, REPLY.size)
 
 
+def _check_reply(status: int, error: layout.Error, plan: Plan, is_wide: bool) -> None:
+    if status & _NOT_STARTED and status not in (layout.TOO_WIDE, layout.TOO_SMALL):
+        raise Nonsense("a launch that was and was not started")
+    if status == layout.TOO_WIDE and is_wide:
+        raise Nonsense("buffers that are too large for any code")
+    if status == layout.TOO_SMALL and (error.site >= len(plan.needs) or not plan.needs[error.site][0]):
+        raise Nonsense("an argument of no size that is too small")
+    if status & layout.FAULT and not _is_access(error.kind):
+        raise Nonsense("a fault of no kind")
+
+
+def _is_access(kind: int) -> bool:
+    """An operation, and why it was refused."""
+    return kind & 0xFF <= layout.ATOMIC_LOAD and kind & ~0xFF in (0, layout.READ_ONLY, layout.MISALIGNED)
+
+
 def check_events(options: layout.Options) -> None:
     """What sanitize mode found came from the worker's memory: numbers that index something must be in range."""
     if options.n_events > layout.EVENTS:
@@ -361,5 +268,5 @@ def check_events(options: layout.Options) -> None:
     for event in options.events[: options.n_events]:
         if event.kind >= len(layout.EVENT_KINDS) or event.root > layout.ANY_ROOT:
             raise Nonsense("an event of no kind")
-        if max(event.access, event.other_access) > layout.ATOMIC:
+        if not _is_access(event.access) or not _is_access(event.other_access):
             raise Nonsense("an access of no kind")

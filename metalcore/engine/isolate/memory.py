@@ -142,5 +142,13 @@ def shared_array(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndar
     return array
 
 
+def read_word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def write_word(address: int, value: int) -> None:
+    ctypes.c_uint64.from_address(address).value = value
+
+
 def copy(to: int, source: int, size: int) -> None:
     ctypes.memmove(to, source, size)

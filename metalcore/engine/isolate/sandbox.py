@@ -74,7 +74,7 @@ class Compiler(Worker):
     """Compiles one source, sealed with the folders of that source."""
 
     def __init__(self, limits: Limits, private: str, unit: IsolatedUnit) -> None:
-        _, _, _, _, math_mode, float_type = unit.options
+        math_mode, float_type = unit.options[4:6]
         options = {
             "memory": limits.memory,
             "private": private,
@@ -117,11 +117,12 @@ class Sandbox:
         defines: Mapping[str, object],
         math_mode: str,
         float_type: str,
+        prelude: str,
     ) -> IsolatedUnit:
         """A source that lives here."""
         from metalcore.engine.isolate.unit import IsolatedUnit
 
-        return IsolatedUnit(self, source, path, include_dirs, defines, math_mode, float_type)
+        return IsolatedUnit(self, source, path, include_dirs, defines, math_mode, float_type, prelude)
 
     def compile(self, unit: IsolatedUnit, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """What the unit's compiler answers; its errors are raised here."""

@@ -92,7 +92,7 @@ class _Server:
     def _fork(self, request: dict[str, Any], descriptor: int) -> dict[str, Any]:
         if request["kind"] == "compile":
             self._folders.add(request["private"])
-            _prepare_header(request)
+            request["headers"] = _header(request)
         own = os.getpid()
         pid = os.fork()
         if pid:
@@ -148,37 +148,9 @@ class _Server:
                 self._ended[pid] = status
 
 
-def _prepare_header(request: dict[str, Any]) -> None:
-    """metal_stdlib precompiled, copied to where the worker finds it: it must not be able to change the user's."""
+def _header(request: dict[str, Any]) -> dict[str, str]:
+    """Where metal_stdlib lies precompiled: the worker may read that file of the user's cache, and no other."""
     from metalcore.engine.frontend import toolchain
 
     flags = toolchain.language_flags(request["math_mode"], optimised=True, float_type=request["float_type"])
-    found = toolchain.standard_library(flags)
-    if "-include-pch" not in found:
-        return  # no folder to keep one: the worker reads the headers afresh
-    header = found[found.index("-include-pch") + 1]
-    folder = _folder(request["private"], "cache", "headers")
-    try:
-        # A compiler that was taken over could have put a link there: nothing is followed or written over.
-        made = os.open(
-            os.path.basename(header), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder
-        )
-        with os.fdopen(made, "wb") as copied, open(header, "rb") as file:
-            shutil.copyfileobj(file, copied, 1 << 20)
-    except FileExistsError:
-        pass
-    finally:
-        os.close(folder)
-
-
-def _folder(*names: str) -> int:
-    """A folder in a folder, made where it is missing, through no symbolic link."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    opened = os.open(names[0], flags)
-    for name in names[1:]:
-        with suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=opened)
-        inner = os.open(name, flags, dir_fd=opened)
-        os.close(opened)
-        opened = inner
-    return opened
+    return toolchain.precompiled(flags)

@@ -10,13 +10,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from metalcore.engine.codegen.variant import NativeKernel, Place, Site, ThreadgroupVariable, Variant
+from metalcore.engine.files import torch_headers
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.isolate.messages import INTEGER_LIMIT, Nonsense, integer, items, plain_text, record, text
+from metalcore.engine.isolate.structs import struct_type
 from metalcore.engine.units import Constants, Signature
 from metalcore.errors import IsolationError
 from metalcore.launch.declaration import Requirement
 
 if TYPE_CHECKING:
+    from metalcore.engine.frontend.records import Type
     from metalcore.engine.isolate.sandbox import Compiler, Sandbox
     from metalcore.engine.units import SourceUnit
 
@@ -47,13 +50,15 @@ class IsolatedUnit:
         defines: Mapping[str, object],
         math_mode: str,
         float_type: str = "float",
+        prelude: str = "",
     ) -> None:
         self.sandbox = sandbox
         self._source, self._path = source, path
         folders = [os.path.abspath(d) for d in include_dirs]
-        self.options = (source, path, folders, dict(defines), math_mode, float_type)
+        self.options = (source, path, folders, dict(defines), math_mode, float_type, prelude)
         self._lock = threading.Lock()
         self._signatures: dict[tuple[str, Constants], Signature] = {}
+        self._records: dict[tuple[str, Constants, int], Type] = {}
         self.compiler: Compiler | None = None  # sandbox.py's
         answer, _ = self._ask({"op": "unit"})
         with _understood():
@@ -69,7 +74,9 @@ class IsolatedUnit:
     @property
     def folders(self) -> list[str]:
         """What the compiler may read besides the toolchain."""
-        return [*self.options[2], *([os.path.dirname(self._path)] if self._path else [])]
+        torch = torch_headers()
+        own = [os.path.dirname(self._path)] if self._path else []
+        return [*self.options[2], *own, *([os.path.join(torch, "c10", "metal")] if torch else [])]
 
     def remember(self) -> str:
         """Keep the text for a report, which quotes lines of it; the answer names it there."""
@@ -85,6 +92,17 @@ class IsolatedUnit:
             with _understood():
                 known = _signature(answer)
             known = self._signatures.setdefault((name, constants), known)
+        return known
+
+    def record(self, name: str, constants: Constants, parameter: int) -> Type:
+        """The layout of the struct that a parameter points to; the first answer holds for good."""
+        known = self._records.get((name, constants, parameter))
+        if known is None:
+            question = {"op": "record", "name": name, "constants": constants, "parameter": parameter}
+            answer, _ = self._ask(question)
+            with _understood():
+                known = struct_type(answer.get("record"))
+            known = self._records.setdefault((name, constants, parameter), known)
         return known
 
     def load(self, name: str, constants: Constants, variant: Variant) -> RemoteKernel:
@@ -157,4 +175,5 @@ def _native(data: Any) -> NativeKernel:
         whole_simdgroups=plain_text(data.get("whole_simdgroups")),
         stack_size=integer(data.get("stack_size"), 0, INTEGER_LIMIT),
         wide_from=integer(data.get("wide_from"), 0, INTEGER_LIMIT),
+        writes_anywhere=data.get("writes_anywhere") is not False,
     )

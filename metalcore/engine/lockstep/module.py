@@ -14,12 +14,12 @@ from .driver import LONG_BODY, SPAN, driver, knows_its_group
 from .homes import find_homes
 from .ids import id_shapes
 from .initial import initial_values
-from .ir import Global, Instr
+from .ir import Global, Instr, Value
 from .live import Liveness
 from .memory import LAUNCH_SLOW
 from .ops import division_function
 from .parse import parse
-from .roots import Roots, expand_block_copies, split_pairs
+from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .shapes import Shapes
 from .simdgroup import Plan, Simdgroup
 from .streaming import streamed_stores
@@ -35,6 +35,7 @@ class LockstepModule:
     static_threadgroup_memory: int
     threadgroup_variables: tuple[ThreadgroupVariable, ...]
     written: tuple[int, ...]
+    writes_anywhere: bool  # through a pointer that came from memory
     has_loops: bool
     wide_from: int  # bytes of a buffer from which the wide variant has to run; 0: never
     private_memory: int  # bytes of the private arrays of one thread
@@ -66,7 +67,7 @@ def vectorise(
     users: dict[Instr, list[Instr]] = {}
     used_globals: dict[str, Global] = {}
     written: set[int] = set()
-    has_barrier = is_grouped = False
+    has_barrier = is_grouped = writes_anywhere = False
     for block in graph.order:
         for instr in block.instrs:
             for arg in instr.args:
@@ -76,7 +77,10 @@ def vectorise(
                     used_globals[arg.name] = arg
             has_barrier = has_barrier or (instr.op == "call" and instr.callee == "__mc_threadgroup_barrier")
             is_grouped = is_grouped or knows_its_group(instr)
-            written |= _written_slots(instr, roots)
+            if (pointer := _written_through(instr)) is not None:
+                behind = roots.of_address(pointer)
+                written |= {root.slot for root in behind if root.kind == "buffer"}
+                writes_anywhere = writes_anywhere or UNKNOWN in behind
     shared_offsets, variables, total = _lay_out(used_globals)
     is_flat = layout == "line" and not is_grouped and not total and not sanitized
     length = sum(len(block.instrs) for block in graph.order)
@@ -130,6 +134,7 @@ def vectorise(
         total,
         tuple(variables),
         tuple(sorted(written)),
+        writes_anywhere,
         bool(graph.loops),
         shapes.wrapping.reach(),
         sum(plan.bounds.extent(root) or 0 for root in roots.allocas),
@@ -151,13 +156,13 @@ _DECLARATIONS = {
 }
 
 
-def _written_slots(instr: Instr, roots: Roots) -> set[int]:
-    pointer = None
+def _written_through(instr: Instr) -> Value | None:
+    """The pointer that an instruction writes through."""
     if instr.op == "store":
-        pointer = instr.args[1]
-    elif instr.op in ("atomicrmw", "cmpxchg") or instr.callee.startswith("__mc_simdgroup_store"):
-        pointer = instr.args[0]
-    return {r.slot for r in roots.get(pointer) if r.kind == "buffer"} if pointer is not None else set()
+        return instr.args[1]
+    if instr.op in ("atomicrmw", "cmpxchg") or instr.callee.startswith("__mc_simdgroup_store"):
+        return instr.args[0]
+    return None
 
 
 def _lay_out(used: dict[str, Global]) -> tuple[dict[str, int], list[ThreadgroupVariable], int]:

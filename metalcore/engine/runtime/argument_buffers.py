@@ -59,6 +59,19 @@ class ArgumentBuffer:
         return [target.region for target in self._reached()]
 
     @property
+    def cells(self) -> list[int]:
+        """Where the addresses of those stand, those in memory that its pointers lead to included."""
+        found: list[int] = []
+        seen: set[int] = set()
+        for owner in (self, *(target.owner for target in self._reached())):
+            if isinstance(owner, ArgumentBuffer) and id(owner) not in seen:
+                seen.add(id(owner))
+                found += (owner.address + offset for offset in owner._targets)
+            elif isinstance(owner, _Table):
+                found += range(owner.address, owner.address + owner.values.nbytes, 8)
+        return found
+
+    @property
     def keep(self) -> object:
         """What must live as long as a kernel uses it."""
         return self, [target.owner for target in self._reached()]
@@ -202,9 +215,9 @@ class ArgumentBuffer:
             lists = [
                 [] if item is None else self._pointed_to(inner, item, f"{where}[{i}]") for i, item in enumerate(value)
             ]
-            table = np.array([targets[0].region[0] if targets else 0 for targets in lists], np.uint64)
-            start = table.__array_interface__["data"][0]
-            return [_Target((start, start + table.nbytes, False), table), *(t for targets in lists for t in targets)]
+            table = _Table([targets[0].region[0] if targets else 0 for targets in lists])
+            end = table.address + table.values.nbytes
+            return [_Target((table.address, end, False), table), *(t for targets in lists for t in targets)]
         view = view_of(value)
         if view is None:
             raise ArgumentError(f"{where}: a pointer takes an array, an argument buffer or None, not {_given(value)}")
@@ -225,6 +238,14 @@ class ArgumentBuffer:
         if not type.is_const and (view.immutable or not view.writable):
             problem = f"{_given(value)} is read-only, and the kernel may write through its pointer"
             raise ArgumentError(f"{where}: {problem}: declare it as a pointer to const, or pass a copy")
+
+
+class _Table:
+    """Addresses in a row, for a pointer to pointers."""
+
+    def __init__(self, addresses: Sequence[int]) -> None:
+        self.values = np.array(addresses, np.uint64)
+        self.address: int = self.values.__array_interface__["data"][0]
 
 
 class _Target:

@@ -34,24 +34,22 @@ Region = tuple[int, int, bool]  # from, to, whether it may be written
 class Packed:
     """Bound arguments, as mc_call takes them."""
 
-    __slots__ = ("data", "fresh", "keep", "n_regions", "regions", "tables")
+    __slots__ = ("cells", "data", "fresh", "keep", "n_regions", "regions")
 
     def __init__(self, data: bytes, regions: Any, n_regions: int, keep: object) -> None:
         self.data, self.regions, self.n_regions, self.keep = data, regions, n_regions, keep
         self.fresh = 0
         """Bit i: nothing was ever written to [[buffer(i)]]."""
-        self.tables: list[tuple[int, tuple[tuple[int, int, bool], ...]]] = []
-        """Slots whose bytes are addresses, and the memory that these lead to: address, size, may it be written."""
+        self.cells: Sequence[int] = ()
+        """Where addresses of `regions` stand: in memory, or in `data` (~offset). Another process has others there."""
 
     def address_of(self, slot: int) -> int:
         address: int = struct.unpack_from("=Q", self.data, 16 * slot)[0]
         return address
 
 
-class AddressTable(bytes):
-    """Addresses, and the memory that they lead to."""
-
-    targets: tuple[tuple[int, int, bool], ...] = ()
+class _Addresses(bytes):
+    """Bytes of which every eight are an address."""
 
 
 class Binder:
@@ -72,10 +70,11 @@ class Binder:
         self._pack = struct.Struct(f"={2 * self.slots}Q").pack
         self._fast = [_fast_rule(a) for a in self.by_slot]
         self._native = (layout.Rule * max(1, self.slots))(*(_native_rule(rule) for rule in self._fast))
+        self.needs = [(0, True, False)] * self.slots
+        """Of each slot: the bytes that must be bound, whether nothing will do, whether the kernel may write it."""
         for argument in buffers:
-            rule = self._native[argument.index]
-            rule.needed, rule.is_optional = needed_bytes(argument)
-            rule.is_writable = argument.writable
+            rule, needs = self._native[argument.index], (*needed_bytes(argument), argument.writable)
+            rule.needed, rule.is_optional, rule.is_writable = self.needs[argument.index] = needs
         self.rules = _address(self._native)
 
     def pack(self, args: tuple[Any, ...], named: Mapping[str, Any], written: frozenset[int]) -> Packed:
@@ -86,7 +85,7 @@ class Binder:
         inline: list[bytes] = []
         regions: list[Region] = []
         keep: list[object] = []
-        tables: list[tuple[int, tuple[tuple[int, int, bool], ...]]] = []
+        cells: list[int] = []
         end = 16 * self.slots
         torch_tensor = _torch_tensor()
         for slot, (value, rule) in enumerate(zip(args, self._fast)):  # noqa: B905 (lengths are equal here)
@@ -114,11 +113,11 @@ class Binder:
                 except ValueProblem as problem:
                     raise self._error(self.by_slot[slot], value, str(problem)) from None
             else:
-                bound = self._bind(slot, value, written, regions, keep)
+                bound = self._bind(slot, value, written, regions, keep, cells)
                 if isinstance(bound, bytes):
                     data = bound
-                    if type(bound) is AddressTable:
-                        tables.append((slot, bound.targets))
+                    if type(bound) is _Addresses:
+                        cells += (~at for at in range(end, end + len(data), 8))
                 else:
                     pairs += bound
                     continue
@@ -129,7 +128,7 @@ class Binder:
         if not inline and not regions:
             return Packed(self._pack(*pairs), None, 0, keep)
         packed = self.packed(pairs, regions, keep, b"".join(inline))
-        packed.tables = tables
+        packed.cells = cells
         return packed
 
     def packed(self, pairs: Sequence[int], regions: list[Region], keep: object, inline: bytes = b"") -> Packed:
@@ -192,7 +191,13 @@ class Binder:
         )
 
     def _bind(
-        self, slot: int, value: Any, written: frozenset[int], regions: list[Region], keep: list[object]
+        self,
+        slot: int,
+        value: Any,
+        written: frozenset[int],
+        regions: list[Region],
+        keep: list[object],
+        cells: list[int],
     ) -> bytes | tuple[int, int]:
         """Address and size of an array, or the bytes of a value."""
         argument = self.by_slot[slot]
@@ -206,7 +211,7 @@ class Binder:
             # A number in constant memory is read when the kernel starts, even where its use is skipped.
             return bytes(argument.element_size) if argument.kind == "value" and argument.space == "constant" else (0, 0)
         if isinstance(value, ArgumentBuffer) or _is_struct(value):
-            return self._bind_struct(argument, value, slot in written, regions, keep)
+            return self._bind_struct(argument, value, slot in written, regions, keep, cells)
         view = view_of(value)
         if view is not None:
             if view.dtype == "bytes" and slot not in written and view.address % needed_alignment(argument):
@@ -230,7 +235,13 @@ class Binder:
         return ArgumentBuffer(self._record_of(argument), values, f"kernel '{self.kernel}', {argument.name}")
 
     def _bind_struct(
-        self, argument: Argument, value: Any, written: bool, regions: list[Region], keep: list[object]
+        self,
+        argument: Argument,
+        value: Any,
+        written: bool,
+        regions: list[Region],
+        keep: list[object],
+        cells: list[int],
     ) -> tuple[int, int]:
         if not isinstance(value, ArgumentBuffer):
             value = self.argument_buffer(argument, [value] if isinstance(value, Mapping) else value)
@@ -241,6 +252,7 @@ class Binder:
         if value.size != wanted if argument.kind == "value" else value.type.size != wanted:
             raise self._error(argument, value, f"it takes structs of {wanted} bytes, not {value!r}")
         regions += value.regions
+        cells += value.cells
         keep.append(value.keep)
         return value.address, value.size
 
@@ -311,7 +323,6 @@ class Binder:
             raise self._error(argument, values, f"it must be {_wanted(argument)}, not a list of arrays")
         addresses = []
         const = self.const_items(argument)
-        targets = []
         for i, value in enumerate(values):
             view = None if value is None else view_of(value)
             if view is None and value is not None:
@@ -328,12 +339,9 @@ class Binder:
                 problem = f"item {i} of the list is read-only, and the kernel may write through its pointer"
                 raise self._error(argument, values, problem)
             addresses.append(view.address)
-            writable = view.changeable and not is_const
-            regions.append((view.address, view.address + view.size, writable))
-            targets.append((view.address, view.size, writable))
+            regions.append((view.address, view.address + view.size, view.changeable and not is_const))
             keep.append(view.owner)
-        data = AddressTable(struct.pack(f"={len(addresses)}Q", *addresses))
-        data.targets = tuple(targets)
+        data = _Addresses(struct.pack(f"={len(addresses)}Q", *addresses))
         if argument.kind == "value" and len(data) != argument.element_size:
             problem = f"it holds {argument.element_size // 8} pointers, the list has {len(addresses)} arrays"
             raise self._error(argument, values, problem)

@@ -49,6 +49,7 @@ class Plan:
         "is_sanitized",
         "is_watched",
         "kernel",
+        "needs",
         "shape",
         "slots",
         "valid",
@@ -70,7 +71,7 @@ class Plan:
         plan.main_fn, plan.edge_fn, plan.cost = kernel.address, edge.address, kernel.cost
         self._binder = binder  # keeps its rules in memory
         plan.rules, plan.n_slots = binder.rules, binder.slots
-        self.slots = binder.slots
+        self.slots, self.needs = binder.slots, binder.needs
         plan.written = sum(1 << slot for slot in self.written)
         plan.is_brief = not (kernel.native.has_loops or edge.native.has_loops) and math.prod(shape.grid) <= _BRIEF
         self.is_sanitized = kernel.variant.sanitized

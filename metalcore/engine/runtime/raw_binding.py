@@ -11,10 +11,11 @@ from metalcore.errors import ArgumentError
 
 
 def pack_raw(binder: Binder, bindings: Sequence[Any], written: frozenset[int]) -> Packed:
-    """Objects with `address`, `size`, `writable`, `inside` and `fresh`, or None, in slot order."""
+    """Objects with `address`, `size`, `writable`, `inside`, `cells` and `fresh`, or None, in slot order."""
     pairs = [0] * (2 * binder.slots)
     regions: list[Region] = []
     inline = b""
+    cells: list[int] = []
     for slot, argument in enumerate(binder.by_slot):
         binding = bindings[slot] if slot < len(bindings) else None
         if argument is None:
@@ -32,10 +33,12 @@ def pack_raw(binder: Binder, bindings: Sequence[Any], written: frozenset[int]) -
         binder.check_alignment(argument, binding.address)
         pairs[2 * slot : 2 * slot + 2] = binding.address, binding.size | (0 if binding.writable else layout.FIXED)
         if binding.inside:
+            cells += binding.cells
             const = binder.const_items(argument) if binding.is_list else [False]
             for i, item in enumerate(binding.inside):
                 writable = item.writable and not const[i % len(const)]
                 regions.append((item.address, item.address + item.size, writable))
     packed = binder.packed(pairs, regions, bindings, inline)
+    packed.cells = cells
     packed.fresh = sum(1 << slot for slot, b in enumerate(bindings) if b is not None and b.fresh)
     return packed
