@@ -73,7 +73,7 @@ class IsolationError(MetalcoreError, RuntimeError):
         self.signal = signal
 
 
-class IsolationTimeout(IsolationError, TimeoutError):
+class IsolationTimeout(IsolationError, LaunchTimeout):
     """A launch or a compilation under `metalcore.isolate` took longer than its limit, and its worker was ended."""
 
 

@@ -87,7 +87,7 @@ def test_structs_that_point_to_one_another_and_are_written(pointers: metalcore.L
 
 def test_what_pointers_may_not_do(pointers: metalcore.Library) -> None:
     x = floats()
-    with pytest.raises(KernelFault, match="write on read-only memory .* index 0, the size is 8"):
+    with pytest.raises(KernelFault, match=r"write on read-only memory .* index 0, the size is 8"):
         pointers.function("cast_away")(args(x=x), threads=8)
     with metalcore.mode("sanitize") as report:
         pointers.function("cast_away")(args(x=x), threads=8)
@@ -101,7 +101,7 @@ def test_what_pointers_may_not_do(pointers: metalcore.Library) -> None:
 def test_a_value_that_is_too_small(pointers: metalcore.Library) -> None:
     o, s = np.zeros(1, np.float32), np.zeros(64, np.uint8)
     bound = [Binding(o.ctypes.data, 4, o), Binding(-(-s.ctypes.data // 16) * 16, 8, s)]
-    with pytest.raises(ArgumentError, match="'s' .* it needs 16 bytes, and 8 are bound"):
+    with pytest.raises(ArgumentError, match=r"'s' .* it needs 16 bytes, and 8 are bound"):
         pointers.function("value").launch_raw(bound, grid=(1, 1, 1), group=(1, 1, 1))
 
 

@@ -35,6 +35,7 @@ _NOTHING = Place("", "", 0, 0)
 def serve(link: socket.socket, request: dict[str, Any], facts: dict[str, Any]) -> None:
     runtime = runtime_library()
     helpers = max(0, int(request["threads"]) - 1)
+    runtime.mc_set_main_thread(0)  # no handlers of signals here: nobody has to be started to look for them
     seal.seal_launch(request["memory"], bool(facts["landlock"]), lambda: runtime.mc_start_pool(helpers))
     link.send(b"{}")
     worker = _Worker(link, request["hook"])
@@ -125,11 +126,11 @@ class _Worker:
             ctypes.memmove(regions, rest[size : size + REGION * n_regions], REGION * n_regions)
         if kind == SANITIZE:
             plan.forget_findings()
-            status = self._runtime.mc_sanitize(plan.address, packed, regions, n_regions, options)
+            status = self._runtime.mc_sanitize(plan.address, packed, regions, n_regions, options, 0)
             found = options + ctypes.sizeof(layout.Options)
             ctypes.memmove(found, plan.findings, ctypes.sizeof(plan.findings))
         else:
-            status = self._runtime.mc_call(plan.address, packed, threads, regions, n_regions)
+            status = self._runtime.mc_call(plan.address, packed, threads, regions, n_regions, 0)
         if status & (layout.FAULT | layout.TOO_SMALL):
             self._runtime.mc_last_error(ctypes.byref(self._error))
         self._link.send(REPLY.pack(number, status) + bytes(self._error))

@@ -153,8 +153,18 @@ class Ran(NamedTuple):
     data: bytes  # its arguments with the worker's addresses
 
 
-def run(kernel: str, plan: Plan, packed: Packed, threads: int, options: layout.Options | None = None) -> Ran:
-    """Run in the worker. Arrays change only where the launch came to its end, a fault in checked mode included."""
+def run(
+    kernel: str,
+    plan: Plan,
+    packed: Packed,
+    threads: int,
+    options: layout.Options | None = None,
+    timeout: float | None = None,
+) -> Ran:
+    """Run in the worker. Arrays change only where the launch came to its end, a fault in checked mode included.
+
+    `timeout` is that of the launch; the block's holds as well, and the shorter one decides.
+    """
     remote: Any = plan.kernel
     sandbox: Sandbox = remote.sandbox
     with sandbox.lock:
@@ -166,7 +176,8 @@ def run(kernel: str, plan: Plan, packed: Packed, threads: int, options: layout.O
             )
         launcher.is_busy = True
         try:
-            return _run(launcher, plan, packed, threads, options, sandbox.limits.timeout)
+            seconds = sandbox.limits.timeout if timeout is None else min(timeout, sandbox.limits.timeout)
+            return _run(launcher, plan, packed, threads, options, seconds)
         except WorkerGone:
             signal, how = launcher.end()
             raise IsolationError(
@@ -177,8 +188,8 @@ def run(kernel: str, plan: Plan, packed: Packed, threads: int, options: layout.O
         except TimeoutError:
             launcher.end()
             raise IsolationTimeout(
-                f"kernel '{kernel}': the launch took longer than {sandbox.limits.timeout:g} s, and its worker was "
-                "ended; its arrays are as they were (isolate(timeout=...) sets the limit)"
+                f"kernel '{kernel}': the launch took longer than {seconds:g} s, and its worker was ended; its arrays "
+                "are as they were (the shorter one of isolate(timeout=...) and of the launch's own is the limit)"
             ) from None
         except Nonsense as error:
             launcher.end()
