@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from metalcore import errors
-from metalcore.engine.forking import unforked
+from metalcore.forking import unforked
 
 if TYPE_CHECKING:
     from metalcore.dropins.compile_shader import compile_shader

@@ -13,7 +13,6 @@ from metalcore import launch, settings
 from metalcore.engine import modes
 from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.files import NotRegular, TooLarge, read_regular
-from metalcore.engine.forking import import_whole
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
@@ -25,6 +24,7 @@ from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.engine.timeouts import checked_seconds, limit_of, timed_out, timeout_around
 from metalcore.engine.units import Constants, SourceUnit
 from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
+from metalcore.forking import import_whole
 from metalcore.launch.device import block
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from metalcore.engine.codegen.cache import disk_cache, toolchain_key
 from metalcore.engine.codegen.identity import key_of
 from metalcore.engine.codegen.variant import NativeKernel, Variant
 from metalcore.engine.files import MISSING, state_of, torch_headers
-from metalcore.engine.forking import import_whole
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.locks import locks
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.errors import CompileError
+from metalcore.forking import import_whole
 from metalcore.launch.declaration import Requirement
 
 if TYPE_CHECKING:

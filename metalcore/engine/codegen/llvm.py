@@ -11,8 +11,8 @@ import llvmlite.binding as binding
 
 from metalcore.engine.codegen import own_arrays
 from metalcore.engine.codegen.defined import with_values, without_promises
-from metalcore.engine.forking import UnforkedLock, unforked
 from metalcore.errors import CompileError
+from metalcore.forking import UnforkedLock, unforked
 
 LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once
 LARGEST_TABLES = 256_000_000  # bytes

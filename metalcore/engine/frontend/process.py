@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metalcore import settings
-from metalcore.engine.forking import import_whole, unforked
 from metalcore.errors import CompileError
+from metalcore.forking import import_whole, unforked
 
 if TYPE_CHECKING:
     import subprocess

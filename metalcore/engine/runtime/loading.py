@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from metalcore.engine.forking import unforked
+from metalcore.forking import unforked
 
 
 def load_shared(path: str) -> ctypes.CDLL:

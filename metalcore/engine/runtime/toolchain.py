@@ -13,8 +13,8 @@ import platform
 from collections.abc import Sequence
 
 from metalcore import settings
-from metalcore.engine.forking import run_process
 from metalcore.errors import MetalcoreError, UnsupportedFeature
+from metalcore.forking import run_process
 
 
 @functools.cache
