@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from metalcore.engine.codegen.variant import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.errors import UnsupportedFeature
 
+from .block_copies import loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
 from .driver import LONG_BODY, SPAN, driver, knows_its_group
@@ -57,6 +58,7 @@ def vectorise(
 ) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run."""
     module = parse(scalar_ir)
+    loop_long_copies(module.function)
     canonicalise(module.function)
     expand_block_copies(module.function.blocks)
     split_pairs(module.function.blocks)

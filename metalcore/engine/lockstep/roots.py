@@ -101,7 +101,7 @@ def expand_block_copies(blocks: list[Block]) -> None:
                 continue
             length = instr.args[2].value if isinstance(instr.args[2], Const) else None
             if length is None or length > LONGEST_COPY:
-                raise UnsupportedFeature("a block copy whose length is not known at compile time")
+                raise UnsupportedFeature("a move of overlapping memory whose length is not known at compile time")
             unit = copy_unit(instr, length)
             ty = int_type(unit * 8)
             loads: list[Value] = []
@@ -109,7 +109,7 @@ def expand_block_copies(blocks: list[Block]) -> None:
                 counter += 1
                 where = {"align": unit}
                 if name.startswith("llvm.memset"):
-                    loads.append(_memset_value(out, instr, ty, f"%mc.set{counter}"))
+                    loads.append(memset_value(out, instr, ty, f"%mc.set{counter}"))
                 else:
                     source = _at(out, instr, instr.args[1], at, f"%mc.src{counter}")
                     loads.append(_push(out, instr, Instr("load", ty, [source], f"%mc.cpy{counter}", dict(where))))
@@ -167,7 +167,7 @@ def copy_unit(instr: Instr, length: int) -> int:
     return next(u for u in (4, 2, 1) if length % u == 0)
 
 
-def _memset_value(out: list[Instr], instr: Instr, ty: Type, name: str) -> Value:
+def memset_value(out: list[Instr], instr: Instr, ty: Type, name: str) -> Value:
     byte = instr.args[1]
     if isinstance(byte, Const) and byte.value is not None:
         return Const(ty, str(int.from_bytes(bytes([byte.value & 255]) * (ty.bits // 8), "little", signed=True)))
