@@ -32,8 +32,9 @@ def launches(case: Case) -> Iterator[Case]:
         if 0 < n < w:
             yield kernel, relaunched(launch, (n, d, e), (gw, gh, gd))
     for g in ((32, 1, 1), (64, 1, 1)):
-        if (gw, gh, gd) != g:
-            yield kernel, relaunched(launch, (w, d, e), g)
+        if (gw, gh, gd) == g:
+            break
+        yield kernel, relaunched(launch, (w, d, e), g)
 
 
 def rewrites(node: Any, change: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
@@ -65,8 +66,10 @@ def simpler(node: Any) -> Iterator[Any]:
         return
     for name in ("a", "b"):
         child = getattr(node, name, None)
-        if child is not None:
+        if child is not None and not isinstance(node, t.Cast):
             yield child if child.type == node.type else t.Cast(node.type, child)
+        elif child is not None and isinstance(child, t.Cast):
+            yield t.Cast(node.type, child.a)
     if not isinstance(node, (t.Lit, h.Param, h.Own)):
         yield t.Lit(node.type, 0)
     if isinstance(node, h.Access) and node.form != "plain":
