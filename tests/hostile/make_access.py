@@ -46,7 +46,12 @@ class Accesses(Indices):
     def new_input(self, element: el.Element, space: str = "device") -> str:
         if space == "device" and self.chance(0.3):
             return self.new_array(space, element, 1, scale="thread")
-        return self.new_array(space, element, self.size(), placement=self.placement())
+        count = self.size()
+        if space == "constant":  # it starts at a multiple of 4 bytes, wherever it ends
+            count = -(-count * element.size // 4) * 4 // element.size if 4 % element.size == 0 else count
+            placement = "start" if count * element.size % 4 else self.placement()
+            return self.new_array(space, element, count, placement=placement)
+        return self.new_array(space, element, count, placement=self.placement())
 
     def new_target(self, element: el.Element) -> str:
         if self.chance(0.3):
