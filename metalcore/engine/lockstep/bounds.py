@@ -13,8 +13,9 @@ from .private import private_stride
 from .roots import Root, Roots
 from .shapes import LANES, Shapes
 
-_ROOM = 57  # bits of a byte offset that may be scaled by 32 lanes
+_ROOM = 62  # bits of a byte offset, all lanes counted
 SMALL_BITS = 40  # of an index that is tested: elements have far fewer bytes than the 17 bits that are left
+FAR = 0x2A3B5C7D1E2F4050  # bytes that lead out of every array, also several times over
 _SMALL_STEP = 1 << 10  # a counter with such steps does not leave 57 bits in a lifetime
 
 
@@ -82,26 +83,9 @@ class Bounds:
     def _is_start(pointer: Value) -> bool:
         return not isinstance(pointer, Instr) or pointer.op in ("alloca", "call")
 
-    def large_indices(self, pointer: Value) -> list[Instr]:
-        """64-bit indices into an interleaved array that may lose upper bits when they are scaled."""
-        found: dict[Instr, None] = {}
-        todo, seen = [pointer], set[Value]()
-        while todo:
-            at = todo.pop()
-            if not isinstance(at, Instr) or at in seen:
-                continue
-            seen.add(at)
-            if at.op == "getelementptr":
-                todo.append(at.args[0])
-                for scale, index in gep_terms(at):
-                    if isinstance(index, Instr) and not self._is_small(index, scale):
-                        found[index] = None
-            elif at.op in ("phi", "select", "freeze", "bitcast"):
-                todo += at.args
-        return list(found)
-
-    def _is_small(self, index: Instr, scale: int) -> bool:
-        bits = self._bits(index, 0)
+    def is_small(self, index: Value, scale: int) -> bool:
+        """Does an index keep all its bits when it is scaled, `scale` bytes for each?"""
+        bits = None if self.keep_tests else self._bits(index, 0)
         return bits is not None and bits + scale.bit_length() <= _ROOM
 
     def _bits(self, value: Value, depth: int) -> int | None:

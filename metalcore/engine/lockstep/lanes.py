@@ -65,7 +65,6 @@ class Lanes(Memory):
             return direct()
         if instr.op in ("load", "store") and self.plan.bounds.proves(pointer, size, where.roots):
             return direct()
-        addresses = self.whole_indices(where, addresses)
         inside = self.inside_lanes(where, addresses)
         if mask is not None:
             tests = []

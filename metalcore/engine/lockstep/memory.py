@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .bounds import SMALL_BITS
+from .bounds import FAR, SMALL_BITS
 from .ir import Global, Instr, Type, Value, gep_terms
 from .roots import Root
 from .shapes import LANE, LANES, ZERO
@@ -127,8 +127,21 @@ class Memory(Streaming):
             if index.type.bits < 64:
                 name = self.temp(f"sext {index.type.text} {name} to i64")
             scaled = self.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
+            if times != 1:
+                scaled = self.near_or_far("i64", index, scale, name, scaled)
             pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
         return pointer
+
+    def near_or_far(self, ty: str, index: Value, scale: int, name: str, scaled: str) -> str:
+        """The offset in an interleaved array; far away from everything where scaling it by 32 lanes loses bits."""
+        if not self.plan.checked or self.plan.bounds.is_small(index, scale):
+            return scaled
+        half, whole = 1 << SMALL_BITS, 1 << (SMALL_BITS + 1)
+        splat = (lambda n: f"splat (i64 {n})") if ty.startswith("<") else str
+        moved = self.temp(f"add {ty} {name}, {splat(half)}")
+        good = self.temp(f"icmp ult {ty} {moved}, {splat(whole)}")
+        bit = ty.replace("i64", "i1")
+        return self.temp(f"select {bit} {good}, {ty} {scaled}, {ty} {splat(FAR)}")
 
     def _op_getelementptr(self, instr: Instr, c: int | None) -> str:
         return self.compute_gep(instr) if c is None else self.gep_chunk(instr, c)
@@ -148,8 +161,11 @@ class Memory(Streaming):
             name = self.chunk(index, c)
             if index.type.bits < 64:
                 name = self.temp(f"sext {self.vec(index.type.text)} {name} to {self.vec('i64')}")
+            given = name
             if scale != 1:
                 name = self.temp(f"mul {self.vec('i64')} {name}, splat (i64 {scale})")
+            if times != 1:
+                name = self.near_or_far(self.vec("i64"), index, scale, given, name)
             total = self.temp(f"add {self.vec('i64')} {total}, {name}") if total else name
         if constant:
             total = (
@@ -244,24 +260,10 @@ class Memory(Streaming):
 
     def guards(self, where: Address) -> list[str]:
         """Scalar tests that the pattern of an access is one: see bounds.py."""
-        tests = []
-        if self.is_interleaved(where):
-            for index in self.plan.bounds.large_indices(where.pointer):
-                tests += [self.is_small("i64", self.scalar(index))]
-        if not self.plan.bounds.shows_wrap(where.pointer, where.roots):
-            tests += self.pattern_guards(where)
-        return tests
+        return [] if self.plan.bounds.shows_wrap(where.pointer, where.roots) else self.pattern_guards(where)
 
     def pattern_guards(self, where: Address) -> list[str]:
         return self.chunk_guards(where.pointer) if where.bases else self.wrap_guards(where.pointer)
-
-    def is_small(self, ty: str, index: str) -> str:
-        """Is a 64-bit index so small that its offset can be scaled by 32 lanes?"""
-        is_vector = ty.startswith("<")
-        half, whole = 1 << SMALL_BITS, 1 << (SMALL_BITS + 1)
-        numbers = (f"splat (i64 {half})", f"splat (i64 {whole})") if is_vector else (str(half), str(whole))
-        moved = self.temp(f"add {ty} {index}, {numbers[0]}")
-        return self.temp(f"icmp ult {ty} {moved}, {numbers[1]}")
 
     def inside_lanes(self, where: Address, addresses: list[str]) -> list[str]:
         """Lane by lane, a mask of those in bounds."""
@@ -284,17 +286,6 @@ class Memory(Streaming):
                 result = self.temp(f"or {self.vec('i1')} {result}, {hit}") if result else hit
             out.append(result or "zeroinitializer")
         return out
-
-    def whole_indices(self, where: Address, addresses: list[str]) -> list[str]:
-        """Addresses of an interleaved array, with null where an index is so large that scaling it lost bits."""
-        if not self.is_interleaved(where):
-            return addresses
-        for index in self.plan.bounds.large_indices(where.pointer):
-            for c in range(self.count):
-                good = self.is_small(self.vec("i64"), self.chunk(index, c))
-                both = f"{self.vec('ptr')} {addresses[c]}, {self.vec('ptr')} zeroinitializer"
-                addresses[c] = self.temp(f"select {self.vec('i1')} {good}, {both}")
-        return addresses
 
     def root_number(self, root: Root) -> str:
         key = (root, "number")
@@ -319,14 +310,12 @@ class Memory(Streaming):
     def spill_addresses(self, where: Address) -> str:
         """The address of each lane, exactly."""
         addresses = self.scratch("addresses", 8)
-        is_large = self.is_interleaved(where) and bool(self.plan.bounds.large_indices(where.pointer))
-        if where.offsets is not None and not where.bases and not is_large and not self.may_wrap(where.pointer):
+        if where.offsets is not None and not where.bases and not self.may_wrap(where.pointer):
             self.emit(
                 f"call void @mc.spread(ptr {where.base}, ptr {self.plan.offset_table(where.offsets)}, ptr {addresses})"
             )
         else:
-            chunks = self.whole_indices(where, [self.address_chunk(where, c) for c in range(self.count)])
-            self.spill_chunks(addresses, "ptr", 8, chunks)
+            self.spill_chunks(addresses, "ptr", 8, [self.address_chunk(where, c) for c in range(self.count)])
         return addresses
 
     def call_slow(self, instr: Instr, where: Address, kind: int, addresses: str, data: str, bits: str) -> None:
