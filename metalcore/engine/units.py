@@ -31,9 +31,15 @@ if TYPE_CHECKING:
     from metalcore.engine.frontend.model import ScalarKernel, Unit
     from metalcore.engine.frontend.records import Type
 
-_FRONTEND = ("metalcore.engine.frontend.unit", "metalcore.engine.frontend.lowering", "json")
+# What is imported on the way to machine code: whole, so that a child of a fork never waits for the rest of a module.
+_FRONTEND = (
+    *("metalcore.engine.frontend.unit", "metalcore.engine.frontend.lowering", "metalcore.engine.frontend.records"),
+    *("metalcore.engine.codegen.prune", "difflib", "json", "resource", "shutil", "subprocess", "tempfile"),
+)
 _CODE_GENERATION = (
     *("metalcore.engine.codegen.build", "metalcore.engine.codegen.facts", "metalcore.engine.codegen.llvm"),
+    *("metalcore.engine.codegen.child", "metalcore.engine.codegen.closed_object"),
+    *("metalcore.engine.codegen.own_functions",),
     *("metalcore.engine.lockstep", "metalcore.engine.runtime.toolchain", "metalcore.engine.checks.instrument"),
     *("shutil", "tempfile", "struct"),
 )
