@@ -313,7 +313,7 @@ def test_nothing_is_left_behind() -> None:
         assert x[0] == 2
         metalcore.Library("kernel void j(device uint* x) { x[0] = 1; }", isolate=isolation)
         assert os.listdir(sys.argv[1])
-        print(client.server()._process.pid)
+        print(client.server()._process.pid, flush=True)
         os.kill(os.getpid(), 9)
         """
     )
