@@ -2,6 +2,15 @@
  * kernel with large ones does not depend on what the calling thread has. */
 #include "runtime.h"
 
+/* AddressSanitizer wants to be told of another stack (scripts/test-sanitized-runtime). */
+#if defined(__SANITIZE_ADDRESS__)
+extern void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, size_t size);
+extern void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom, size_t* size);
+#else
+#define __sanitizer_start_switch_fiber(fake_stack, bottom, size) ((void)(fake_stack), (void)(bottom), (void)(size))
+#define __sanitizer_finish_switch_fiber(fake_stack, bottom, size) ((void)(fake_stack), (void)(bottom), (void)(size))
+#endif
+
 typedef struct mc_entry {
   mc_run_fn run;
   mc_launch* launch;
@@ -12,7 +21,11 @@ typedef struct mc_entry {
 static void enter(void* argument) {
   const mc_entry* e = argument;
   const uint32_t* at = e->place;
+  const void* bottom = 0;
+  size_t size = 0;
+  __sanitizer_finish_switch_fiber((void*)0, &bottom, &size);
   e->run(e->launch, e->worker, at[0], at[1], at[2], at[3], at[4], at[5], at[6]);
+  __sanitizer_start_switch_fiber((void**)0, bottom, size);
 }
 
 /* Calls function(argument) with the stack pointer at `top`. The frame pointer keeps the old one, for debuggers too.
@@ -43,5 +56,8 @@ __attribute__((naked, noinline, visibility("hidden"))) void mc_switch_stack(void
 void mc_run_on_stack(const mc_mapping* stack, mc_run_fn run, mc_launch* launch, mc_worker* worker,
                      const uint32_t place[7]) {
   mc_entry entry = {run, launch, worker, place};
+  void* fake_stack = 0;
+  __sanitizer_start_switch_fiber(&fake_stack, stack->start, stack->size);
   mc_switch_stack(&entry, enter, stack->start + stack->size);
+  __sanitizer_finish_switch_fiber(fake_stack, (const void**)0, (size_t*)0);
 }
