@@ -9,7 +9,7 @@ from .ir import Const, Instr, Value
 from .shapes import Shapes
 
 MOST_STEP = 1 << 16  # of a counter, for the arithmetic on it to stay in range
-_SIZES = ("__mc_threads_per_threadgroup", "__mc_dispatch_threads_per_threadgroup", "__mc_threads_per_grid")
+_GROUP_SIZES = ("__mc_threads_per_threadgroup", "__mc_dispatch_threads_per_threadgroup")  # 1 to 1,024
 _SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _INVERSE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
@@ -31,11 +31,25 @@ class Count:
         return isinstance(self.step, Const) and (self.step.value or 0) < 0
 
     @property
-    def surely_steps(self) -> bool:
-        """Whether each round adds a positive number: a constant, or the size of a group or a grid."""
+    def has_small_step(self) -> bool:
+        """Whether each round surely adds a small positive number: a constant, or the size of a group."""
         if isinstance(self.step, Const):
             return not self.descends
-        return isinstance(self.step, Instr) and self.step.callee in _SIZES
+        return isinstance(self.step, Instr) and self.step.callee in _GROUP_SIZES
+
+    @property
+    def rises(self) -> bool:
+        """Whether a counter from 0 on gets to any number above it: the size of a grid may be 2^32 - 1, which takes 1
+        off, so that it passes 0 instead."""
+        is_grid = isinstance(self.step, Instr) and self.step.callee == "__mc_threads_per_grid"
+        return self.has_small_step or (is_grid and self.pred[0] == "u")
+
+    @property
+    def safe_end(self) -> int:
+        """A counter that is not beyond this takes one more step without passing the end of the numbers."""
+        bits = self.phi.type.bits
+        lowest = 0 if self.pred[0] == "u" else -(1 << (bits - 1))
+        return lowest + MOST_STEP if self.descends else lowest + (1 << bits) - MOST_STEP
 
     @property
     def start(self) -> Value:

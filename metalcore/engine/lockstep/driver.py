@@ -106,6 +106,7 @@ def driver(coroutine: bool, tail: bool, layout: str, span_threads: int, sanitize
     args, last = _ARGS, _LAST
     position = _first_position(layout)
     if coroutine:
+        part = f"call ptr @simdgroup.part({args}, i32 %sg, i32 %tail_bits, {last})" if tail else "freeze ptr null"
         frame = f"""
   %saved_cur = load ptr, ptr %cur_at
   br label %start
@@ -117,12 +118,15 @@ start:
   br i1 %is_full, label %start.full, label %start.part
 start.full:
   %hf = call ptr @simdgroup.full({args}, i32 %sg, i32 -1, {last})
-  store ptr %hf, ptr %at
-  br label %start.done
+  br label %start.held
 start.part:
-  %hp = call ptr @simdgroup.part({args}, i32 %sg, i32 %tail_bits, {last})
-  store ptr %hp, ptr %at
-  br label %start.done
+  %hp = {part}
+  br label %start.held
+start.held:
+  %held = phi ptr [ %hf, %start.full ], [ %hp, %start.part ]
+  store ptr %held, ptr %at
+  %is_absent = icmp eq ptr %held, null
+  br i1 %is_absent, label %group.done, label %start.done
 start.done:
   %sg.next = add i32 %sg, 1
   %more = icmp ult i32 %sg.next, %all
@@ -131,12 +135,8 @@ round:
   br label %step
 step:
   %i = phi i32 [ 0, %round ], [ %i.next, %step.done ]
-  %busy = phi i1 [ false, %round ], [ %busy.next, %step.done ]
   %i.at = getelementptr ptr, ptr %handles, i32 %i
   %hdl = load ptr, ptr %i.at
-  %is_absent = icmp eq ptr %hdl, null
-  br i1 %is_absent, label %group.done, label %step.here
-step.here:
   %resume_fn = load ptr, ptr %hdl
   %is_done = icmp eq ptr %resume_fn, null
   br i1 %is_done, label %step.done, label %step.go
@@ -144,12 +144,20 @@ step.go:
   call fastcc void %resume_fn(ptr %hdl)
   br label %step.done
 step.done:
-  %busy.next = phi i1 [ %busy, %step.here ], [ true, %step.go ]
   %i.next = add i32 %i, 1
   %i.more = icmp ult i32 %i.next, %all
-  br i1 %i.more, label %step, label %round.done
-round.done:
-  br i1 %busy.next, label %round, label %group.done
+  br i1 %i.more, label %step, label %look
+look:
+  %n = phi i32 [ 0, %step.done ], [ %n.next, %look.next ]
+  %n.at = getelementptr ptr, ptr %handles, i32 %n
+  %n.hdl = load ptr, ptr %n.at
+  %n.fn = load ptr, ptr %n.hdl
+  %n.done = icmp eq ptr %n.fn, null
+  br i1 %n.done, label %look.next, label %round
+look.next:
+  %n.next = add i32 %n, 1
+  %n.more = icmp ult i32 %n.next, %all
+  br i1 %n.more, label %look, label %group.done
 group.done:
   store ptr %saved_cur, ptr %cur_at
 """
@@ -191,7 +199,7 @@ group.done:
     elif initial:
         frame = f"\n{initial}{frame}"
     if not tail:
-        frame = "\n".join(line for line in frame.split("\n") if "@simdgroup.part" not in line and "%hp" not in line)
+        frame = "\n".join(line for line in frame.split("\n") if "@simdgroup.part" not in line)
     return f"""
 define void @mc_run(ptr %L, ptr %Wk, i32 %gx0, i32 %gx1, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d) #1 {{
 entry:

@@ -14,6 +14,7 @@ from .ir import Block, Const
 ROUNDS = 1024  # of a counting loop, between two looks
 SHORT_BODY = 16  # instructions of a loop in which asking each time would be felt
 FIRST = 1 << 14  # a counter that starts anywhere from 0 on is looked at when it gets here
+NEAR = 1 << 20  # how far a counter may still have to go without a look, in a kernel with barriers
 
 
 class Polls(Flow):
@@ -131,7 +132,7 @@ class Polls(Flow):
 
     def rises_from_zero(self, count: Count) -> bool:
         """Whether it starts at 0 or more and comes nearer to its bound in each round."""
-        if count.pred[1] != "l" or not count.surely_steps:
+        if count.pred[1] != "l" or not count.rises:
             return False
         start = self.plan.bounds.ranges.of(count.start)
         return count.pred[0] == "u" or (start is not None and start[1] < 1 << (count.phi.type.bits - 1))
@@ -151,6 +152,9 @@ class Polls(Flow):
     def begin_rounds(self, count: Count, value: str) -> None:
         """Look, and go on: *value* is the counter, which has passed its test."""
         stop = self.look()
+        if self.plan.coroutine and count.has_small_step and count.pred != "ne":
+            self.set_limit(count, self.last_if_near(count, value))
+            return
         # Always 0, which LLVM cannot know: nothing of what follows is computed ahead, where it would cost.
         zero_at = self.temp(f"getelementptr i8, ptr {stop}, i64 4")
         zero = self.temp(f"load volatile i32, ptr {zero_at}")
@@ -162,7 +166,8 @@ class Polls(Flow):
         self.set_limit(count, limit)
 
     def ordered_limit(self, count: Count, value: str, zero: str) -> str:
-        """The bound or less: where the counter passes the test it would pass that with the bound, too."""
+        """The bound or less: where the counter passes the test it would pass that with the bound, too. And nowhere near
+        the end of the numbers: a counter that steps over it passes every test again, for ever."""
         ty, last, low = count.phi.type.text, self.last_value(count), self.lowest_offset(count)
         if low:
             value = self.temp(f"add {ty} {value}, {low}")
@@ -175,7 +180,18 @@ class Polls(Flow):
             rounds = self.temp(f"select i1 {small}, {ty} {some}, {ty} 0")
         away = self.temp(f"sub {ty} {value}, {last}" if count.descends else f"sub {ty} {last}, {value}")
         part = self.intrinsic("umin", ty, away, rounds)
-        return self.temp(f"{'sub' if count.descends else 'add'} {ty} {value}, {part}")
+        limit = self.temp(f"{'sub' if count.descends else 'add'} {ty} {value}, {part}")
+        return self.intrinsic(f"{count.pred[0]}{'max' if count.descends else 'min'}", ty, limit, str(count.safe_end))
+
+    def last_if_near(self, count: Count, value: str) -> str:
+        """The bound where it is near, else no round without a look. More arithmetic would take registers that are
+        saved at every barrier."""
+        ty, last = count.phi.type.text, self.last_value(count)
+        away = self.temp(f"sub {ty} {last}, {value}")
+        is_near = self.temp(f"icmp ult {ty} {away}, {NEAR}")
+        limit = self.temp(f"select i1 {is_near}, {ty} {last}, {ty} {value}")
+        is_safe = self.temp(f"icmp {count.pred[0]}le {ty} {last}, {count.safe_end}")
+        return self.temp(f"select i1 {is_safe}, {ty} {limit}, {ty} {value}")
 
     def exact_limit(self, count: Count, value: str) -> str:
         """The bound where it is a few whole steps away, else a value that the counter meets before it."""

@@ -9,7 +9,8 @@ import pytest
 
 import metalcore
 from metalcore.engine.lockstep import vectorise
-from metalcore.engine.lockstep.polls import FIRST, ROUNDS
+from metalcore.engine.lockstep.polls import FIRST, NEAR, ROUNDS
+from metalcore.errors import LaunchTimeout
 
 FORMS = {
     "up": ("uint j = 0; j < n; j++", lambda i, n: range(0, n)),
@@ -65,6 +66,59 @@ def test_rounds_are_counted_exactly(mode: str) -> None:
                 function(y, x, n, 7, threads=40, group_size=40)
                 for i in lanes:
                     assert tuple(y.reshape(40, 2)[i]) == _expected(name, i, n), (name, n, i)
+
+
+BESIDE_A_BARRIER = """
+kernel void group(device uint* y, constant uint& n, uint i [[thread_position_in_threadgroup]],
+    uint size [[threads_per_threadgroup]]) {
+  uint s = 0, h = 0;
+  for (uint j = i; j < n; j += size) { h = h * 31 + j; s += 1; }
+  metal::threadgroup_barrier(metal::mem_flags::mem_device);
+  y[2 * i] = s; y[2 * i + 1] = h; }"""
+
+
+@pytest.mark.parametrize("mode", ["checked", "fast"])
+def test_rounds_are_counted_exactly_beside_barriers(mode: str) -> None:
+    function = metalcore.Library(BESIDE_A_BARRIER).function("group")
+    with np.errstate(over="ignore"), metalcore.mode(mode):
+        for n in (0, 1, 95, 97, FIRST - 1, FIRST, FIRST + 97, NEAR + FIRST - 5, NEAR + FIRST, NEAR + FIRST + 200):
+            y = np.zeros((96, 2), np.uint32)
+            function(y, n, threads=96, group_size=96)
+            for i in (0, 1, 31, 95):
+                values = np.arange(i, n, 96).astype(np.uint32)
+                mixed = np.sum(values * POWERS[: len(values)][::-1], dtype=np.uint32)
+                assert tuple(y[i]) == (len(values), mixed), (n, i)
+
+
+# Counters whose step leads over the end of the numbers pass their test again: these never end.
+AROUND = {
+    "up": "uint j = 0; j < n; j += 256",
+    "up_to": "uint j = 0; j <= n; j++",
+    "down": "uint j = n; j > 0; j -= 256",
+    "signed": "int j = 0; j < int(n >> 1); j = int(uint(j) + 256)",
+    "line": "uint j = i; j < n; j += 64",
+    "group": "uint j = 0; j < n; j += size",
+    "group_line": "uint j = i; j < n; j += size",
+    "step": "uint j = 0; j < n; j += step",
+}
+
+
+@pytest.mark.parametrize("barrier", ["", "metal::threadgroup_barrier(metal::mem_flags::mem_device);"])
+@pytest.mark.parametrize("mode", ["checked", "fast", "sanitize"])
+def test_loops_around_the_end_of_the_numbers_are_stopped(mode: str, barrier: str) -> None:
+    library = metalcore.Library(
+        "".join(
+            f"""kernel void k_{name}(device uint* y, constant uint& n, constant uint& step,
+              uint i [[thread_position_in_threadgroup]], uint size [[threads_per_threadgroup]]) {{
+            uint s = 0; for ({loop}) s += y[j & 31] * 3; {barrier} y[i] = s; }}"""
+            for name, loop in AROUND.items()
+        )
+    )
+    with metalcore.mode(mode):
+        for name in AROUND:
+            y, function = np.ones(64, np.uint32), library.function(f"k_{name}")
+            with pytest.raises(LaunchTimeout):
+                function(y, 0xFFFFFFFF, 64, threads=64, group_size=64, timeout=0.1)
 
 
 LOOP = """
