@@ -15,7 +15,7 @@ from typing import Any
 from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
 from metalcore.engine.isolate import seal
 from metalcore.engine.isolate.kernel import failed, libc
-from metalcore.engine.isolate.messages import PACKET, dump, parse
+from metalcore.engine.isolate.messages import PACKET, dump, look_for_packet, parse, receive_parts
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import LoadedKernel, Plan
 from metalcore.engine.runtime.native_library import runtime_library
@@ -28,6 +28,7 @@ REPLY = struct.Struct("=II")  # number of the request, status; then an mc_error
 LAUNCH, SANITIZE = 0x4C, 0x53
 REGION = ctypes.sizeof(layout.Region)
 _JSON = ord("{")
+_LOOK = 0.0004  # seconds that the next launch is looked for, as long as idle threads of the pool spin
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _NOTHING = Place("", "", 0, 0)
 
@@ -40,7 +41,7 @@ def serve(link: socket.socket, request: dict[str, Any], facts: dict[str, Any]) -
     link.send(b"{}")
     worker = _Worker(link, request["hook"])
     while True:
-        data, descriptors, _, _ = socket.recv_fds(link, PACKET, 1)
+        data, descriptors = look_for_packet(link, _LOOK) or receive_parts(link)
         if not data:
             return
         if data[0] == _JSON:

@@ -52,6 +52,8 @@ class Launcher(Worker):
         self._kernels: dict[RemoteKernel, int] = {}
         self._plans: dict[int, tuple[Plan, int]] = {}
         self._segments: dict[tuple[Segment, bool], int] = {}
+        self._heads: dict[tuple[int, bytes], bytes] = {}  # addresses and sizes here, and what they are there
+        self._heads_of = 0
 
     def ask(self, request: dict[str, Any], *descriptors: int) -> dict[str, Any]:
         send_packet(self.link, dump(request), descriptors)
@@ -93,6 +95,7 @@ class Launcher(Worker):
         number = len(self._plans)
         if number >= _KEPT_PLANS:
             self._plans.clear()
+            self._heads.clear()
             number = 0
         request = {
             "op": "plan",
@@ -137,6 +140,40 @@ class Launcher(Worker):
                 self.ask({"op": "unmap", "address": self._segments.pop((old, access)), "size": old.size})
             there = self._segments[segment, writable] = self._map(segment, writable)
         return there
+
+    def settled(self, number: int, plan: Plan, packed: Packed) -> bytes | None:
+        """The arguments of a launch like an earlier one, all of whose arrays are shared: nothing is to be copied."""
+        head = 16 * plan.slots
+        if packed.n_regions or packed.cells or len(packed.data) > _IN_MESSAGE:
+            return None
+        if self._heads_of != known.changes:
+            self._heads.clear()
+            self._heads_of = known.changes
+        there = self._heads.get((number, packed.data[:head]))
+        if there is None:
+            placement = Placement(self, plan, packed)
+            if placement.copies:
+                return None
+            placement.fill(0, 0)
+            if len(self._heads) >= _KEPT_PLANS:
+                self._heads.clear()
+            there = self._heads[number, packed.data[:head]] = placement.data[:head]
+        return there + packed.data[head:]
+
+    def send(
+        self,
+        kind: int,
+        plan: int,
+        threads: int,
+        data: bytes,
+        n_regions: int = 0,
+        payload: bytes | None = None,
+        at: int = 0,
+        options: int = 0,
+    ) -> None:
+        self.number = self.number + 1 & 0xFFFFFFFF
+        head = REQUEST.pack(kind, 0, 0, self.number, plan, threads, len(data), n_regions, at, options)
+        send_packet(self.link, head + (data if payload is None else payload))
 
     def end(self) -> tuple[str, str]:
         if self.arena is not None:
@@ -209,6 +246,12 @@ def _run(
 ) -> Ran:
     remote: Any = plan.kernel
     number = launcher.plan(plan)
+    data = launcher.settled(number, plan, packed) if options is None else None
+    if data is not None:
+        launcher.send(LAUNCH, number, threads, data)
+        status, error = _reply(launcher, time.monotonic() + seconds)
+        _check_reply(status, error, plan, remote.variant.wide)
+        return Ran(status, error, data)
     placement = Placement(launcher, plan, packed)
     found = ctypes.sizeof(plan.findings)
     extra = ctypes.sizeof(layout.Options) + found if options is not None else 0
@@ -226,10 +269,8 @@ def _run(
     options_at = _up(end)
     if options is not None:
         ctypes.memmove(here + options_at, ctypes.byref(options), ctypes.sizeof(options))
-    launcher.number = launcher.number + 1 & 0xFFFFFFFF
     kind = LAUNCH if options is None else SANITIZE
-    head = (kind, 0, 0, launcher.number, number, threads, len(data), len(regions) // REGION, at, there + options_at)
-    send_packet(launcher.link, REQUEST.pack(*head) + payload)
+    launcher.send(kind, number, threads, data, len(regions) // REGION, payload, at, there + options_at)
     status, error = _reply(launcher, time.monotonic() + seconds)
     if options is not None:
         ctypes.memmove(ctypes.byref(options), here + options_at, ctypes.sizeof(options))

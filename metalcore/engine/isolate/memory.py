@@ -87,10 +87,12 @@ class _Known:
         self.lock = threading.RLock()  # an array may be collected while another is made
         self._starts: list[int] = []
         self._segments: dict[int, Segment] = {}
+        self.changes = 0  # how often an array came or went
 
     def add(self, memory: mmap.mmap, segment: Segment) -> None:
         with self.lock:
             self._segments[segment.address] = segment
+            self.changes += 1
             self._starts = sorted(list(self._segments))
         weakref.finalize(memory, self._remove, segment).atexit = False
 
@@ -98,6 +100,7 @@ class _Known:
         with self.lock:
             if self._segments.get(segment.address) is segment:
                 del self._segments[segment.address]
+                self.changes += 1
                 self._starts = sorted(list(self._segments))
         segment.close()
 

@@ -75,6 +75,11 @@ class Placement:
         self._gap = _GAP if packed.cells or follows else 0
         self.room = LINE + sum(high - low + self._gap + LINE for low, high in self._ranges)
 
+    @property
+    def copies(self) -> bool:
+        """Whether anything lies in the arena; arrays without elements do."""
+        return bool(self._copied) or any(not each.size for each in self._bound)
+
     def fill(self, here: int, there: int) -> int:
         """Copy arrays to the arena and settle every address; the first free byte of the arena."""
         at = LINE  # arrays without elements come first

@@ -91,6 +91,8 @@ static uint32_t join(void) {
   return 0;
 }
 
+static int idle_spins = MC_SPINS;
+
 static void* worker_main(void* unused) {
   (void)unused;
   mc_context* context = mc_context_acquire();
@@ -104,7 +106,7 @@ static void* worker_main(void* unused) {
       if (MC_LOAD_SEQ(&pool.caller_waits)) mc_futex_wake(&pool.done, 1);
       continue;
     }
-    int spins = MC_SPINS;
+    int spins = idle_spins;
     while (spins-- && MC_LOAD_SEQ(&pool.round) == round) mc_pause();
     if (spins >= 0) continue;
     MC_ADD(&pool.sleepers, 1);
@@ -135,8 +137,12 @@ static void start_workers(uint32_t wanted) {
   while (pool.n_workers < wanted && mc_start_thread(worker_main, MC_STACK)) pool.n_workers++; /* fewer serve as well */
 }
 
-/* For a worker that will not be allowed to start threads any more. */
-MC_EXPORT void mc_start_pool(uint32_t helpers) { start_workers(helpers); }
+/* For a process that will not be allowed to start threads any more. Another one waits for its answers and wants the
+ * processor then: idle threads do not spin. */
+MC_EXPORT void mc_start_pool(uint32_t helpers) {
+  idle_spins = 0;
+  start_workers(helpers);
+}
 
 int mc_pool_try_lock(void) {
   return !MC_LOAD_ACQ(&pool.locked) && !__atomic_exchange_n(&pool.locked, 1, __ATOMIC_ACQUIRE);
