@@ -262,9 +262,9 @@ class _Guard:
         if _is_number(offset):
             if 0 <= int(offset) <= room:
                 return line
-            chosen = self._past(array, offset, out, debug, kept=True)
-        elif room < 0:
-            chosen = self._past(array, offset, out, debug, kept=True)
+            chosen = self._past(array, offset, out, debug, kept=True, apart=room < 0)
+        elif room < 0:  # LLVM takes the start for the only place in an array that is as short as this
+            chosen = self._past(array, offset, out, debug, kept=True, apart=True)
         else:  # LLVM knows the one index that one element can have
             away = self._past(array, offset, out, debug, kept=room == 0, apart=room == 0)
             test = self.temp(f"icmp ule i64 {offset}, {room}", out, debug)

@@ -55,6 +55,19 @@ def test_inside_each_lane_has_its_own(start: str, mode: str) -> None:
     assert found.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("place", ["b[0]", "b[20] & 1u", "0", "1"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_read_wider_than_its_array_leaves_the_array_as_it_is(size: int, place: str) -> None:
+    source = HEAD + f"""{{
+      uchar a[{size}]; for (uint j = 0; j < {size}u; j++) a[j] = uchar(b[j]); a[b[20] >> 5] = uchar(b[7] + l);
+      const uint wide = uint(*(thread const ulong*)(a + {place}));
+      o[i] = wide * 1000u + a[0]; }}"""
+    o = np.zeros(64, np.uint32)
+    with pytest.raises(KernelFault, match="private array 'a'"):
+        metalcore.Library(source).function("k")(o, B, 0, threads=64, group_size=32)
+    assert o.tolist() == [7 + i % 32 for i in range(64)]
+
+
 @pytest.mark.parametrize("mode", ["checked", "sanitize", "fast"])
 def test_a_view_that_is_not_aligned_reads_its_own_bytes(mode: str) -> None:
     body = ROWS + " o[i] = *(thread uint*)((thread uchar*)a + (b[21] & 15u)) + a[b[6] & 3];"
