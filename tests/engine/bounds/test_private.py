@@ -60,7 +60,7 @@ def test_inside_each_lane_has_its_own(start: str, mode: str) -> None:
 def test_a_read_wider_than_its_array_leaves_the_array_as_it_is(size: int, place: str) -> None:
     source = HEAD + f"""{{
       uchar a[{size}]; for (uint j = 0; j < {size}u; j++) a[j] = uchar(b[j]); a[b[20] >> 5] = uchar(b[7] + l);
-      const uint wide = uint(*(thread const ulong*)(a + {place}));
+      const uint wide = uint(*(thread const ulong*)(a + ({place})));
       o[i] = wide * 1000u + a[0]; }}"""
     o = np.zeros(64, np.uint32)
     with pytest.raises(KernelFault, match="private array 'a'"):
