@@ -209,6 +209,7 @@ class Soak:
             signal.setitimer(signal.ITIMER_REAL, r.uniform(0.01, 0.2))
 
         before = signal.signal(signal.SIGALRM, alarm)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts programs in the background without it
         self.warm = self.library()
         for kind in KINDS:
             check(*self.warm, r, kind)
