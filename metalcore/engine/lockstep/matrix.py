@@ -197,7 +197,7 @@ class Matrix(Simd):
         base, stride = where.base, self.scalar(instr.args[1])
         number = self.temp(f"ptrtoint ptr {base} to i64")
         far = self.temp(f"mul i64 {stride}, {7 * size}")
-        small = self.temp(f"icmp ult i64 {stride}, 1152921504606846976")
+        small = self.temp(f"icmp ult i64 {stride}, {1 << 56}")
         result = "false"
         for root in sorted(where.roots, key=str):
             if root.kind == "unknown":

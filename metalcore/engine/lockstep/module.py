@@ -83,6 +83,8 @@ def vectorise(
                 behind = roots.of_address(pointer)
                 written |= {root.slot for root in behind if root.kind == "buffer"}
                 writes_anywhere = writes_anywhere or UNKNOWN in behind
+            if checked or sanitized:
+                _refuse_kept_pointer(instr, roots)
     shared_offsets, variables, total = _lay_out(used_globals)
     is_flat = layout == "line" and not is_grouped and not total and not sanitized
     length = sum(len(block.instrs) for block in graph.order)
@@ -185,6 +187,19 @@ def _lay_out(used: dict[str, Global]) -> tuple[dict[str, int], list[ThreadgroupV
 
 _GLOBAL_NAME = re.compile(r'@"[^"]*"|@[-\w.$]+')
 _TYPE_NAME = re.compile(r'%"[^"]*"|%[-\w.$]+')
+
+
+def _refuse_kept_pointer(instr: Instr, roots: Roots) -> None:
+    """What is read again as an address could not be told from one that leads anywhere."""
+    if instr.op != "store" or instr.args[0].type.kind != "ptr":
+        return
+    kinds = {root.kind for root in roots.get(instr.args[0])}
+    if kinds & {"private", "shared", "tgarg"}:
+        space = "a private array" if "private" in kinds else "threadgroup memory"
+        raise UnsupportedFeature(
+            f"a pointer to {space} that is kept in an array or a struct and picked at run time, outside of fast mode: "
+            "use one array and an offset into it"
+        )
 
 
 def _spelled_out(text: str, plan: Plan) -> str:

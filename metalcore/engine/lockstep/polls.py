@@ -181,7 +181,10 @@ class Polls(Flow):
         away = self.temp(f"sub {ty} {value}, {last}" if count.descends else f"sub {ty} {last}, {value}")
         part = self.intrinsic("umin", ty, away, rounds)
         limit = self.temp(f"{'sub' if count.descends else 'add'} {ty} {value}, {part}")
-        return self.intrinsic(f"{count.pred[0]}{'max' if count.descends else 'min'}", ty, limit, str(count.safe_end))
+        sign, down = count.pred[0], count.descends
+        limit = self.intrinsic(f"{sign}{'max' if down else 'min'}", ty, limit, str(count.safe_end))
+        is_beyond = self.temp(f"icmp {sign}{'lt' if down else 'gt'} {ty} {value}, {count.safe_end}")
+        return self.temp(f"select i1 {is_beyond}, {ty} {self.no_round(count)}, {ty} {limit}")
 
     def last_if_near(self, count: Count, value: str) -> str:
         """The bound where it is near, else no round without a look. More arithmetic would take registers that are
@@ -189,9 +192,10 @@ class Polls(Flow):
         ty, last = count.phi.type.text, self.last_value(count)
         away = self.temp(f"sub {ty} {last}, {value}")
         is_near = self.temp(f"icmp ult {ty} {away}, {NEAR}")
-        limit = self.temp(f"select i1 {is_near}, {ty} {last}, {ty} {value}")
+        none = self.no_round(count)
+        limit = self.temp(f"select i1 {is_near}, {ty} {last}, {ty} {none}")
         is_safe = self.temp(f"icmp {count.pred[0]}le {ty} {last}, {count.safe_end}")
-        return self.temp(f"select i1 {is_safe}, {ty} {limit}, {ty} {value}")
+        return self.temp(f"select i1 {is_safe}, {ty} {limit}, {ty} {none}")
 
     def exact_limit(self, count: Count, value: str) -> str:
         """The bound where it is a few whole steps away, else a value that the counter meets before it."""

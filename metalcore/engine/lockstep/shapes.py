@@ -341,7 +341,7 @@ class Shapes:
     def _bits_of(op: str, a: Shape, constant: int, bits: int) -> Shape:
         """Division, remainder, masks and shifts by a power of two, where the base has the alignment for it."""
         assert a.offsets is not None
-        if min(a.offsets) < 0 or max(a.offsets) >= a.align:
+        if min(a.offsets) < 0 or max(a.offsets) >= min(a.align, 1 << bits):  # a lane's number may have wrapped
             return VARYING
         if op == "and":
             constant &= (1 << bits) - 1

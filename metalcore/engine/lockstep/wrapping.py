@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _CARRIES = ("add", "sub", "mul", "shl", "or", "select", "freeze", "getelementptr", "ptrtoint", "inttoptr", "bitcast")
 _EXTENSIONS = {"zext": "nuw", "sext": "nsw"}  # and the flag that says that an operation does not wrap
 _NEAR = 1 << 20  # constants below this do not bring an index that wrapped back into a buffer
+_UNKNOWN = (1 << 64) - 1
+_FAR = 1 << 56  # times the size of an element, numbers below this do not pass the end of 64 bits
 MOST_SPREAD = 1 << 31  # lanes further apart than this may wrap more than once
 
 
@@ -103,8 +105,8 @@ class Wrapping:
         wrapped = wrapped or [self.may_wrap(v) for v in instr.args]
         if not any(wrapped) or instr.op in ("select", "freeze"):
             return True
-        if instr.op == "getelementptr":  # a pointer stays in its array: only constants are looked at
-            return _constant_part(instr) >= -_NEAR
+        if instr.op == "getelementptr":
+            return _constant_part(instr) >= -_NEAR and self._stays_near(instr)
         if instr.op in ("mul", "shl"):
             factor = instr.args[1]
             return wrapped[0] and isinstance(factor, Const) and 0 < (factor.value or 0) < _NEAR
@@ -113,6 +115,18 @@ class Wrapping:
         if instr.op in ("add", "or"):
             return all(is_wrapped or _is_not_negative(v) for v, is_wrapped in zip(instr.args, wrapped, strict=True))
         return False
+
+    def _stays_near(self, pointer: Value) -> bool:
+        """Is a pointer computed by steps that lead nowhere around the end of 64 bits? One that the source computes
+        stays in its array (`inbounds`); LLVM also makes several of one index."""
+        while isinstance(pointer, Instr) and pointer.op == "getelementptr":
+            indices = [index for _, index in gep_terms(pointer) if not isinstance(index, int)]
+            flags = pointer.extra.get("flags")
+            is_inside = isinstance(flags, list) and "inbounds" in flags
+            if not is_inside and not all(self.may_wrap(index) or _magnitude(index) < _FAR for index in indices):
+                return False
+            pointer = pointer.args[0]
+        return True
 
     def reach(self) -> int:
         """Bytes that a buffer may have before an index that wrapped could lie inside of it; 0: any number."""
@@ -147,16 +161,51 @@ def _constant_part(pointer: Value) -> int:
     return total
 
 
-def _is_not_negative(value: Value, depth: int = 0) -> bool:
-    """Is a 64-bit number at least (nearly) 0?"""
+def _is_not_negative(value: Value) -> bool:
+    """Is a 64-bit number at least (nearly) 0, and so small that no address made with it wraps around?"""
     if isinstance(value, Const):
-        return value.value is not None and value.value >= -_NEAR
+        return value.value is not None and -_NEAR <= value.value < _FAR
+    return _most(value) < _FAR
+
+
+def _most(value: Value, depth: int = 0) -> int:
+    """A number that an unsigned 64-bit value surely does not exceed."""
+    if isinstance(value, Const):
+        return _UNKNOWN if value.value is None else value.value & _UNKNOWN
     if not isinstance(value, Instr) or depth > 8:
-        return False
+        return _UNKNOWN
     if value.op == "zext":
-        return True
-    if value.op in ("add", "mul", "or", "select", "freeze"):
-        return all(_is_not_negative(v, depth + 1) for v in value.args[1 if value.op == "select" else 0 :])
-    if value.op in ("shl", "lshr", "udiv"):
-        return _is_not_negative(value.args[0], depth + 1)
-    return value.op == "and" and any(_is_not_negative(v, depth + 1) for v in value.args)
+        return (1 << value.args[0].type.bits) - 1
+    most = [_most(v, depth + 1) for v in value.args]
+    if value.op in ("select", "freeze"):
+        found = max(most[1:] or most)
+    elif value.op == "and":
+        found = min(most)
+    elif value.op == "or":  # no bit above those of both
+        found = (1 << max(most).bit_length()) - 1
+    elif value.op in ("add", "mul"):
+        found = most[0] + most[1] if value.op == "add" else most[0] * most[1]
+    elif value.op in ("shl", "lshr", "udiv") and isinstance(value.args[1], Const):
+        found = most[0] << min(most[1], 64) if value.op == "shl" else most[0] >> (most[1] if value.op == "lshr" else 0)
+    else:
+        found = most[0] if value.op in ("lshr", "udiv") else _UNKNOWN
+    return min(found, _UNKNOWN)
+
+
+def _magnitude(value: Value, depth: int = 0) -> int:
+    """A number that a signed 64-bit value surely does not exceed, nor its negative."""
+    if isinstance(value, Const):
+        return _UNKNOWN if value.value is None else abs(value.value)
+    if isinstance(value, Instr) and depth <= 8:
+        sizes = [_magnitude(v, depth + 1) for v in value.args] if value.op in ("add", "sub", "mul", "select") else []
+        if value.op == "sext":
+            return 1 << (value.args[0].type.bits - 1)
+        if value.op in ("add", "sub"):
+            return sizes[0] + sizes[1]
+        if value.op == "mul":
+            return sizes[0] * sizes[1]
+        if value.op == "select":
+            return max(sizes[1:])
+        if value.op == "shl" and isinstance(value.args[1], Const):
+            return _magnitude(value.args[0], depth + 1) << min(value.args[1].value or 0, 64)
+    return _most(value)

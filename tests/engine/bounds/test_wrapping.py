@@ -37,6 +37,12 @@ INSIDE = {
     "around zero": ("x[i - 5u]", "i >= 5u", lambda i: i - 5),
     "around zero, 64 bits": ("x[(ulong)(i - 5u) - 0xFFFFFFFBul]", "i < 5u", lambda i: i),
     "64 bits, a number of the host": ("x[(ulong)(i - 5u) - q]", "i < 5u", lambda i: i),
+    "64 bits, a high half": ("x[(ulong)(i - 5u) + ((q + 4) << 32) + 8ul]", "i < 5u", lambda i: i + 3),
+    "64 bits, a high half of 32 bits": (
+        "x[(ulong)(i - 5u) + ((ulong)uint(q + 4) << 32) + 8ul]",
+        "i < 5u",
+        lambda i: i + 3,
+    ),
     "64 bits, product": ("x[((ulong)(i - 5u) * 2 - 0x1FFFFFFF6ul)]", "i < 5u", lambda i: 2 * i),
 }
 
@@ -50,6 +56,19 @@ def test_an_index_that_wraps_reads_its_element(name: str, mode: str) -> None:
     again = run(f"o[i] = ({condition}) ? 1 : 0;", mode, X)
     expected = np.where(again == 1, X[[exact(i) if again[i] == 1 else 0 for i in range(64)]], 0xAAAAAAAA)
     assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shift", [(28, 24), (31, 2), (27, 27), (30, 31)])
+def test_positions_shifted_out_and_back_have_lost_their_high_bits(shift: tuple[int, int], mode: str) -> None:
+    up, down = shift
+    source = f"""kernel void k(device uint* o, device uint* p, uint l [[thread_position_in_threadgroup]]) {{
+      uint h = l << {up}; p[l] = h; o[l] = h >> {down}; o[l + 64] = h / {1 << down}u; }}"""
+    o, p = np.zeros(128, np.uint32), np.zeros(64, np.uint32)
+    with metalcore.mode(mode):
+        metalcore.Library(source).function("k")(o, p, threads=64, group_size=64)
+    exact = [((i << up) & 0xFFFFFFFF) >> down for i in range(64)]
+    assert o.tolist() == exact * 2 and p.tolist() == [(i << up) & 0xFFFFFFFF for i in range(64)]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metalcore.errors import KernelFault
+import metalcore
+from metalcore.errors import KernelFault, UnsupportedFeature
 from tests.engine.language.helpers import feature, launch, per_thread
 
 CASES = [
@@ -259,3 +260,21 @@ def test_past_a_private_array() -> None:
     assert (out == 1 + 8 + 28).all()
     with pytest.raises(KernelFault, match=r"write out of bounds at .*:6:\d+ .* past an end of the private array 'w'"):
         launch(source, out, 12, threads=64)
+
+
+KEPT = """kernel void k(device uint* o, device const uint* b, uint i [[thread_position_in_grid]]) {
+  uint a[4] = {1, 2, 3, 4}, d[4] = {5, 6, 7, 8};
+  thread uint* kept[2] = {a, d};
+  o[i] = kept[b[i] & 1][b[i] & 3]; }"""
+
+
+@pytest.mark.feature("not yet", "pointers to private arrays, picked from an array at run time (fast mode has them)")
+def test_pointers_to_private_arrays_in_an_array() -> None:
+    o, b = np.zeros(32, np.uint32), np.arange(32, dtype=np.uint32)
+    function = metalcore.Library(KEPT).function("k")
+    for mode in ("checked", "sanitize"):
+        with metalcore.mode(mode), pytest.raises(UnsupportedFeature, match="a pointer to a private array that is kept"):
+            function(o, b, threads=32)
+    with metalcore.mode("fast"):
+        function(o, b, threads=32)
+    assert o.tolist() == [(1, 2, 3, 4, 5, 6, 7, 8)[4 * (i & 1) + (i & 3)] for i in range(32)]

@@ -100,6 +100,12 @@ AROUND = {
     "group": "uint j = 0; j < n; j += size",
     "group_line": "uint j = i; j < n; j += size",
     "step": "uint j = 0; j < n; j += step",
+    "from_the_end": "uint j = n - 100; j <= n; j++",
+    "down_to_zero": "uint j = 100; j >= zero; j--",
+    "wide": "ulong j = wide - 100; j <= wide; j++",
+    "wide_down": "ulong j = 100; j >= zero; j--",
+    "wide_by_seven": "ulong j = wide - 100; j < wide; j += 7",
+    "wide_group": "ulong j = wide - 100; j < wide; j += size",
 }
 
 
@@ -110,6 +116,7 @@ def test_loops_around_the_end_of_the_numbers_are_stopped(mode: str, barrier: str
         "".join(
             f"""kernel void k_{name}(device uint* y, constant uint& n, constant uint& step,
               uint i [[thread_position_in_threadgroup]], uint size [[threads_per_threadgroup]]) {{
+            const ulong zero = step - 64, wide = zero - 1;
             uint s = 0; for ({loop}) s += y[j & 31] * 3; {barrier} y[i] = s; }}"""
             for name, loop in AROUND.items()
         )
