@@ -52,8 +52,9 @@ def without_promises(text: str) -> str:
 
 
 def with_values(text: str) -> str:
-    """IR in which every division, shift and conversion to an integer has a value, whatever its operands are."""
-    return "\n".join(_Values().run(text.split("\n")))
+    """IR in which every division, shift and conversion to an integer has a value, whatever its operands are, and an
+    index of 64 bits may lead back in its array."""
+    return "\n".join(_Values().run(text.replace("getelementptr inbounds nuw ", "getelementptr inbounds ").split("\n")))
 
 
 class _Values:

@@ -142,3 +142,17 @@ def test_a_thread_with_a_small_stack_runs_large_arrays() -> None:
         threading.stack_size(before)
         metalcore.set_num_threads(threads)
     assert found[0].tolist() == [20000 + i for i in range(64)]
+
+
+@pytest.mark.parametrize("mode", ["checked", "sanitize", "fast"])
+def test_a_wide_index_leads_back_from_the_middle(mode: str) -> None:
+    source = HEAD + """{
+      uint a[33]; for (uint j = 0; j < 33; j++) a[j] = b[j];
+      if (b[l + 1] > 0) o[i] = (a + 16)[ulong(long(int(i & 3u))) | ulong(long(int((l >> 5) - (l >> 1))))];
+      if (b[l] == 0) o[i + 32] = a[ulong(l) << 3];
+      o[i + 32] += a[b[1] & 1u]; }"""
+    o, lanes = np.zeros(64, np.uint32), np.arange(32)
+    with metalcore.mode(mode):
+        metalcore.Library(source).function("k")(o, B, 0, threads=32, group_size=32)
+    assert o[:32].tolist() == (16 + ((lanes & 3) | ((lanes >> 5) - (lanes >> 1)))).tolist()
+    assert o[32:].tolist() == [1] * 32
