@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from metalcore.engine.codegen.constant_places import constant_addresses, place_of
 from metalcore.engine.lockstep.parse import gep_of, type_reader
 
 _NAME = r'[%@](?:[-\w.$]+|"[^"]*")'
@@ -20,7 +21,6 @@ _TABLE = re.compile(rf"^({_NAME}) = [^\n]*?\bconstant (.*)$", re.MULTILINE)
 _GEP = re.compile(rf"  (%\S+) = getelementptr (?:inbounds |nuw |nusw )*(.*?), ptr ({_NAME}), (.*?)(?:, !dbg !\d+)?$")
 _LOAD = re.compile(rf"  (%\S+) = load (.+?), ptr ({_NAME})(,.*|$)")
 _STORE = re.compile(rf"  store (.+?) (\S+|{_NAME}), ptr ({_NAME})(,.*|$)")
-_INSIDE = re.compile(rf"ptr getelementptr (?:inbounds |nuw |nusw )*\((.*), ptr ({_NAME}), (.*?)\)(?=,|$)")
 _MARK = re.compile(r"  call void @llvm\.lifetime\.")
 _DEBUG = re.compile(r", !dbg !\d+")
 _PAST = re.compile(r"  (%\S+) = (?:tail )?call i64 @(__mc_past(?:_kept)?)\(i64 (\S+)\)(?: #\d+)?(.*)")
@@ -141,6 +141,7 @@ class _Guard:
         return f"{self.prefix}{slot[1:]}" if slot[1] != '"' else f'%"{self.prefix[1:]}{slot[2:]}'
 
     def function(self, lines: list[str]) -> list[str]:
+        lines = self._spread(lines)
         self.sizes = dict(self.tables)
         slots: dict[str, _Slot] = {}
         pointers: dict[str, tuple[str, str]] = {}  # result -> how, from what
@@ -166,6 +167,18 @@ class _Guard:
                 self._line(line, out)
         except _NotInOrder:
             return lines
+        return out
+
+    def _spread(self, lines: list[str]) -> list[str]:
+        """The lines with each constant place in a table as a line of its own, which LLVM folds again."""
+        out: list[str] = []
+        for line in lines:
+            debug = found[0] if (found := _DEBUG.search(line)) else ""
+            for text in () if " = phi " in line else constant_addresses(line):
+                if place := place_of(text, self.tables, self.types):
+                    name = self.temp(f"getelementptr i8, ptr {place[0]}, i64 {place[1]}", out, debug)
+                    line = line.replace(f"ptr {text}", f"ptr {name}", 1)
+            out.append(line)
         return out
 
     @staticmethod
@@ -216,8 +229,6 @@ class _Guard:
             out.append(line)
             if found[3] in self.offset:
                 self.offset[found[1]] = self._advance(found[2], found[4], self.offset[found[3]], out, debug)
-        elif "getelementptr" in line and (found := _INSIDE.search(line)):
-            out.append(self._constant(line, found, out, debug) if found[2] in self.sizes else line)
         elif found := _LOAD.match(line):
             if found[2] == "ptr" and found[3] in self.slots:
                 out.append(line)
@@ -270,17 +281,6 @@ class _Guard:
             test = self.temp(f"icmp ule i64 {offset}, {room}", out, debug)
             chosen = self.temp(f"select i1 {test}, ptr {pointer}, ptr {away}", out, debug)
         return re.sub(rf", ptr {re.escape(pointer)}(?=,|$)", f", ptr {chosen}", line, count=1)
-
-    def _constant(self, line: str, found: re.Match[str], out: list[str], debug: str) -> str:
-        """An access to a table at a constant place, which is written as one expression."""
-        access = re.match(r"  (?:%\S+ = load (.+?), ptr getelem|store (.+?) \S+, ptr getelem)", line)
-        terms = gep_of(self.types(found[1]), found[3])
-        if access is None or not all(isinstance(index, int) for _, index in terms):
-            return line
-        offset = sum(scale * index for scale, index in terms if isinstance(index, int))
-        if 0 <= offset <= self.sizes[found[2]] - self.types(access[1] or access[2]).touched:
-            return line
-        return line.replace(found[0], f"ptr {self._past(found[2], str(offset), out, debug, kept=True)}", 1)
 
     def _past(self, array: str, offset: str, out: list[str], debug: str, *, kept: bool, apart: bool = False) -> str:
         """The address that lies outside. In a table of like elements LLVM reads one value everywhere: not here."""
