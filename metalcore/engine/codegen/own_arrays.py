@@ -138,7 +138,8 @@ class _Guard:
 
     def _beside(self, slot: str) -> str:
         """The variable that holds the offset of the pointer in a slot."""
-        return f"{self.prefix}{slot[1:]}" if slot[1] != '"' else f'%"{self.prefix[1:]}{slot[2:]}'
+        name = f"{self.prefix}at."  # not one of temp(): a slot's own name may be a number
+        return f"{name}{slot[1:]}" if slot[1] != '"' else f'%"{name[1:]}{slot[2:]}'
 
     def function(self, lines: list[str]) -> list[str]:
         lines = self._spread(lines)

@@ -142,3 +142,9 @@ def test_a_thread_with_a_small_stack_runs_large_arrays() -> None:
         threading.stack_size(before)
         metalcore.set_num_threads(threads)
     assert found[0].tolist() == [20000 + i for i in range(64)]
+
+
+@pytest.mark.parametrize("mode", ["checked", "sanitize", "fast"])
+def test_structured_bindings_to_several_arrays(mode: str) -> None:
+    body = "uint a[2] = {b[1], b[2]}, d[2] = {b[3], b[4]}; auto& [x, y] = a; auto& [z, w] = d; w += l; o[i] = x + d[1];"
+    assert run(body, mode).tolist() == (5 + np.arange(64) % 32).tolist()
