@@ -9,7 +9,6 @@ from metalcore.engine.lockstep.ir import Type
 from metalcore.engine.lockstep.parse import gep_of
 
 _OPEN = re.compile(r"getelementptr (?:inbounds |nuw |nusw |inrange\([^)]*\) )*\(")
-_OPERAND = re.compile(rf"(?<=\bptr ){_OPEN.pattern}")
 _MARK = re.compile(r'"[^"]*"|[()\[\]{}<>,]')
 _NUMBER = re.compile(r"i\d+ -?\d+")
 
@@ -18,7 +17,7 @@ def constant_addresses(line: str) -> list[str]:
     """The constant addresses that are operands of an instruction."""
     found: list[str] = []
     at = 0
-    while start := _OPERAND.search(line, at):
+    while start := _OPEN.search(line, at):
         at = start.end() + _closing(line[start.end() :])
         found.append(line[start.start() : at])
     return found
