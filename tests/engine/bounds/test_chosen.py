@@ -67,3 +67,12 @@ def test_a_struct_that_is_written_past_a_private_array() -> None:
     body = f"{TWO} S s = {{l, l, l}}; *(thread S*)(a + b[2]) = s; o[l] = a[1] + a[2] + d[0];"
     with pytest.raises(KernelFault, match="write out of bounds"):
         run(body)
+
+
+@pytest.mark.parametrize("body", ["o[l] = t[5];", "o[l] = u[b[5]];", "o[l] = t[-1];"])
+def test_past_a_table_is_found_at_any_index(body: str) -> None:
+    check_found(body, [0] * 32, TABLES)
+
+
+def test_a_private_pointer_that_a_loop_moves_on() -> None:
+    check_found(f"{TWO} thread uint* p = a; for (uint j = 0; j < 100; j++) p += 1; o[l] = *p;", [0] * 32)

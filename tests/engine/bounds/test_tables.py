@@ -56,6 +56,7 @@ def test_an_index_counts_from_a_constant_place(before: str, body: str, expected:
         (RECORD, "o[i] = C.t[i + 4];"),
         (LINE, "o[i] = (W + 2)[i + 6];"),
         (RECORDS, "o[i] = C[1].t[i + 4];"),
+        (RECORDS, "o[i] = C[1].t[4];"),
         (CALLED, "o[i] = f(W[1], i + 6);"),
     ],
 )
