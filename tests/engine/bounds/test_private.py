@@ -148,3 +148,20 @@ def test_a_thread_with_a_small_stack_runs_large_arrays() -> None:
 def test_structured_bindings_to_several_arrays(mode: str) -> None:
     body = "uint a[2] = {b[1], b[2]}, d[2] = {b[3], b[4]}; auto& [x, y] = a; auto& [z, w] = d; w += l; o[i] = x + d[1];"
     assert run(body, mode).tolist() == (5 + np.arange(64) % 32).tolist()
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        (
+            "uchar a[7]; thread ushort* p = (thread ushort*)a; for (int j = 0; j < 3; j++) p[b[0] + j] = 1; "
+            "if (l < 10) o[i] = p[b[0] + 3]; else o[i] = p[b[1]];",
+            [0] * 10 + [1] * 22,
+        ),
+        ("uchar a[3]; thread uint* p = (thread uint*)a; p[b[0]] = 1 + l; o[i] = 5 + p[b[0]];", [5] * 32),
+    ],
+)
+def test_a_view_whose_last_element_reaches_past_the_array(body: str, expected: list[int]) -> None:
+    with pytest.raises(KernelFault, match="out of bounds"):
+        run(body)
+    assert run(body, "sanitize").tolist() == expected * 2
