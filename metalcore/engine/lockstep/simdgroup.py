@@ -16,7 +16,7 @@ from .ir import Block, Instr, Module, Value
 from .live import Liveness
 from .memory import LAUNCH_GROW, LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_MEMORY, Address
 from .polls import ROUNDS, SHORT_BODY
-from .roots import Roots
+from .roots import Root, Roots
 from .shapes import Shape, Shapes
 from .values import scalar_type
 from .watch import HOOK_OFFSET, LAUNCH_SANITIZER
@@ -48,14 +48,14 @@ class Plan:
     uses_slow: bool = False
     uses_mma: bool = False
     sites: list[Site] = field(default_factory=list)
-    site_numbers: dict[tuple[object, int], int] = field(default_factory=dict)
+    site_numbers: dict[tuple[Instr, int, frozenset[Root]], int] = field(default_factory=dict)
     known_sites: dict[Site, int] = field(default_factory=dict)
     tables: dict[tuple[int, ...], str] = field(default_factory=dict)
     declarations: set[str] = field(default_factory=set)
 
     def site(self, instr: Instr, where: Address, kind: int) -> int:
         """Number of an access in the table that error messages are made from."""
-        key = (instr, kind)
+        key = (instr, kind, where.roots)
         if key not in self.site_numbers:
             place = self.module.locations.get(instr.line)
             buffer: int | str | None = None
