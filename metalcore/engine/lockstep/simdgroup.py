@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from metalcore.engine.codegen.variant import PRIVATE, Site
+from metalcore.engine.codegen.variant import PRIVATE, TABLE, Site
+from metalcore.engine.names import plain_name
 
 from .bounds import Bounds
 from .cfg import Graph
@@ -64,6 +65,8 @@ class Plan:
                 buffer = root.slot if root.kind == "buffer" else root.name.lstrip("@%") or f"threadgroup({root.slot})"
                 if root.kind == "private":
                     buffer = PRIVATE + root.name.lstrip("%").partition(".")[0]
+                elif root.kind == "table":
+                    buffer = TABLE + plain_name(root.name)
                 elif root.kind == "unknown":
                     buffer = None
             self.site_numbers[key] = self._number(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import metalcore
+from metalcore.engine.names import plain_name
 from metalcore.errors import KernelFault
 
 ROWS = "constant float W[3][3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};"
@@ -65,3 +66,47 @@ def test_past_the_end_is_found_from_a_constant_place(before: str, body: str) -> 
         run(before, body)
     values, findings = run(before, body, "sanitize")
     assert values == [0, 0, 0] and findings and all("out-of-bounds" in finding for finding in findings)
+
+
+INSIDE = "namespace n { template <typename T> struct Q { static constant constexpr T row[3] = {1, 2, 3}; }; } "
+
+
+@pytest.mark.parametrize(
+    "before, body, named",
+    [
+        (LINE, "o[i] = W[i + 100];", "constant table 'W'"),
+        ("namespace n { constant float V[2] = {1, 2}; }", "o[i] = n::V[i + 100];", "constant table 'V'"),
+        (INSIDE, "o[i] = n::Q<float>::row[i + 100];", "constant table 'row'"),
+        ("", "constant float own[4] = {1, 2, 3, 4}; o[i] = own[i + 100];", "constant table 'own'"),
+        ("", 'constant char* s = "words"; o[i] = s[i + 100];', "a string"),
+        ("", "threadgroup float shared[4]; shared[i] = 1; o[i] = shared[i + 100];", "threadgroup memory 'shared'"),
+    ],
+)
+def test_memory_is_called_as_the_source_calls_it(before: str, body: str, named: str) -> None:
+    with pytest.raises(KernelFault, match=f": {named}: index 100, the size is"):
+        run(before, body)
+    assert f"a read of {named} at index 100, the size is" in run(before, body, "sanitize")[1][0]
+
+
+@pytest.mark.parametrize(
+    "symbol, name",
+    [
+        ("@_ZL1W", "W"),
+        ("@_ZN2nsL5tableE", "table"),
+        ("@_ZN12_GLOBAL__N_11WE", "W"),
+        ("@_ZL1TIjLj32EE", "T"),
+        ("_ZZ1kPU8SYglobalDv4_fRA3_S_jE6shared_1", "shared"),
+        ("_ZZ1kPU8SYglobaljE6shared__12_", "shared"),
+        ("@__const._Z1kPU8SYglobalj.own.3", "own"),
+        ("@.str.2", ""),
+        ("threadgroup(0)", "threadgroup(0)"),
+    ],
+)
+def test_the_plain_name_of_a_variable(symbol: str, name: str) -> None:
+    assert plain_name(symbol) == name
+
+
+def test_an_atomic_operation_is_called_one() -> None:
+    body = """atomic_fetch_add_explicit((device atomic_uint*)((device char*)o + 1), 1u, memory_order_relaxed);"""
+    _, findings = run("#include <metal_stdlib>\nusing namespace metal;", body, "sanitize")
+    assert any("misaligned" in finding and ": an atomic operation that needs" in finding for finding in findings)
