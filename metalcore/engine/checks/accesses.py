@@ -219,8 +219,9 @@ def _check_alignment(program: Program, access: _Access, aligns: dict[int, int]) 
         f"  {low} = and i64 {number}, {access.align - 1}{debug}",
         f"  {test} = icmp ne i64 {low}, 0{debug}",
     ]
-    verb = "read" if access.hook == "__mc_read" else "write" if access.hook == "__mc_write" else "atomic operation"
-    program.report_if(test, "misaligned", access.line, f"a {verb} that needs a multiple of {access.align} bytes")
+    verbs = {"__mc_read": "a read", "__mc_write": "a write"}
+    verb = verbs.get(access.hook, "an atomic operation")
+    program.report_if(test, "misaligned", access.line, f"{verb} that needs a multiple of {access.align} bytes")
 
 
 def _surely_aligned(program: Program, pointer: Value, aligns: dict[int, int]) -> int:

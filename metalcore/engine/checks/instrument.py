@@ -27,13 +27,15 @@ _FLAGS = re.compile(r"(?<= )(?:nsw|nuw|nusw|inbounds) ")
 
 def instrument(kernel: ScalarKernel, also: Sequence[str] = ()) -> tuple[str, tuple[Place, ...]]:
     """Inlined scalar IR with hooks, and what each number that they report stands for."""
-    from metalcore.engine.codegen import llvm
+    from metalcore.engine.codegen import llvm, own_arrays
 
     places: list[Place] = []
-    program = Program(_wrapping(llvm.inline_scalar(kernel.ir)), kernel, places)
+    tables_kept = own_arrays.guard(kernel.ir, private=False)  # inlining folds what it reads from them
+    program = Program(_wrapping(llvm.inline_scalar(tables_kept)), kernel, places)
     for check in EARLY:
         check.add(program)
-    program = Program(llvm.promote_scalar(program.text()), kernel, places)
+    # Variables that go to registers must not take accesses past them along.
+    program = Program(llvm.promote_scalar(own_arrays.guard(program.text())), kernel, places)
     for check in (*LATE, *(ON_REQUEST[name] for name in also)):
         check.add(program)
     return program.text(), tuple(places)

@@ -198,7 +198,8 @@ class _Uninitialised:
         elif copy:
             to, source = self.twins.get(copy[1]), self.twins.get(copy[2])
             if to and source:
-                line.after.append(f"  call void @llvm.memmove.p0.p0.i64(ptr {to}, ptr {source}, {copy[3]}, i1 false)")
+                arguments = f"ptr {to}, ptr {source}, {copy[3]}, i1 false"
+                line.after.append(f"  call void @llvm.memmove.p0.p0.i64({arguments}){line.debug}")
             elif to:
                 line.after.append(_memset(to, 0, copy[3]))
         elif fill:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from metalcore.engine.codegen.constant_places import constant_addresses, parts, place_of
 from metalcore.engine.lockstep.parse import gep_of, type_reader
 
 _NAME = r'[%@](?:[-\w.$]+|"[^"]*")'
@@ -19,8 +20,9 @@ _OBJECT = re.compile(rf"  ({_NAME}) = alloca ([^,]+?), align")
 _TABLE = re.compile(rf"^({_NAME}) = [^\n]*?\bconstant (.*)$", re.MULTILINE)
 _GEP = re.compile(rf"  (%\S+) = getelementptr (?:inbounds |nuw |nusw )*(.*?), ptr ({_NAME}), (.*?)(?:, !dbg !\d+)?$")
 _LOAD = re.compile(rf"  (%\S+) = load (.+?), ptr ({_NAME})(,.*|$)")
+_PHI = re.compile(r"  (%\S+) = phi ptr (\[ .*? \])(?:, !dbg !\d+)?$")
+_COPY = re.compile(r"  (?:tail )?call void @llvm\.mem(?:cpy|move|set)\.[\w.]+\((.*), i64 (\d+), i1 \w+\)")
 _STORE = re.compile(rf"  store (.+?) (\S+|{_NAME}), ptr ({_NAME})(,.*|$)")
-_INSIDE = re.compile(rf"ptr getelementptr (?:inbounds |nuw |nusw )*\((.*), ptr ({_NAME}), (.*?)\)(?=,|$)")
 _MARK = re.compile(r"  call void @llvm\.lifetime\.")
 _DEBUG = re.compile(r", !dbg !\d+")
 _PAST = re.compile(r"  (%\S+) = (?:tail )?call i64 @(__mc_past(?:_kept)?)\(i64 (\S+)\)(?: #\d+)?(.*)")
@@ -35,15 +37,16 @@ _DECLARED = {
 _ATTRIBUTES = "attributes #993 = { nounwind willreturn speculatable memory(none) }"
 
 
-def guard(text: str) -> str:
+def guard(text: str, *, private: bool = True) -> str:
     """Unoptimised IR with choices; the same text where it has no arrays.
 
     Run before inlining, which folds what it reads from tables, and again behind it, for pointers that were passed on.
+    *private*: of private arrays too, not of tables alone.
     """
     if "getelementptr" not in text:
         return text
     lines = text.split("\n")
-    guarded = _Guard(text)
+    guarded = _Guard(text, private)
     changed = False
     start = None
     out: list[str] = []
@@ -121,7 +124,8 @@ class _Slot:
 
 
 class _Guard:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, private: bool) -> None:
+        self.private = private
         self.types = type_reader(text)
         self.tables = {name: self._size(ty) for name, ty in _TABLE.findall(text)}
         self.alike = {name for name, ty in _TABLE.findall(text) if _is_alike(ty)}
@@ -138,34 +142,53 @@ class _Guard:
 
     def _beside(self, slot: str) -> str:
         """The variable that holds the offset of the pointer in a slot."""
-        return f"{self.prefix}{slot[1:]}" if slot[1] != '"' else f'%"{self.prefix[1:]}{slot[2:]}'
+        name = f"{self.prefix}at."  # not one of temp(): a slot's own name may be a number
+        return f"{name}{slot[1:]}" if slot[1] != '"' else f'%"{name[1:]}{slot[2:]}'
 
     def function(self, lines: list[str]) -> list[str]:
+        lines = self._spread(lines)
         self.sizes = dict(self.tables)
         slots: dict[str, _Slot] = {}
-        pointers: dict[str, tuple[str, str]] = {}  # result -> how, from what
+        self.offset: dict[str, str] = {name: "0" for name in self.tables}
+        behind: dict[str, list[str]] = {}  # pointer -> what it is computed from; "*slot" is what a slot holds
         for line in lines:
             if found := _OBJECT.match(line):
                 if found[2] == "ptr":
                     slots[found[1]] = _Slot()
-                else:
+                elif self.private:
                     self.sizes[found[1]] = self._size(found[2])
+                    self.offset[found[1]] = "0"
             elif found := _GEP.match(line):
-                pointers[found[1]] = ("gep", found[3])
+                behind[found[1]] = [found[3]]
             elif (found := _LOAD.match(line)) and found[2] == "ptr":
-                pointers[found[1]] = ("load", found[3])
+                behind[found[1]] = ["*" + found[3]]
+            elif found := _PHI.match(line):
+                behind[found[1]] = [value for value, _ in _incoming(found[2])]
+                self._know_constants(behind[found[1]])
         if not slots.keys() | self.sizes.keys():
             return lines
         self._find_slots(lines, slots)
-        self.object = self._objects(pointers, slots)
-        self.slots = {name: slot for name, slot in slots.items() if self.object.get("*" + name)}
-        self.offset: dict[str, str] = {name: "0" for name in self.sizes}
+        behind |= {"*" + name: [""] if slot.escapes else slot.stored for name, slot in slots.items()}
+        self.arrays = self._arrays(behind)
+        self.slots = {name: slot for name, slot in slots.items() if self.arrays.get("*" + name)}
         out: list[str] = []
         try:
             for line in lines:
                 self._line(line, out)
         except _NotInOrder:
             return lines
+        return out
+
+    def _spread(self, lines: list[str]) -> list[str]:
+        """The lines with each constant place in a table as a line of its own, which LLVM folds again."""
+        out: list[str] = []
+        for line in lines:
+            debug = found[0] if (found := _DEBUG.search(line)) else ""
+            for text in () if " = phi " in line else constant_addresses(line):
+                if place := place_of(text, self.tables, self.types):
+                    name = self.temp(f"getelementptr i8, ptr {place[0]}, i64 {place[1]}", out, debug)
+                    line = line.replace(text, name, 1)
+            out.append(line)
         return out
 
     @staticmethod
@@ -183,56 +206,70 @@ class _Guard:
             for name in named:
                 slots[name].escapes = True
 
-    def _objects(self, pointers: dict[str, tuple[str, str]], slots: dict[str, _Slot]) -> dict[str, str]:
-        """The array behind each pointer, and behind what each slot holds ("*slot"); "" where it may be several."""
-        found = {name: name for name in self.sizes}
-        found |= {"*" + name: "" for name, slot in slots.items() if slot.escapes or not slot.stored}
+    def _know_constants(self, values: list[str]) -> None:
+        """Constant places in tables among the values that a pointer may have."""
+        for text in values:
+            if text not in self.sizes and (place := place_of(text, self.tables, self.types)):
+                self.sizes[text], self.offset[text] = self.tables[place[0]], str(place[1])
+
+    def _arrays(self, behind: dict[str, list[str]]) -> dict[str, frozenset[str]]:
+        """The arrays that each pointer may point into; none where it may point elsewhere too."""
+        found = {name: frozenset([name]) for name in self.sizes}
+        lost = {name for name, sources in behind.items() if not sources or set(sources) - behind.keys() - found.keys()}
         changed = True
         while changed:
             changed = False
-            for result, (how, base) in pointers.items():
-                new = found.get(base if how == "gep" else "*" + base)
-                if new is None and base not in (pointers if how == "gep" else slots):
-                    new = ""
-                if new is not None and found.get(result) != new and found.get(result) != "":
-                    found[result] = new if result not in found else ""
-                    changed = True
-            for name, slot in slots.items():
-                key = "*" + name
-                if found.get(key) == "":
-                    continue
-                held = {found.get(v, "" if v not in pointers else None) for v in slot.stored} - {None}
-                new = None if not held else held.pop() if len(held) == 1 else ""
-                if new is not None and found.get(key) != new:
-                    found[key] = new if key not in found else ""
-                    changed = True
-        return found
+            for name, sources in behind.items():
+                arrays = frozenset[str]().union(*(found.get(source, ()) for source in sources))
+                is_lost = name in lost or not lost.isdisjoint(sources)
+                if arrays != found.get(name) or is_lost != (name in lost):
+                    found[name], changed = arrays, True
+                    lost |= {name} if is_lost else set()
+        return {name: arrays for name, arrays in found.items() if name not in lost}
 
     def _line(self, line: str, out: list[str]) -> None:
         debug = found[0] if (found := _DEBUG.search(line)) else ""
         if (found := _OBJECT.match(line)) and found[1] in self.slots:
             out += [line, f"  {self._beside(found[1])} = alloca i64, align 8"]
-        elif (found := _GEP.match(line)) and self.object.get(found[3]):
+        elif (found := _PHI.match(line)) and self.arrays.get(found[1]):
+            out.append(line)
+            self.offset[found[1]] = self._either(_incoming(found[2]), out, debug)
+        elif (found := _GEP.match(line)) and self.arrays.get(found[3]):
             out.append(line)
             if found[3] in self.offset:
                 self.offset[found[1]] = self._advance(found[2], found[4], self.offset[found[3]], out, debug)
-        elif "getelementptr" in line and (found := _INSIDE.search(line)):
-            out.append(self._constant(line, found, out, debug) if found[2] in self.sizes else line)
         elif found := _LOAD.match(line):
             if found[2] == "ptr" and found[3] in self.slots:
                 out.append(line)
                 self.offset[found[1]] = self.temp(f"load i64, ptr {self._beside(found[3])}, align 8", out, debug)
             else:
-                out.append(self._access(line, found[2], found[3], out, debug))
+                out.append(self._access(line, self._touched(found[2]), found[3], out, debug))
         elif found := _STORE.match(line):
             if found[3] in self.slots:
                 if found[2] not in self.offset:
                     raise _NotInOrder
                 out += [line, f"  store i64 {self.offset[found[2]]}, ptr {self._beside(found[3])}, align 8"]
             else:
-                out.append(self._access(line, found[1], found[3], out, debug))
+                out.append(self._access(line, self._touched(found[1]), found[3], out, debug))
+        elif (found := _COPY.match(line)) and int(found[2]):
+            for pointer in re.findall(rf"\bptr [^,]*?({_NAME})(?=,|$)", found[1]):
+                line = self._access(line, int(found[2]), pointer, out, debug)
+            out.append(line)
         else:
             out.append(line)
+
+    def _touched(self, ty: str) -> int:
+        return self.types(ty.replace("volatile ", "").replace("atomic ", "")).touched
+
+    def _either(self, incoming: list[tuple[str, str]], out: list[str], debug: str) -> str:
+        """The offset of a pointer that is one of several."""
+        if any(value not in self.offset for value, _ in incoming):
+            raise _NotInOrder
+        offsets = [self.offset[value] for value, _ in incoming]
+        if len(set(offsets)) == 1 and _is_number(offsets[0]):
+            return offsets[0]
+        pairs = ", ".join(f"[ {offset}, {block} ]" for offset, (_, block) in zip(offsets, incoming, strict=True))
+        return self.temp(f"phi i64 {pairs}", out, debug)
 
     def _advance(self, source: str, indices: str, start: str, out: list[str], debug: str) -> str:
         """The byte offset of a pointer in its array: a number, or the name of one."""
@@ -252,42 +289,39 @@ class _Guard:
             return str(known)
         return self.temp(f"add i64 {total}, {known}", out, debug) if known else total
 
-    def _access(self, line: str, ty: str, pointer: str, out: list[str], debug: str) -> str:
+    def _access(self, line: str, touched: int, pointer: str, out: list[str], debug: str) -> str:
         """The line with its address chosen, where that is computed from an array."""
-        array, offset = self.object.get(pointer, ""), self.offset.get(pointer)
-        if not array or offset is None or pointer == array:
+        arrays, offset = self.arrays.get(pointer), self.offset.get(pointer)
+        if not arrays or offset is None:
             return line
-        touched = self.types(ty.replace("volatile ", "").replace("atomic ", "")).touched
-        room = self.sizes[array] - touched
-        if _is_number(offset):
-            if 0 <= int(offset) <= room:
-                return line
-            chosen = self._past(array, offset, out, debug, kept=True, apart=room < 0)
-        elif room < 0:  # LLVM takes the start for the only place in an array that is as short as this
-            chosen = self._past(array, offset, out, debug, kept=True, apart=True)
-        else:  # LLVM knows the one index that one element can have
-            away = self._past(array, offset, out, debug, kept=room == 0, apart=room == 0)
+        room = min(self.sizes[array] for array in arrays) - touched
+        if _is_number(offset) and 0 <= int(offset) <= room:
+            return line
+        apart = room <= 0  # LLVM takes the start for the only place in an array that is as short as this
+        if _is_number(offset) or room < 0:
+            chosen = self._past(pointer, offset, out, debug, kept=True, apart=apart)
+        else:
+            away = self._past(pointer, offset, out, debug, kept=apart, apart=apart)
             test = self.temp(f"icmp ule i64 {offset}, {room}", out, debug)
             chosen = self.temp(f"select i1 {test}, ptr {pointer}, ptr {away}", out, debug)
-        return re.sub(rf", ptr {re.escape(pointer)}(?=,|$)", f", ptr {chosen}", line, count=1)
+        return re.sub(rf"(\bptr (?:align \d+ )?){re.escape(pointer)}(?=,|$)", rf"\g<1>{chosen}", line, count=1)
 
-    def _constant(self, line: str, found: re.Match[str], out: list[str], debug: str) -> str:
-        """An access to a table at a constant place, which is written as one expression."""
-        access = re.match(r"  (?:%\S+ = load (.+?), ptr getelem|store (.+?) \S+, ptr getelem)", line)
-        terms = gep_of(self.types(found[1]), found[3])
-        if access is None or not all(isinstance(index, int) for _, index in terms):
-            return line
-        offset = sum(scale * index for scale, index in terms if isinstance(index, int))
-        if 0 <= offset <= self.sizes[found[2]] - self.types(access[1] or access[2]).touched:
-            return line
-        return line.replace(found[0], f"ptr {self._past(found[2], str(offset), out, debug, kept=True)}", 1)
-
-    def _past(self, array: str, offset: str, out: list[str], debug: str, *, kept: bool, apart: bool = False) -> str:
+    def _past(self, pointer: str, offset: str, out: list[str], debug: str, *, kept: bool, apart: bool = False) -> str:
         """The address that lies outside. In a table of like elements LLVM reads one value everywhere: not here."""
-        if apart or array in self.alike:
-            array, kept = self.temp(f"call ptr @__mc_same(ptr {array})", out, debug), True
+        arrays = self.arrays[pointer]
+        base = next(iter(arrays)) if len(arrays) == 1 else pointer
+        if apart or not self.alike.isdisjoint(arrays):
+            base, kept = self.temp(f"call ptr @__mc_same(ptr {base})", out, debug), True
         hidden = self.temp(f"call i64 @__mc_past{'_kept' * kept}(i64 {offset})", out, debug)
-        return self.temp(f"getelementptr i8, ptr {array}, i64 {hidden}", out, debug)
+        if len(arrays) > 1:  # counted from the pointer itself, as the array is not known
+            hidden = self.temp(f"sub i64 {hidden}, {offset}", out, debug)
+        return self.temp(f"getelementptr i8, ptr {base}, i64 {hidden}", out, debug)
+
+
+def _incoming(text: str) -> list[tuple[str, str]]:
+    """The values of a phi, and the blocks that they come from."""
+    pairs = (parts(each[1:-1]) for each in parts(text))
+    return [(value, block) for value, block in pairs]
 
 
 def _is_number(text: str) -> bool:

@@ -85,7 +85,7 @@ def _has_tail(group: tuple[int, int, int], grid: tuple[int, int, int], layout: s
     return any(w * h * d % SIMD_WIDTH for w in sizes[0] for h in sizes[1] for d in sizes[2])
 
 
-PRIVATE = "private "
+PRIVATE, TABLE = "private ", "table "
 """Begins the name of a private array in a Site."""
 
 

@@ -199,15 +199,16 @@ class Matrix(Simd):
         far = self.temp(f"mul i64 {stride}, {7 * size}")
         small = self.temp(f"icmp ult i64 {stride}, {1 << 56}")
         result = "false"
+        origin = self.roots.origins.get(where.pointer)
         for root in sorted(where.roots, key=str):
-            if root.kind == "unknown":
+            if root.kind == "unknown" or (origin is not None and not self.shape(origin).uniform):
                 continue
             offset = self.temp(f"sub i64 {number}, {self.root_number(root)}")
             low = self.temp(f"icmp ult i64 {offset}, {self.limit(root, 8 * size)}")
             end = self.temp(f"add i64 {offset}, {far}")
             high = self.temp(f"icmp ult i64 {end}, {self.limit(root, 8 * size)}")
             both = self.temp(f"and i1 {low}, {high}")
-            both = self.temp(f"and i1 {both}, {small}")
+            both = self.only_from(where, root, self.temp(f"and i1 {both}, {small}"))
             result = self.temp(f"or i1 {result}, {both}")
         return result
 

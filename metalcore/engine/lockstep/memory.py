@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .bounds import FAR, SMALL_BITS
@@ -244,7 +244,10 @@ class Memory(Streaming):
         return total
 
     def _range_inside(self, where: Address, base: str, offsets: Sequence[int], lanes: Sequence[int]) -> str:
-        """Do lanes at base + offset lie in one of the roots? Each lane has its own part of a private array."""
+        """Do lanes at base + offset lie in the root they came from? Each lane has its own part of a private array."""
+        origin = self.roots.origins.get(where.pointer)
+        if origin is not None and not self.shape(origin).uniform:
+            return "false"  # lane by lane
         number = ""
         result = ""
         for root in sorted(where.roots, key=str):
@@ -255,8 +258,22 @@ class Memory(Streaming):
             first = self.temp(f"add i64 {number}, {low}") if low else number
             offset = self.temp(f"sub i64 {first}, {self.root_number(root)}")
             hit = self.temp(f"icmp ult i64 {offset}, {self.limit(root, high - low + where.size)}")
+            hit = self.only_from(where, root, hit)
             result = self.temp(f"or i1 {result}, {hit}") if result else hit
         return result
+
+    def only_from(self, where: Address, root: Root, hit: str, c: int | None = None) -> str:
+        """A test of one root's bounds, for pointers that may come from several: true only where it is this one."""
+        if where.pointer not in self.roots.origins:
+            return hit
+        own = self.comes_from(where, root, c)
+        return self.temp(f"and {'i1' if c is None else self.vec('i1')} {hit}, {own}")
+
+    def comes_from(self, where: Address, root: Root, c: int | None) -> str:
+        origin, number = self.roots.origins[where.pointer], self.roots.number(root)
+        if c is None:
+            return self.temp(f"icmp eq i32 {self.scalar(origin)}, {number}")
+        return self.temp(f"icmp eq {self.vec('i32')} {self.chunk(origin, c)}, splat (i32 {number})")
 
     def guards(self, where: Address) -> list[str]:
         """Scalar tests that the pattern of an access is one: see bounds.py."""
@@ -283,6 +300,7 @@ class Memory(Streaming):
                 limit = self.limit(root, where.size)
                 bound = f"splat (i64 {limit})" if limit.lstrip("-").isdigit() else self.splat("i64", limit)
                 hit = self.temp(f"icmp ult {self.vec('i64')} {offset}, {bound}")
+                hit = self.only_from(where, root, hit, c)
                 result = self.temp(f"or {self.vec('i1')} {result}, {hit}") if result else hit
             out.append(result or "zeroinitializer")
         return out
@@ -320,6 +338,19 @@ class Memory(Streaming):
 
     def call_slow(self, instr: Instr, where: Address, kind: int, addresses: str, data: str, bits: str) -> None:
         """Hand an access to the runtime, which does what is in bounds and reports the rest."""
+        if where.pointer not in self.roots.origins:
+            self._call_slow(instr, where, kind, addresses, data, bits)
+            return
+        left = bits
+        *others, last = sorted(where.roots, key=str)
+        for root in others:
+            chunks = [self.comes_from(where, root, c) for c in range(self.count)]
+            own = self.temp(f"and i32 {bits}, {self.bits(chunks)}")
+            left = self.temp(f"xor i32 {left}, {own}")
+            self._call_slow(instr, replace(where, roots=frozenset([root])), kind, addresses, data, own)
+        self._call_slow(instr, replace(where, roots=frozenset([last])), kind, addresses, data, left)
+
+    def _call_slow(self, instr: Instr, where: Address, kind: int, addresses: str, data: str, bits: str) -> None:
         site = self.plan.site(instr, where, kind)
         known = [r for r in sorted(where.roots, key=str) if r.kind != "unknown"]
         bounds = self.slot(("bounds", len(known) + 1), f"[{3 * len(known) + 3} x i64]")

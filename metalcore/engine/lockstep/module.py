@@ -19,6 +19,7 @@ from .ir import Global, Instr, Value
 from .live import Liveness
 from .memory import LAUNCH_SLOW
 from .ops import division_function
+from .origins import add_origins
 from .parse import parse
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .shapes import Shapes
@@ -64,6 +65,8 @@ def vectorise(
     split_pairs(module.function.blocks)
     graph = Graph(module.function)
     roots = Roots(module)
+    if checked:
+        add_origins(module.function.blocks, roots)
     ids = id_shapes(layout, single)
     shapes = Shapes(module, graph, roots, ids, wide)
     users: dict[Instr, list[Instr]] = {}

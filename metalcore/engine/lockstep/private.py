@@ -2,7 +2,8 @@
 
 Interleaved, element i of all 32 lanes is one row, so that an index that is the same in all lanes is a vector load. That
 needs every access to have one size and to start at a multiple of it: an offset that is not known to be one would reach
-into the arrays of other lanes. All other arrays lie lane after lane, where any byte of an array may be touched.
+into the arrays of other lanes. It also needs whole elements: the last row of other arrays is too short for 32 lanes.
+All other arrays lie lane after lane, where any byte of an array may be touched.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class _Planner:
         for block in blocks:
             for instr in block.instrs:
                 self._look(instr)
+        self.bad |= {root for root, unit in self.unit.items() if self._size(root) % unit}
         changed = True
         while changed:
             changed = False
@@ -46,6 +48,11 @@ class _Planner:
 
     def _private(self, value: Value) -> list[Root]:
         return [r for r in self.roots.get(value) if r.kind == "private"]
+
+    def _size(self, root: Root) -> int:
+        allocated = self.roots.allocas[root].extra["allocated"]
+        assert isinstance(allocated, Type)
+        return allocated.size
 
     def _look(self, instr: Instr) -> None:
         op = instr.op

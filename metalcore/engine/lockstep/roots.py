@@ -26,6 +26,9 @@ class Roots:
     def __init__(self, module: Module) -> None:
         self.of: dict[Value, frozenset[Root]] = {}
         self.allocas: dict[Root, Instr] = {}
+        self.origins: dict[Value, Instr] = {}
+        """For pointers into one of several roots: the number of that which was chosen (origins.py)."""
+        self._numbers: dict[Root, int] = {}
         blocks = module.function.blocks
         changed = True
         while changed:
@@ -51,6 +54,9 @@ class Roots:
     def of_address(self, value: Value) -> frozenset[Root]:
         """Roots of an address that is accessed; nothing known means unknown."""
         return self.get(value) or frozenset([UNKNOWN])
+
+    def number(self, root: Root) -> int:
+        return self._numbers.setdefault(root, len(self._numbers))
 
     def _transfer(self, instr: Instr) -> frozenset[Root]:
         op = instr.op

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from metalcore.engine.codegen.variant import PRIVATE, Site
+from metalcore.engine.codegen.variant import PRIVATE, TABLE, Site
+from metalcore.engine.names import plain_name
 
 from .bounds import Bounds
 from .cfg import Graph
@@ -16,7 +17,7 @@ from .ir import Block, Instr, Module, Value
 from .live import Liveness
 from .memory import LAUNCH_GROW, LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_MEMORY, Address
 from .polls import ROUNDS, SHORT_BODY
-from .roots import Roots
+from .roots import Root, Roots
 from .shapes import Shape, Shapes
 from .values import scalar_type
 from .watch import HOOK_OFFSET, LAUNCH_SANITIZER
@@ -48,14 +49,14 @@ class Plan:
     uses_slow: bool = False
     uses_mma: bool = False
     sites: list[Site] = field(default_factory=list)
-    site_numbers: dict[tuple[object, int], int] = field(default_factory=dict)
+    site_numbers: dict[tuple[Instr, int, frozenset[Root]], int] = field(default_factory=dict)
     known_sites: dict[Site, int] = field(default_factory=dict)
     tables: dict[tuple[int, ...], str] = field(default_factory=dict)
     declarations: set[str] = field(default_factory=set)
 
     def site(self, instr: Instr, where: Address, kind: int) -> int:
         """Number of an access in the table that error messages are made from."""
-        key = (instr, kind)
+        key = (instr, kind, where.roots)
         if key not in self.site_numbers:
             place = self.module.locations.get(instr.line)
             buffer: int | str | None = None
@@ -64,6 +65,8 @@ class Plan:
                 buffer = root.slot if root.kind == "buffer" else root.name.lstrip("@%") or f"threadgroup({root.slot})"
                 if root.kind == "private":
                     buffer = PRIVATE + root.name.lstrip("%").partition(".")[0]
+                elif root.kind == "table":
+                    buffer = TABLE + plain_name(root.name)
                 elif root.kind == "unknown":
                     buffer = None
             self.site_numbers[key] = self._number(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from metalcore.engine.codegen.variant import PRIVATE, Site
+from metalcore.engine.codegen.variant import PRIVATE, TABLE, Site
+from metalcore.engine.names import plain_name
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import Shape
 from metalcore.errors import ArgumentError, KernelFault
@@ -37,6 +38,14 @@ def thread_position(error: layout.Error | layout.Finding, shape: Shape) -> tuple
     return x, y, z
 
 
+def named_memory(buffer: str) -> str:
+    """A table or a threadgroup variable, as a site calls it, in words."""
+    if not buffer.startswith(TABLE):
+        return f"threadgroup memory '{plain_name(buffer)}'"
+    table = buffer.removeprefix(TABLE)
+    return f"constant table '{table}'" if table else "a string"
+
+
 def _where(error: layout.Error, site: Site, arguments: Sequence[Argument]) -> str:
     lo, hi, address = error.lo or 0, error.hi or 0, error.addr or 0
     argument = next((a for a in arguments if a.index == site.buffer and a.kind in ("buffer", "value")), None)
@@ -48,7 +57,7 @@ def _where(error: layout.Error, site: Site, arguments: Sequence[Argument]) -> st
     elif isinstance(site.buffer, str) and site.buffer.startswith(PRIVATE):
         return f"past an end of the private array '{site.buffer.removeprefix(PRIVATE)}'"  # 32 of them lie as one
     elif isinstance(site.buffer, str):
-        name, size = f"threadgroup memory '{site.buffer}'", site.element_size or 1
+        name, size = named_memory(site.buffer), site.element_size or 1
     elif not lo and not hi:
         return f"a pointer loaded from memory: address {address:#x} lies in none of the arrays bound"
     else:

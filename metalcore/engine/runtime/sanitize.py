@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metalcore.engine.checks.report import Access, Finding, Report
-from metalcore.engine.codegen.variant import NativeKernel, Site
+from metalcore.engine.codegen.variant import PRIVATE, TABLE, NativeKernel, Site
 from metalcore.engine.locks import locks
+from metalcore.engine.names import plain_name
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.binding import Packed
-from metalcore.engine.runtime.faults import NOWHERE, READ_ONLY, thread_position
+from metalcore.engine.runtime.faults import NOWHERE, READ_ONLY, named_memory, thread_position
 from metalcore.engine.runtime.launch import Plan, Shape
 from metalcore.engine.runtime.native_library import runtime_library
 from metalcore.errors import LaunchError
@@ -26,7 +26,6 @@ _VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic", l
 _WORDS = {"read": "a read of", "write": "a write of", "atomic": "an atomic operation on"}
 _LANES = 32
 _UNSET = "uninitialised-threadgroup-memory"
-_LOCAL = re.compile(r"^_ZZ.*E\d+([A-Za-z_]\w*?)(?:_\d+|__\d+_)?$")
 
 
 class _Running:
@@ -172,11 +171,13 @@ class _Words:
             size = argument.element_size or size
             name, words = argument.name, f"'{argument.name}' ([[buffer({slot})]])"
             start = event.other_address if kind == "out-of-bounds" else self.packed.address_of(slot)
-        elif isinstance(site.buffer, str) and not self._is_shared(site.buffer):
-            name, words, start = "", "a private array or a constant table", event.other_address
+        elif isinstance(site.buffer, str) and site.buffer.startswith(PRIVATE):
+            return "", None, f"{verb} a private array, past an end of it"  # 32 of them lie as one
+        elif isinstance(site.buffer, str) and site.buffer.startswith(TABLE):
+            name, words, start = site.buffer.removeprefix(TABLE), named_memory(site.buffer), event.other_address
         elif isinstance(site.buffer, str):
-            name = _plain(site.buffer)
-            words, size = f"threadgroup memory '{name}'", min(size, 4)  # one hook may stand for several elements
+            name = plain_name(site.buffer)
+            words, size = named_memory(site.buffer), min(size, 4)  # one hook may stand for several elements
             start = event.other_address if kind == "out-of-bounds" else self._offset_of(site.buffer)
         else:
             name, words, start = "", "memory reached through a pointer", event.other_address or event.address
@@ -194,18 +195,8 @@ class _Words:
             return name, index, f"{verb} {words} at index {index}, the size is {event.size // size}"
         return name, index, f"{verb} {words} at index {index}"
 
-    def _is_shared(self, variable: str) -> bool:
-        shared = (v.name for v in self.native.threadgroup_variables)
-        return variable.startswith("threadgroup(") or variable in shared
-
     def _offset_of(self, variable: str) -> int:
         found = next((v.offset for v in self.native.threadgroup_variables if v.name == variable), None)
         if found is None:  # "threadgroup(0)": its size came with the launch
             found = self.plan.valid.placed[int(variable.removeprefix("threadgroup(").rstrip(")"))][0]
         return found
-
-
-def _plain(mangled: str) -> str:
-    """The name of a variable inside a function, as it is written there."""
-    found = _LOCAL.match(mangled)
-    return found[1] if found else mangled

@@ -156,3 +156,26 @@ def test_a_wide_index_leads_back_from_the_middle(mode: str) -> None:
         metalcore.Library(source).function("k")(o, B, 0, threads=32, group_size=32)
     assert o[:32].tolist() == (16 + ((lanes & 3) | ((lanes >> 5) - (lanes >> 1)))).tolist()
     assert o[32:].tolist() == [1] * 32
+
+
+@pytest.mark.parametrize("mode", ["checked", "sanitize", "fast"])
+def test_structured_bindings_to_several_arrays(mode: str) -> None:
+    body = "uint a[2] = {b[1], b[2]}, d[2] = {b[3], b[4]}; auto& [x, y] = a; auto& [z, w] = d; w += l; o[i] = x + d[1];"
+    assert run(body, mode).tolist() == (5 + np.arange(64) % 32).tolist()
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        (
+            "uchar a[7]; thread ushort* p = (thread ushort*)a; for (int j = 0; j < 3; j++) p[b[0] + j] = 1; "
+            "if (l < 10) o[i] = p[b[0] + 3]; else o[i] = p[b[1]];",
+            [0] * 10 + [1] * 22,
+        ),
+        ("uchar a[3]; thread uint* p = (thread uint*)a; p[b[0]] = 1 + l; o[i] = 5 + p[b[0]];", [5] * 32),
+    ],
+)
+def test_a_view_whose_last_element_reaches_past_the_array(body: str, expected: list[int]) -> None:
+    with pytest.raises(KernelFault, match="out of bounds"):
+        run(body)
+    assert run(body, "sanitize").tolist() == expected * 2
