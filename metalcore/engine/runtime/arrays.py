@@ -96,7 +96,22 @@ def _torch_view(tensor: Any) -> ArrayView | None:
     item = tensor.element_size()
     size = _extent(tuple(tensor.shape), tuple(s * item for s in tensor.stride()), item)
     holes = size > tensor.numel() * item
-    return ArrayView(tensor.data_ptr(), size, dtype, True, tensor.is_contiguous(), "cpu", tensor, has_holes=holes)
+    address = tensor.data_ptr()
+    if size > torch_room(tensor):
+        return ArrayView(0, 0, dtype, True, True, f"cpu ({short_storage(tensor, size)})", tensor)
+    return ArrayView(address, size, dtype, True, tensor.is_contiguous(), "cpu", tensor, has_holes=holes)
+
+
+def torch_room(tensor: Any) -> int:
+    """Bytes of its storage from its first element on. A storage can be resized under its tensor: FSDP frees them so."""
+    room: int = tensor.untyped_storage().nbytes() - tensor.storage_offset() * tensor.element_size()
+    return room
+
+
+def short_storage(tensor: Any, needed: int) -> str:
+    """What is wrong with a tensor whose storage ends before it does."""
+    shape, room = tuple(tensor.shape), max(0, torch_room(tensor))
+    return f"a tensor of shape {shape}, {needed} bytes, whose storage was resized and holds {room} of them"
 
 
 def _foreign_view(value: Any, immutable: bool) -> ArrayView | None:

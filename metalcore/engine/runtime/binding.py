@@ -13,7 +13,7 @@ import numpy as np
 
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, const_pointers
-from metalcore.engine.runtime.arrays import ArrayView, view_of
+from metalcore.engine.runtime.arrays import ArrayView, torch_room, view_of
 from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError, LaunchError
 from metalcore.launch import COMMON
@@ -102,9 +102,9 @@ class Binder:
             elif (
                 kind is torch_tensor and value.dtype is (rule.torch_dtype or rule.find_torch_dtype()) and _plain(value)
             ):
-                address = value.data_ptr()
-                if not address & rule.misaligned:
-                    pairs += (address, value.nbytes)
+                address, size = value.data_ptr(), value.nbytes
+                if not address & rule.misaligned and size <= torch_room(value):
+                    pairs += (address, size)
                     continue
             data: bytes | None = None
             if rule.number is not None and (kind is int or kind is float) and slot not in written:
