@@ -22,7 +22,7 @@ _VERBS = {
 }
 _REFUSALS = {0: "out of bounds", layout.READ_ONLY: "on read-only memory", layout.MISALIGNED: "on a misaligned address"}
 _NULL = 1 << 16  # addresses below are null, or a member or an element of it
-_NEAR = 256  # bytes
+_NEAR = 4096  # bytes
 READ_ONLY = "it is a read-only array, or the kernel declares it const or constant"
 
 
