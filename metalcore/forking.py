@@ -26,7 +26,7 @@ class _Gate:
     """Any number of threads may be inside; a fork waits until none is but its own, and lets none in meanwhile."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()  # reentrant: a signal's handler may come in here too
         self._inside: dict[int, int] = {}  # thread -> how deep
         self._forking: int | None = None
 
@@ -87,7 +87,7 @@ class UnforkedLock:
     """A lock that is free in every child process: whoever has it is `unforked`."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of a signal may compile in the middle of a compilation
 
     def __enter__(self) -> None:
         _gate.enter()

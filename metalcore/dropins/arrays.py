@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from metalcore.engine.runtime.arrays import extent, short_storage, torch_extent, torch_room
 from metalcore.errors import ArgumentError
 from metalcore.packages import needed_for
 
@@ -71,6 +72,14 @@ def bind_array(value: Any, where: str) -> Binding:
     return binding
 
 
+def bind_elements(value: Any, where: str) -> Binding:
+    """The same, held to the array's own elements: the rest of the memory that it is a view of is not reachable."""
+    binding = bind_array(value, where)
+    if isinstance(value, np.ndarray):
+        return binding._replace(size=min(binding.size, extent(value.shape, value.strides, value.itemsize)))
+    return binding._replace(size=torch_extent(value)) if is_torch(value) else binding
+
+
 def bind(value: Any) -> Binding | None:
     """The same, or None where the value is not an array at all. Every launch comes by here, so it is kept short."""
     if isinstance(value, np.ndarray):
@@ -88,9 +97,9 @@ def _bind_numpy(value: np.ndarray[Any, Any]) -> Binding:
     if not dtype.isnative:
         raise ArgumentError(f"dtype {dtype.str!r} has the byte order of another machine")
     address = value.__array_interface__["data"][0]
-    if value.base is None and flags.c_contiguous:
+    if value.size == 0 or (value.base is None and flags.c_contiguous):
         return Binding(address, value.nbytes, value, flags.writeable)
-    return Binding(address, _numpy_end(value) - address, value, flags.writeable)
+    return Binding(address, max(0, _numpy_end(value) - address), value, flags.writeable)
 
 
 def _numpy_end(value: np.ndarray[Any, Any]) -> int:
@@ -127,7 +136,11 @@ def _torch_memory(torch: Any, value: Any) -> Binding:
         raise ArgumentError(f"a {value.layout} tensor has no single block of memory")
     if value.is_neg() or value.is_conj():
         raise ArgumentError("a lazy negation or conjugate is not in memory: call .resolve_neg().resolve_conj()")
-    room = value.untyped_storage().nbytes() - value.storage_offset() * value.element_size()
+    if not value.numel():
+        return Binding(0, 0, value)  # torch has no address for it, wherever it is a view of
+    room, needed = torch_room(value), torch_extent(value)
+    if needed > room:
+        raise ArgumentError(f"it must be one block of memory, not {short_storage(value, needed)}")
     return Binding(value.data_ptr(), room, value)
 
 
@@ -135,14 +148,8 @@ def _bind_mlx(value: Any) -> Binding:
     """mlx arrays are immutable, so never writable here; metal_kernel writes only to arrays that it has just made."""
     view = mlx_view(value)
     address = view.__array_interface__["data"][0]
-    size = _numpy_extent(view)
+    size = extent(view.shape, view.strides, view.itemsize)
     return Binding(address, size, view, writable=False)
-
-
-def _numpy_extent(view: np.ndarray[Any, Any]) -> int:
-    if view.size == 0:
-        return 0
-    return int(sum((n - 1) * max(s, 0) for n, s in zip(view.shape, view.strides, strict=True)) + view.itemsize)
 
 
 def mlx_view(value: Any) -> np.ndarray[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from metalcore.dropins.arrays import (
     Binding,
-    bind_array,
+    bind_elements,
     is_mlx,
     is_torch,
     mlx_module,
@@ -122,12 +122,12 @@ class NumpyArrays:
         return tuple(stride // array.itemsize for stride in array.strides)
 
     def bind(self, array: Any, where: str) -> Binding:
-        return bind_array(array, where)
+        return bind_elements(array, where)
 
     def output(self, shape: tuple[int, ...], dtype: str, init: float | None) -> tuple[Any, Binding]:
         made = numpy_dtype(dtype)
         array = np.empty(shape, made) if init is None else np.full(shape, init, made)
-        return array, bind_array(array, "output")
+        return array, bind_elements(array, "output")
 
     def apply(self, run: Callable[[Sequence[Any]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
         return run(arrays)
@@ -157,14 +157,14 @@ class TorchTensors:
         return tuple(array.stride())
 
     def bind(self, array: Any, where: str) -> Binding:
-        return bind_array(array, where)
+        return bind_elements(array, where)
 
     def output(self, shape: tuple[int, ...], dtype: str, init: float | None) -> tuple[Any, Binding]:
         torch = torch_module()
 
         made = getattr(torch, dtype)
         array = torch.empty(shape, dtype=made) if init is None else torch.full(shape, init, dtype=made)
-        return array, bind_array(array, "output")
+        return array, bind_elements(array, "output")
 
     def apply(self, run: Callable[[Sequence[Any]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
         return run(arrays)
@@ -195,7 +195,7 @@ class MlxArrays:
         return tuple(stride // view.itemsize for stride in view.strides)
 
     def bind(self, array: Any, where: str) -> Binding:
-        return bind_array(array, where)
+        return bind_elements(array, where)
 
     def output(self, shape: tuple[int, ...], dtype: str, init: float | None) -> tuple[Any, Binding]:
         mx = mlx_module()

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from threading import Lock, RLock
+from threading import RLock
 from weakref import WeakSet
 
 
 class _KeyLocks:
-    """One lock per key, so that threads wait only for the same piece of work."""
+    """One lock per key, so that threads wait only for the same piece of work. They are reentrant: a signal's handler
+    runs in the thread that it interrupts, and may ask for the very same work."""
 
     def __init__(self) -> None:
-        self._guard = Lock()
-        self._locks: dict[str, Lock] = {}
+        self._guard = RLock()
+        self._locks: dict[str, RLock] = {}
 
-    def of(self, key: str) -> Lock:
+    def of(self, key: str) -> RLock:
         with self._guard:
-            return self._locks.setdefault(key, Lock())
+            return self._locks.setdefault(key, RLock())
 
     def reset(self) -> None:
         """In a child process nobody is left to release what other threads held."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 SIMD_WIDTH = 32
 MAX_POSITION = 1 << 32  # positions in the grid are 32-bit
+MAX_THREADS = 1 << 60  # of a launch in all: sizes and times for each stay within 64 bits
 
 
 class Limits(NamedTuple):

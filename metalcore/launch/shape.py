@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 from metalcore.errors import LaunchError
-from metalcore.launch.limits import MAX_POSITION
+from metalcore.launch.limits import MAX_POSITION, MAX_THREADS
 
 Size = tuple[int, int, int]
 
@@ -73,4 +74,10 @@ def shape_of(kernel: str, threads: Any, threadgroups: Any, group: Size) -> Shape
                 f"dimension {axis} must stay below {MAX_POSITION} threads, edge threadgroups filled up; "
                 "split the launch, or use another dimension"
             )
+    total = math.prod(groups) * math.prod(group)
+    if total >= MAX_THREADS:  # no machine gets there, and 64 bits would not count it
+        raise LaunchError(
+            f"kernel '{kernel}': the grid is {grid} threads, {total} in all with edge threadgroups filled up, and a "
+            f"launch has fewer than {MAX_THREADS}: split the launch"
+        )
     return Shape(grid, groups, group)  # type: ignore[arg-type]

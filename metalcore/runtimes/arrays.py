@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from metalcore.dropins.arrays import mlx_module, torch_module
-from metalcore.errors import LinAlgError
+from metalcore.engine.runtime.arrays import short_storage, torch_room
+from metalcore.errors import ArgumentError, LinAlgError
 
 
 class Arrays(Protocol):
@@ -50,7 +51,10 @@ class TorchArrays:
         return self._empty(shape, dtype=self._dtypes[dtype])
 
     def memory(self, array: Any) -> tuple[int, int]:
-        return array.data_ptr(), array.nbytes
+        address, size = array.data_ptr(), array.nbytes
+        if size > torch_room(array):
+            raise ArgumentError(f"an argument must be one block of memory, not {short_storage(array, size)}")
+        return address, size
 
     def contiguous(self, array: Any) -> Any:
         return array if array.is_contiguous() else array.contiguous()

@@ -232,7 +232,7 @@ class Remembered:
             steps.append(Launch(plan.address, step.made, step.addresses, step.pack(*step.pairs) + step.numbers))
             plans.append(plan)
         known = [
-            Tensor(a.shape, a.dtype, a.is_contiguous())
+            Tensor(a.shape, a.dtype, a.is_contiguous(), a.nbytes, a.element_size())
             if hasattr(a, "data_ptr")
             else list(a)  # the caller may change his own
             if type(a) is list
@@ -279,6 +279,6 @@ def repeat(
             )
         filled = list(pairs)
         for place, array in addresses:
-            filled[place] = arrays[array].data_ptr()
+            filled[place], _ = run.arrays.memory(arrays[array])
         function.launch_packed(pack(*filled) + numbers, arrays, groups, group_size)
     return tuple([arrays[r] if type(r) is int else empty(r[0], r[1], dtype=r[2]) for r in recording.results])

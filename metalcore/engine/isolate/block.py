@@ -86,7 +86,7 @@ class isolate:
         self._tokens: dict[int, list[tuple[Token[Any], Token[Any]]]] = {}
 
     @property
-    def _guard(self) -> threading.Lock:
+    def _guard(self) -> threading.RLock:
         return locks.of(f"isolate {id(self)}")  # of a kind that a forked child has fresh
 
     @property

@@ -226,6 +226,8 @@ class ArgumentBuffer:
 
     def _check_view(self, type: Type, view: ArrayView, value: Any, where: str) -> None:
         inner = type.target
+        if view.device.startswith("cpu ("):
+            raise ArgumentError(f"{where}: it must be one block of memory, not {view.device[5:-1]}")
         if view.device != "cpu":
             raise ArgumentError(f"{where}: it must be in CPU memory, {_given(value)} is on {view.device}")
         if inner is not None and inner.kind == "number" and not _fits(inner, view.dtype):

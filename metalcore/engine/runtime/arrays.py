@@ -52,7 +52,7 @@ def _as_bytes(view: ArrayView) -> ArrayView:
     return ArrayView(view.address, view.size, "bytes", view.writable, True, "cpu", view.owner)
 
 
-def _extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
     """Bytes from the first element to the end of the highest one."""
     if 0 in shape:
         return 0
@@ -65,7 +65,7 @@ def _numpy_view(array: np.ndarray[Any, Any], owner: object, immutable: bool = Fa
     if dtype.hasobject or not dtype.isnative:
         name = f"{dtype.str} (objects or foreign byte order)"
     address = array.__array_interface__["data"][0]
-    size = _extent(array.shape, array.strides, array.itemsize)
+    size = extent(array.shape, array.strides, array.itemsize)
     flags = array.flags
     kept, holes = (owner, array), size > array.nbytes
     return ArrayView(address, size, name, flags.writeable, flags.c_contiguous, "cpu", kept, immutable, holes)
@@ -93,10 +93,32 @@ def _torch_view(tensor: Any) -> ArrayView | None:
     if tensor.is_neg() or tensor.is_conj():
         lazy = "cpu (a lazy negative or conjugate: call .resolve_neg().resolve_conj())"
         return ArrayView(0, 0, dtype, True, True, lazy, tensor)
+    size = torch_extent(tensor)
+    holes = size > tensor.nbytes
+    address = tensor.data_ptr()
+    if size > torch_room(tensor):
+        return ArrayView(0, 0, dtype, True, True, f"cpu ({short_storage(tensor, size)})", tensor)
+    return ArrayView(address, size, dtype, True, tensor.is_contiguous(), "cpu", tensor, has_holes=holes)
+
+
+def torch_extent(tensor: Any) -> int:
+    """Bytes from the tensor's first element to the end of its last one."""
+    if tensor.is_contiguous():
+        return int(tensor.nbytes)
     item = tensor.element_size()
-    size = _extent(tuple(tensor.shape), tuple(s * item for s in tensor.stride()), item)
-    holes = size > tensor.numel() * item
-    return ArrayView(tensor.data_ptr(), size, dtype, True, tensor.is_contiguous(), "cpu", tensor, has_holes=holes)
+    return extent(tuple(tensor.shape), tuple(s * item for s in tensor.stride()), item)
+
+
+def torch_room(tensor: Any) -> int:
+    """Bytes of its storage from its first element on. A storage can be resized under its tensor: FSDP frees them so."""
+    room: int = tensor.untyped_storage().nbytes() - tensor.storage_offset() * tensor.element_size()
+    return room
+
+
+def short_storage(tensor: Any, needed: int) -> str:
+    """What is wrong with a tensor whose storage ends before it does."""
+    shape, room = tuple(tensor.shape), max(0, torch_room(tensor))
+    return f"a tensor of shape {shape}, {needed} bytes, whose storage was resized and holds {room} of them"
 
 
 def _foreign_view(value: Any, immutable: bool) -> ArrayView | None:
@@ -150,6 +172,6 @@ def _dlpack_view(value: Any, immutable: bool) -> ArrayView:
     strides = tuple(tensor.strides[i] * item for i in range(tensor.ndim)) if tensor.strides else tuple(compact)
     contiguous = all(n == 1 or s == c for n, s, c in zip(shape, strides, compact, strict=True))
     address = (tensor.data or 0) + tensor.byte_offset
-    size = _extent(shape, strides, item)
+    size = extent(shape, strides, item)
     holes = size > math.prod(shape) * item
     return ArrayView(address, size, dtype, True, contiguous, "cpu", (value, capsule), immutable, holes)

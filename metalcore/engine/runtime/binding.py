@@ -13,7 +13,7 @@ import numpy as np
 
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, const_pointers
-from metalcore.engine.runtime.arrays import ArrayView, view_of
+from metalcore.engine.runtime.arrays import ArrayView, torch_room, view_of
 from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError, LaunchError
 from metalcore.launch import COMMON
@@ -102,9 +102,9 @@ class Binder:
             elif (
                 kind is torch_tensor and value.dtype is (rule.torch_dtype or rule.find_torch_dtype()) and _plain(value)
             ):
-                address = value.data_ptr()
-                if not address & rule.misaligned:
-                    pairs += (address, value.nbytes)
+                address, size = value.data_ptr(), value.nbytes
+                if not address & rule.misaligned and size <= torch_room(value):
+                    pairs += (address, size)
                     continue
             data: bytes | None = None
             if rule.number is not None and (kind is int or kind is float) and slot not in written:
@@ -208,8 +208,13 @@ class Binder:
                 )
             return 0, 0
         if value is None or not argument.enabled:
-            # A number in constant memory is read when the kernel starts, even where its use is skipped.
-            return bytes(argument.element_size) if argument.kind == "value" and argument.space == "constant" else (0, 0)
+            if argument.kind != "value" or argument.space != "constant":
+                return 0, 0
+            if argument.enabled:
+                problem = f"it must be {_wanted(argument)}, not None: the kernel reads it when it starts"
+                raise self._error(argument, value, problem)
+            # A number in constant memory is read even where a function constant turns it off.
+            return bytes(argument.element_size)
         if isinstance(value, ArgumentBuffer) or _is_struct(value):
             return self._bind_struct(argument, value, slot in written, regions, keep, cells)
         view = view_of(value)

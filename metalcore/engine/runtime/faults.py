@@ -22,6 +22,8 @@ _VERBS = {
     layout.ATOMIC_LOAD: "atomic read",
 }
 _REFUSALS = {0: "out of bounds", layout.READ_ONLY: "on read-only memory", layout.MISALIGNED: "on a misaligned address"}
+_NULL = 1 << 16  # addresses below are null, or a member or an element of it
+_NEAR = 4096  # bytes
 READ_ONLY = "it is a read-only array, or the kernel declares it const or constant"
 
 
@@ -46,6 +48,12 @@ def named_memory(buffer: str) -> str:
     return f"constant table '{table}'" if table else "a string"
 
 
+def is_near(address: int, lo: int, hi: int) -> bool:
+    """Whether an address that a pointer led to is in an array, or so little past its end that this one was meant. An
+    index of one that is elsewhere means nothing, and would tell where other memory lies."""
+    return bool(hi) and lo <= address < hi + max(hi - lo, _NEAR)
+
+
 def _where(error: layout.Error, site: Site, arguments: Sequence[Argument]) -> str:
     lo, hi, address = error.lo or 0, error.hi or 0, error.addr or 0
     argument = next((a for a in arguments if a.index == site.buffer and a.kind in ("buffer", "value")), None)
@@ -58,8 +66,9 @@ def _where(error: layout.Error, site: Site, arguments: Sequence[Argument]) -> st
         return f"past an end of the private array '{site.buffer.removeprefix(PRIVATE)}'"  # 32 of them lie as one
     elif isinstance(site.buffer, str):
         name, size = named_memory(site.buffer), site.element_size or 1
-    elif not lo and not hi:
-        return f"a pointer loaded from memory: address {address:#x} lies in none of the arrays bound"
+    elif not is_near(address, lo, hi):
+        shown = f"address {address:#x}" if address < _NULL else "its address"
+        return f"a pointer loaded from memory: {shown} lies in none of the arrays bound"
     else:
         name, size = "an array reached through a pointer", site.element_size or 1
     count = (hi - lo) // size

@@ -54,7 +54,7 @@ def library_path() -> str:
     return disk_cache().write_binary("runtime", key, _build(), {})
 
 
-_NAMES = ("data_ptr", "dtype", "shape", "is_contiguous")
+_NAMES = ("data_ptr", "dtype", "shape", "is_contiguous", "untyped_storage", "nbytes", "storage_offset")
 
 
 def _python_functions() -> Any:

@@ -13,7 +13,10 @@ MOST_ARRAYS, MOST_WORDS, KNOWN = 64, 256, 4  # as in native/replay.c
 
 
 class _Match(ctypes.Structure):
-    _fields_ = [("shape", c_void_p), ("dtype", c_void_p), ("contiguous", c_void_p), ("value", c_void_p)]
+    _fields_ = [
+        *((name, c_void_p) for name in ("shape", "dtype", "contiguous", "value")),
+        *((name, c_int64) for name in ("size", "item")),
+    ]
 
 
 class _Maker(ctypes.Structure):
@@ -50,6 +53,8 @@ class Tensor:
     shape: Any
     dtype: Any
     is_contiguous: bool
+    size: int  # bytes of all elements
+    item: int  # and of one
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,8 @@ class Recordings:
         self._kept.append(argument)
         if not isinstance(argument, Tensor):
             return _Match(value=id(argument))
-        return _Match(id(argument.shape), id(argument.dtype), id(argument.is_contiguous))
+        identities = (id(argument.shape), id(argument.dtype), id(argument.is_contiguous))
+        return _Match(*identities, size=argument.size, item=argument.item)
 
     def _step(self, step: Launch | Look) -> _Step:
         if isinstance(step, Look):

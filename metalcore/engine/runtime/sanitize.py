@@ -14,7 +14,7 @@ from metalcore.engine.locks import locks
 from metalcore.engine.names import plain_name
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.binding import Packed
-from metalcore.engine.runtime.faults import NOWHERE, READ_ONLY, named_memory, thread_position
+from metalcore.engine.runtime.faults import NOWHERE, READ_ONLY, is_near, named_memory, thread_position
 from metalcore.engine.runtime.launch import Plan, Shape
 from metalcore.engine.runtime.native_library import runtime_library
 from metalcore.errors import LaunchError
@@ -181,6 +181,8 @@ class _Words:
             start = event.other_address if kind == "out-of-bounds" else self._offset_of(site.buffer)
         else:
             name, words, start = "", "memory reached through a pointer", event.other_address or event.address
+            if kind == "out-of-bounds" and not is_near(event.address, start or 0, (start or 0) + event.size):
+                return "", None, f"{verb} memory that none of the arrays bound holds"
         index = (event.address - start) // size
         if kind == "unwritten-output":
             count = event.count * event.size // size

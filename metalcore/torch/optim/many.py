@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from metalcore.engine import modes
+from metalcore.engine.runtime.arrays import short_storage, torch_room
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.cpu import library
 from metalcore.runtimes.kernel import Kernel, Variant
@@ -103,7 +104,7 @@ class EngineLaunch:
         if not modes.is_default() and modes.current_mode() != modes.FAST:  # tests bounds behind the addresses too
             self._function(*columns, *tables, threadgroups=groups, group_size=group)
             return
-        addresses = [None if c is None else np.array([t.data_ptr() for t in c], np.uint64) for c in columns]
+        addresses = [None if c is None else addresses_of(c) for c in columns]
         bound = (*addresses, *tables)
         self.run_packed(pack(bound), bound, groups, group)
 
@@ -111,6 +112,14 @@ class EngineLaunch:
         """With arguments that `pack` made, in `fast` mode."""
         if 0 not in groups:
             self._function.launch_packed(packed, keep, groups, group)
+
+
+def addresses_of(column: Column) -> np.ndarray[Any, Any]:
+    """Where each tensor is; an error where the storage of one was resized and does not hold it."""
+    for tensor in column:
+        if tensor.nbytes > torch_room(tensor):
+            raise ArgumentError(f"an optimizer's tensor must have memory, not {short_storage(tensor, tensor.nbytes)}")
+    return np.array([tensor.data_ptr() for tensor in column], np.uint64)
 
 
 def pack(bound: Sequence[Table]) -> bytes:

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from metalcore.engine import modes
-from metalcore.torch.optim.many import Chunks, EngineLaunch, Table, pack
+from metalcore.torch.optim.many import Chunks, EngineLaunch, Table, addresses_of, pack
 
 if TYPE_CHECKING:
     from metalcore.torch.optim.fused import Batch
@@ -28,7 +27,7 @@ class Kept:
         self.params = batch.columns[0] or []
         self.columns = [c for c in batch.columns[2:] if c is not None]
         self.lists = [[t.data_ptr() for t in c] for c in self.columns]
-        self.addresses = [None if c is None else np.array([t.data_ptr() for t in c], np.uint64) for c in batch.columns]
+        self.addresses = [None if c is None else addresses_of(c) for c in batch.columns]
         self.param_addresses = [p.data_ptr() for p in self.params]
         self.counts = [p.numel() for p in self.params]
         self.dtypes = [p.dtype for p in self.params]
@@ -50,7 +49,8 @@ class Kept:
         try:
             if [g.dtype for g in grads] != self.dtypes or not all([g.is_contiguous() for g in grads]):
                 return None
-            return [g.data_ptr() for g in grads]
+            found = [g.data_ptr() for g in grads]
+            return None if 0 in found else found  # one whose storage was freed
         except (AttributeError, RuntimeError):  # none at all, or sparse
             return None
 

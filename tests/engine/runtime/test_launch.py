@@ -59,6 +59,8 @@ BAD = {
     "no dimension": ({"threads": ()}, "0 dimensions"),
     "grid too large": ({"threads": 2**32, "group_size": 32}, "32-bit"),
     "groups too many": ({"threadgroups": 2**30, "group_size": 8}, "32-bit"),
+    "grid uncountable": ({"threads": (2**31, 2**31, 4), "group_size": 1}, "18446744073709551616 in all", "split"),
+    "groups uncountable": ({"threadgroups": (2**24, 2**24, 2**14), "group_size": 1}, f"fewer than {2**60}"),
     "memory not given": ({"threads": 4, "threadgroup_memory": {}}, "threadgroup_memory={1: bytes}"),
     "memory too large": ({"threads": 4, "threadgroup_memory": {1: 32768}}, "limit is 32768", "32 static"),
     "unknown memory": ({"threads": 4, "threadgroup_memory": {31: 16, 1: 16}}, "no [[threadgroup(31)]]", "1 ('shared')"),

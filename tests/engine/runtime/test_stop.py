@@ -341,3 +341,29 @@ except metalcore.errors.MetalcoreError as error:
     os._exit(0 if children[0] == 0 and "forked" in str(error) else 3)
 """
     assert run(code) == "done\n"
+
+
+def test_a_handler_compiles_the_source_that_is_being_compiled() -> None:
+    """It runs in the middle of the compilation, in the same thread, at whatever stage that is."""
+    code = """
+import faulthandler, signal, time
+import numpy as np, metalcore
+faulthandler.dump_traceback_later(50, exit=True)
+fresh = time.time_ns() % 1_000_000_000
+def once(k):
+    x = np.zeros(4, np.uint32)
+    source = "kernel void q(device uint* x, uint i [[thread_position_in_grid]]) { x[i] = %d; }" % (k + fresh)
+    metalcore.Library(source).function("q")(x, threads=4)
+    return x.tolist() == [k + fresh] * 4
+once(0)  # an import cannot be interrupted so
+called = []
+for k, delay in enumerate((0.005, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13), 1):
+    signal.signal(signal.SIGALRM, lambda *_: called.append(once(k)))
+    signal.setitimer(signal.ITIMER_REAL, delay)
+    assert once(k)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+assert len(called) > 1 and all(called), called
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "done\n", done.stderr

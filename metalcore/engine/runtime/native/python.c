@@ -50,7 +50,7 @@ typedef struct mc_python {
   void (*set_error)(mc_object*, mc_object*, mc_object*);
   mc_object *array_type, *float_type, *int_type, *none;
   struct {
-    mc_object *data_ptr, *dtype, *shape, *is_contiguous;
+    mc_object *data_ptr, *dtype, *shape, *is_contiguous, *untyped_storage, *nbytes, *storage_offset;
   } names;
 } mc_python;
 
