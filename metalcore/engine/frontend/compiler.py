@@ -52,6 +52,10 @@ def compile_text(
             continue
         if good is not None:
             return good  # a place that needs a constant
+        better = patches.name_object(text, result.errors, ranges)
+        if better is not None:
+            text = better
+            continue
         errors = result.errors.count("error: ")
         if failed is not None and errors >= failed[0]:
             raise translate(failed[1], sources, failed[2])  # the patch was no help: show the user's own words

@@ -47,6 +47,14 @@ def patch(text: str, errors: str, compile_again: Callable[[str], str]) -> str | 
     return _patch(text, errors, compile_again, _WRAPPED, (_FEWER, *repairs.PATTERNS))
 
 
+def name_object(text: str, errors: str, compile_again: Callable[[str], str]) -> str | None:
+    """The text with the object before members that a method with an explicit object names plainly, or None."""
+    if not repairs.MEMBER.search(errors):
+        return None
+    bare = _MARKER.sub("", text)
+    return _inserted(text, list(repairs.members(bare, compile_again(bare)).items()))
+
+
 def unfold(text: str, warnings: str, ir: str, compile_again: Callable[[str], str]) -> str | None:
     """The text with constant operands that have no defined result moved to run time, or None where there are none."""
     better = _patch(text, warnings, compile_again, _FOLDED)
@@ -84,7 +92,7 @@ def _patch(
     # Without line markers clang's ranges are places in this very text.
     bare = _MARKER.sub("", text)
     messages = compile_again(bare)
-    lines = [line.encode() for line in text.split("\n")]  # clang counts columns in bytes
+    lines = [line.encode() for line in text.split("\n")]
     spans: dict[Span, str] = {}
     pieces: dict[Place, str] = repairs.insertions(bare, messages) if others else {}
     for ranges, message in _RANGED.findall(messages):
@@ -99,9 +107,15 @@ def _patch(
                     pieces[first, column + 1] = _TAG
     ordered = [*pieces.items(), *(((l1, c1), f"{wrapper}(") for (l1, c1, _, _), wrapper in spans.items())]
     ordered += [((l2, c2), ")") for (_, _, l2, c2) in spans]
-    if not ordered:
+    return _inserted(text, ordered)
+
+
+def _inserted(text: str, pieces: list[tuple[Place, str]]) -> str | None:
+    """The text with each piece at its place, None where there are none."""
+    if not pieces:
         return None
-    for (line, column), piece in sorted(ordered, reverse=True):
+    lines = [line.encode() for line in text.split("\n")]  # clang counts columns in bytes
+    for (line, column), piece in sorted(pieces, reverse=True):
         old = lines[line - 1]
         lines[line - 1] = old[: column - 1] + piece.encode() + old[column - 1 :]
     return b"\n".join(lines).decode()
