@@ -51,8 +51,13 @@ def name_object(text: str, errors: str, compile_again: Callable[[str], str]) -> 
     """The text with the object before members that a method with an explicit object names plainly, or None."""
     if not repairs.MEMBER.search(errors):
         return None
-    bare = _MARKER.sub("", text)
-    return _inserted(text, list(repairs.members(bare, compile_again(bare)).items()))
+    plain = bare(text)
+    return _inserted(text, list(repairs.members(plain, compile_again(plain)).items()))
+
+
+def bare(text: str) -> str:
+    """The text without line markers: clang's places are then those of this very text."""
+    return _MARKER.sub("", text)
 
 
 def unfold(text: str, warnings: str, ir: str, compile_again: Callable[[str], str]) -> str | None:
@@ -89,12 +94,11 @@ def _patch(
 ) -> str | None:
     if not any(pattern.search(errors) for pattern in (*others, *(pattern for pattern, _, _ in wrapped))):
         return None
-    # Without line markers clang's ranges are places in this very text.
-    bare = _MARKER.sub("", text)
-    messages = compile_again(bare)
+    plain = bare(text)
+    messages = compile_again(plain)
     lines = [line.encode() for line in text.split("\n")]
     spans: dict[Span, str] = {}
-    pieces: dict[Place, str] = repairs.insertions(bare, messages) if others else {}
+    pieces: dict[Place, str] = repairs.insertions(plain, messages) if others else {}
     for ranges, message in _RANGED.findall(messages):
         found = [tuple(int(n) for n in numbers) for numbers in _RANGE.findall(ranges)]
         for pattern, operands, wrapper in wrapped:
