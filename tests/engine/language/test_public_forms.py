@@ -112,6 +112,26 @@ FORMS = [
         [1216] * 4,
     ),
     feature(
+        "language",
+        "a matrix's and an array's size deduced as int, uint, ushort and size_t",
+        (
+            "template <typename T, uint C, ushort R> T a(matrix<T, C, R> m) "
+            "{ return m[C - 1][R - 1] + (C - 3 > 9u) + R; }\n"
+            "template <typename T, size_t C, int R> T b(matrix<T, C, R> m) { return C * 10 + R; }\n"
+            "template <typename T, uint N> T c(array<T, N> x) { array<T, N> y = x; return y[N - 1]; }\n"
+            "template <typename T, int N> int d(thread const metal::array<T, N>& x) { return N - 4; }\n"
+            "template <typename T, size_t N> int e(array<T, N> x, array<vec<T, 2>, N> y) { return N; }\n"
+            "namespace n { template <typename T, int N> struct array { T x[N]; };\n"
+            "template <typename T, int N> int f(array<T, N> x) { return x.x[N - 1]; } }"
+        ),
+        (
+            "array<int, 3> x = {1, 2, int(gid)}; array<int2, 3> y; n::array<int, 2> z = {1, 2}; "
+            "out[gid] = a(float2x3(1, 2, 3, 4, 5, 6)) + 100 * b(half4x2(1.0h)) + 10000 * c(x) + d(x) + e(x, y) "
+            "+ n::f(z);"
+        ),
+        [4214, 14214, 24214, 34214],
+    ),
+    feature(
         "types",
         "vec_elements, make_scalar and other private traits",
         (
