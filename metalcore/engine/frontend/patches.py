@@ -19,8 +19,11 @@ _WRAPPED = (
     (re.compile(r"invalid operands to binary expression \(.*\bvec<"), slice(0, 2), "::__mc::value"),
     (re.compile(r"invalid argument type '.*\bvec<.*' to unary expression"), slice(-1, None), "::__mc::value"),
 )
-# `uint4 k = {a, b, c};`: the rest is zero. A constructor with a tag takes fewer; `uint4(a, b, c)` stays an error.
-_FEWER = re.compile(r"no matching constructor for initialization of '.*\b(?:packed_)?vec<")
+# `uint4 k = {a, b, c};`, `k = {a, b};`: the rest is zero. A constructor with a tag takes fewer; `uint4(a, b, c)` stays
+# an error.
+_FEWER = re.compile(
+    r"no matching constructor for initialization of '.*\b(?:packed_)?vec<|no viable overloaded '='"
+)
 _TAG = "::metal::__mc_fewer, "
 # Constants that clang would fold to nothing: behind the wrapper it computes them at run time, with a defined result.
 _FOLDED = (
@@ -106,7 +109,7 @@ def _patch(
                 for first, column, last, end in found[operands]:
                     spans[first, column, last, end] = wrapper
         if others and _FEWER.search(message):
-            for first, column, _, _ in found[:1]:
+            for first, column, _, _ in found:
                 if lines[first - 1][column - 1 : column] == b"{":
                     pieces[first, column + 1] = _TAG
     ordered = [*pieces.items(), *(((l1, c1), f"{wrapper}(") for (l1, c1, _, _), wrapper in spans.items())]

@@ -52,6 +52,16 @@ FORMS = [
     ),
     feature(
         "types",
+        "fewer initialisers assigned to vectors",
+        "struct S { uint4 v; packed_float3 p; };",
+        (
+            "uint a = gid; S s; s.v = uint4(9); s.v = {a, 2}; s.p = {1, 2}; threadgroup uint3 t; t = {3, 4}; "
+            "out[gid] = s.v.x + 10 * s.v.y + 100 * s.v.z + 1000 * s.p.y + 10000 * s.p.z + 100000 * t.y + t.z;"
+        ),
+        [402020, 402021, 402022, 402023],
+    ),
+    feature(
+        "types",
         "tables of vectors from fewer initialisers",
         "constant float3 t[70] = {" + "{1, 2}, " * 69 + "{3, 4}};",
         "out[gid] = t[69 - gid].y + t[gid].z;",
