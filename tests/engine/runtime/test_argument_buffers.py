@@ -289,3 +289,9 @@ def test_a_shaders_struct_takes_integers_of_either_sign() -> None:
         kernel({"counts": counts.view(np.float32), "signs": signs, "n": 5}, threads=3)
     with pytest.raises(ArgumentError, match="an array of uint32"):  # a Library checks what its own arguments check
         metalcore.Library(COUNTS).function("count")({"counts": counts, "signs": signs, "n": 5}, threads=3)
+
+
+@pytest.mark.parametrize("value", [5, [], [1, 2], 2.5])
+def test_numbers_for_a_struct_name_what_it_takes(value: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"a struct takes a dict of its members, metalcore\.argument_buffer\("):
+        metalcore.Library(COUNTS).function("count")(value, threads=1)
