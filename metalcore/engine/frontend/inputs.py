@@ -14,7 +14,6 @@ from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.structure import Structure
 from metalcore.engine.frontend.tokens import Tokens
 
-WARNING = ("-Wdeprecated-declarations",)
 _MARK = '__attribute__((deprecated("mc:input"))) extern '
 _USE = re.compile(r"^<stdin>:(\d+):(\d+):[^\n]* warning: '(?:\w+::)*(\w+)' is deprecated: mc:input\b", re.MULTILINE)
 _CALL = "__mc_input_"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from metalcore.engine.frontend import repairs
+from metalcore.engine.frontend import braces, repairs
 from metalcore.engine.frontend.tokens import Tokens
 
 # The message, which of clang's source ranges are operands, and the C++ that these are wrapped in.
@@ -24,7 +24,6 @@ _WRAPPED = (
 _FEWER = re.compile(
     r"no matching constructor for initialization of '.*\b(?:packed_)?vec<|no viable overloaded '='"
 )
-_TAG = "::metal::__mc_fewer, "
 # Constants that clang would fold to nothing: behind the wrapper it computes them at run time, with a defined result.
 _FOLDED = (
     (re.compile(r"shift count (?:>= width of type|is negative)"), slice(-1, None), "::__mc::at_run_time"),
@@ -33,6 +32,7 @@ _FOLDED = (
 _RANGED = re.compile(
     r"^<stdin>:\d+:\d+:((?:\{\d+:\d+-\d+:\d+\})+): (?:fatal )?(?:error|warning): ([^\n]*)$", re.MULTILINE
 )
+_ERROR_LINE = re.compile(r"^<stdin>:(\d+):[^\n]* error: ", re.MULTILINE)
 _FLOAT = re.compile(r"(?:\d[\d']*\.[\d']*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?[fF]?|\d+[fF]")
 _RANGE = re.compile(r"\{(\d+):(\d+)-(\d+):(\d+)\}")
 _MARKER = re.compile(r"^# \d+[^\n]*$", re.MULTILINE)
@@ -56,6 +56,24 @@ def name_object(text: str, errors: str, compile_again: Callable[[str], str]) -> 
         return None
     plain = bare(text)
     return _inserted(text, list(repairs.members(plain, compile_again(plain)).items()))
+
+
+def first_only(text: str, compile_again: Callable[[str], str]) -> str:
+    """The text with lists of one value that make a vector marked, but for lines where that does not compile.
+
+    Such a line is one of a template that makes vectors and numbers of the same list.
+    """
+    plain = bare(text)
+    messages = compile_again(plain)
+    pieces = braces.insertions(plain, messages)
+    while (better := _inserted(text, pieces)) is not None:
+        again = compile_again(bare(better))
+        if again.count(" error: ") <= messages.count(" error: "):
+            return better
+        bad = {int(line) for line in _ERROR_LINE.findall(again)}
+        kept = [piece for piece in pieces if piece[0][0] not in bad]
+        pieces = kept if len(kept) < len(pieces) else []
+    return text
 
 
 def bare(text: str) -> str:
@@ -111,7 +129,7 @@ def _patch(
         if others and _FEWER.search(message):
             for first, column, _, _ in found:
                 if lines[first - 1][column - 1 : column] == b"{":
-                    pieces[first, column + 1] = _TAG
+                    pieces[first, column + 1] = braces.TAG
     ordered = [*pieces.items(), *(((l1, c1), f"{wrapper}(") for (l1, c1, _, _), wrapper in spans.items())]
     ordered += [((l2, c2), ")") for (_, _, l2, c2) in spans]
     return _inserted(text, ordered)

@@ -39,8 +39,8 @@ def insertions(text: str, messages: str) -> dict[tuple[int, int], str]:
     if not fields and not names:
         return {}
     tokens = Tokens(text)
-    places = _places(tokens)
-    at = {place: i for i, place in enumerate(places)}
+    where = places(tokens)
+    at = {place: i for i, place in enumerate(where)}
     found: dict[int, str] = {}
     for field in sorted(fields):
         if field in at:
@@ -48,7 +48,7 @@ def insertions(text: str, messages: str) -> dict[tuple[int, int], str]:
     for function in Structure(tokens).functions if names else ():
         if function.name in names and function.owner is None and not function.instantiation:
             found[_behind_attributes(tokens, function.head)] = _PREFERRED
-    return {places[i]: piece for i, piece in found.items()}
+    return {where[i]: piece for i, piece in found.items()}
 
 
 def members(text: str, messages: str) -> dict[tuple[int, int], str]:
@@ -57,23 +57,23 @@ def members(text: str, messages: str) -> dict[tuple[int, int], str]:
     if not fields or SELF not in text:
         return {}
     tokens = Tokens(text)
-    at = {place: i for i, place in enumerate(_places(tokens)) if place in fields}
+    at = {place: i for i, place in enumerate(places(tokens)) if place in fields}
     methods = [f for f in Structure(tokens).functions if f.body >= 0 and SELF in tokens.text[f.open : f.close]]
     return {place: f"{SELF}." for place, i in at.items() if any(f.body < i < f.end for f in methods)}
 
 
-def _places(tokens: Tokens) -> list[tuple[int, int]]:
+def places(tokens: Tokens) -> list[tuple[int, int]]:
     """Line and column of each token."""
-    places: list[tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
     line, column = 1, 1
     for space, token in zip(tokens.space, tokens.text, strict=True):
         for piece, is_token in ((space, False), (token, True)):
             if is_token:
-                places.append((line, column))
+                found.append((line, column))
             line += piece.count("\n")
             behind = piece.rpartition("\n")[2]
             column = (1 if "\n" in piece else column) + len(behind.encode())
-    return places
+    return found
 
 
 def _behind_attributes(tokens: Tokens, i: int) -> int:

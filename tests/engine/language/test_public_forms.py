@@ -62,6 +62,32 @@ FORMS = [
     ),
     feature(
         "types",
+        "vectors from one initialiser in braces: the rest is zero",
+        (
+            "struct S { uint4 v; float3 w = {2.0f}; packed_float3 p; };\nconstant float4 t[2] = {{1.0f}, {2.0f}};\n"
+            "uint2 f(uint b) { return {b}; }\nfloat g(float4 v) { return v.x + v.y; }\n"
+            "template <typename T> vec<T, 2> h(T x) { vec<T, 2> q{x}; return q + vec<T, 2>{x}; }\n"
+            "uint sum(uint4 v) { return v.x + v.y + v.z + v.w; }"
+        ),
+        (
+            "uint a = gid + 1; uint4 k = {a}, l{a}, m; m = {a}; S s = {{a}}; s.p = {3}; "
+            "out[gid] = sum(k) + sum(l) + sum(m) + sum(s.v) + s.w.x + s.w.y + s.p.x + s.p.z + t[1].x + t[1].w "
+            "+ f(a).x + f(a).y + g({4.0f}) + g(float4{max(4.0f, 1.0f)}) + h(5).x + h(5).y;"
+        ),
+        [30, 35, 40, 45],
+    ),
+    feature(
+        "types",
+        "vectors from one value without braces: all elements",
+        "float g(float4 v) { return v.x + v.w; }\ntemplate <typename T> T one() { return T{1}; }",
+        (
+            "uint4 k = gid, l(gid), m = {k}, n; n = gid; out[gid] = k.y + l.y + m.y + n.y + 100 * g(2.0f) "
+            "+ 1000 * uint2(3).y + 10000 * one<int>();"
+        ),
+        [13400, 13404, 13408, 13412],
+    ),
+    feature(
+        "types",
         "tables of vectors from fewer initialisers",
         "constant float3 t[70] = {" + "{1, 2}, " * 69 + "{3, 4}};",
         "out[gid] = t[69 - gid].y + t[gid].z;",
