@@ -87,10 +87,10 @@ class Casts:
 
 def bind_struct(function: Function, index: int, value: Any) -> Binding | None:
     """An argument buffer, or a dict of a struct's members; None where it is neither. PyTorch has nothing like it."""
-    from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, argument_buffer
+    from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, filled
 
     if isinstance(value, Mapping):
-        value = argument_buffer(function, index, value)
+        value = filled(function, index, value, {}, any_sign=True)
     if not isinstance(value, ArgumentBuffer):
         return None
     inside = tuple(Binding(low, high - low, None, writable) for low, high, writable in value.regions)

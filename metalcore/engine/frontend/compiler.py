@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from metalcore.engine.frontend import patches, toolchain
+from metalcore.engine.frontend import braces, inputs, patches, toolchain
 from metalcore.engine.frontend.diagnostics import Sources, compile_error, group, is_ours, parse, restate
 from metalcore.engine.frontend.hints import hint
 from metalcore.engine.frontend.process import Result
@@ -40,6 +40,14 @@ def compile_text(
     def ranges(text: str) -> str:
         return run(flags, text, False, RANGES).errors
 
+    def uses(text: str) -> str:
+        """clang's messages, with where deprecated names are used: those that `inputs` and `braces` look for."""
+        return run(flags, text, False, (*RANGES, "-Wdeprecated-declarations")).errors
+
+    if inputs.has_inputs(text):
+        text = inputs.read_inputs(text, patches.bare(text), uses)
+    if braces.has_lists_of_one(text):
+        text = patches.first_only(text, uses)
     while True:
         # Only code that has the type can convert to it by accident.
         result = run(flags, text, emit, _BFLOAT if "bfloat" in text else _QUIET)
@@ -52,6 +60,10 @@ def compile_text(
             continue
         if good is not None:
             return good  # a place that needs a constant
+        better = patches.name_object(text, result.errors, ranges)
+        if better is not None:
+            text = better
+            continue
         errors = result.errors.count("error: ")
         if failed is not None and errors >= failed[0]:
             raise translate(failed[1], sources, failed[2])  # the patch was no help: show the user's own words

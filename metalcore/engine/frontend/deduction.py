@@ -1,7 +1,7 @@
-"""Sizes of vectors that a function template deduces: Metal takes whatever integer type the parameter has.
+"""Sizes of vectors, matrices and arrays that a function template deduces: Metal takes whatever integer type they have.
 
 C++ deduces N of `vec<T, N>` only as the type that vec's own parameter has. A parameter of another type is deduced as
-int under a name of its own, and stands for itself, converted, everywhere else.
+that under a name of its own, and stands for itself, converted, everywhere else.
 """
 
 from __future__ import annotations
@@ -12,25 +12,32 @@ from collections.abc import Iterator
 from metalcore.engine.frontend.structure import Declaration, Structure
 from metalcore.engine.frontend.tokens import Tokens
 
-_VECTORS = frozenset(("vec", "packed_vec"))
+# The type of each template's own sizes, and how many it has.
+_SIZED = {"vec": ("int", 1), "packed_vec": ("int", 1), "matrix": ("int", 2), "array": ("size_t", 1)}
 _KINDS = frozenset(("typename", "class", "template", "auto", "struct"))
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def unify_sizes(tokens: Tokens, structure: Structure) -> None:
     """Rewrite `template <typename T, uint N> T f(vec<T, N> v)` so that a call with any vec deduces N."""
+    sized = [d for d in structure.all if d.kind == "class" and d.name in _SIZED]  # a user's `matrix` is not Metal's
     for function in structure.functions:
         if function.template < 0 or function.open < 0 or function.instantiation:
             continue
-        sizes = None
+        own = {d.name for d in sized if function.scope[: len(d.scope)] == d.scope}
+        types: dict[str, str] | None = None
         for start, stop in _parameters(tokens, function):
-            found = _parameter(tokens, start, stop)
-            if found is None:
+            name = _parameter(tokens, start, stop)
+            if name is None:
                 continue
-            if sizes is None:
-                sizes = set(_sizes(tokens, function.open + 1, function.close))
-            if any(tokens.text[i] == tokens.text[found] for i in sizes):
-                _rename(tokens, function, start, found)
+            if types is None:
+                sizes = _sizes(tokens, function.open + 1, function.close, own)
+                types = {}
+                for i, type_ in sizes:
+                    types.setdefault(tokens.text[i], type_)
+            wanted = types.get(tokens.text[name])
+            if wanted and tokens.words(start, name) != [wanted]:
+                _rename(tokens, function, start, name, wanted, own)
 
 
 def _parameters(tokens: Tokens, function: Declaration) -> Iterator[tuple[int, int]]:
@@ -46,7 +53,7 @@ def _parameters(tokens: Tokens, function: Declaration) -> Iterator[tuple[int, in
 
 
 def _parameter(tokens: Tokens, start: int, stop: int) -> int | None:
-    """Index of the name of a parameter `uint N` or `uint N = 4` whose type is a plain one other than int, else None."""
+    """Index of the name of a parameter `uint N` or `uint N = 4` whose type is a plain one, else None."""
     words: list[int] = []
     for i in range(start, stop):
         word = tokens.text[i]
@@ -56,30 +63,36 @@ def _parameter(tokens: Tokens, start: int, stop: int) -> int | None:
             words.append(i)
     names = [tokens.text[i] for i in words]
     plain = len(names) > 1 and all(_NAME.fullmatch(n) or n == "::" for n in names) and names[-2] != "::"
-    return words[-1] if plain and _KINDS.isdisjoint(names) and names[:-1] != ["int"] else None
+    return words[-1] if plain and _KINDS.isdisjoint(names) else None
 
 
-def _sizes(tokens: Tokens, start: int, stop: int) -> Iterator[int]:
-    """Index of N in every `vec<..., N>` where it is a name."""
-    i = start
-    while i < stop:
-        if tokens.text[i] in _VECTORS:
-            open_ = tokens.forward(i)
-            close = tokens.close_angle(open_, stop) if tokens.at(open_) == "<" else -1
-            if close >= 0:
-                parts = tokens.split(open_ + 1, close)
-                last = tokens.back(close)
-                if len(parts) == 2 and len(tokens.words(*parts[1])) == 1 and _NAME.fullmatch(tokens.text[last]):
-                    yield last
-        i += 1
+def _sizes(tokens: Tokens, start: int, stop: int, own: set[str]) -> Iterator[tuple[int, str]]:
+    """Index of N in every `vec<..., N>` where it is a name, and the type that C++ deduces there."""
+    for i in range(start, stop):
+        word = tokens.text[i]
+        if word not in _SIZED:
+            continue
+        before = tokens.back(i)
+        if tokens.at(tokens.back(before)) != "metal" if tokens.at(before) == "::" else word in own:
+            continue
+        type_, count = _SIZED[word]
+        open_ = tokens.forward(i)
+        close = tokens.close_angle(open_, stop) if tokens.at(open_) == "<" else -1
+        parts = tokens.split(open_ + 1, close) if close >= 0 else []
+        if len(parts) != count + 1:
+            continue
+        for first, last in parts[1:]:
+            name = tokens.back(last)
+            if len(tokens.words(first, last)) == 1 and _NAME.fullmatch(tokens.text[name]):
+                yield name, type_
 
 
-def _rename(tokens: Tokens, function: Declaration, start: int, name: int) -> None:
+def _rename(tokens: Tokens, function: Declaration, start: int, name: int, wanted: str, own: set[str]) -> None:
     old, new = tokens.text[name], f"__mc_size_{tokens.text[name]}"
     converted = f"(({tokens.source(start, name)}){new})"
-    sizes = set(_sizes(tokens, name, function.end + 1))
+    sizes = {i for i, _ in _sizes(tokens, name, function.end + 1, own)}
     for i in range(name + 1, function.end + 1):
         if tokens.text[i] == old and tokens.at(tokens.back(i)) not in (".", "->", "::"):
             tokens.text[i] = new if i in sizes else converted
     tokens.blank(start, name)
-    tokens.text[name] = f"int {new}"
+    tokens.text[name] = f"{wanted} {new}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.structure import Declaration, Structure
 from metalcore.engine.frontend.tokens import Tokens
 
+SELF = "__mc_self"  # the object of a method that takes it as a parameter
 _SPACES = frozenset(("device", "threadgroup", "constant", "thread"))
 _WORD = re.compile(r"[A-Za-z_]")
 _TYPE_WORDS = frozenset(
@@ -15,20 +17,25 @@ _TYPE_WORDS = frozenset(
 
 
 def strip_spaces(tokens: Tokens, structure: Structure) -> None:
-    """Remove the address space behind every method, then all but one of each set of methods that became the same."""
+    """Remove the address space behind every method, then all but one of each set of methods that became the same.
+
+    Where the methods of a set differ in more than their space, each method takes its object as a parameter instead.
+    """
     spaces: dict[int, str] = {}
-    explicit: set[int] = set()
+    qualifiers: dict[int, str] = {}
     for function in structure.functions:
         if function.open >= 0:
             if _is_defaulted(tokens, function):
                 _take_any_space(tokens, function, spaces)
-            const = "const" in tokens.words(function.close, max(function.body, function.close))
+            words = tokens.words(function.close, _head_end(tokens, function))
+            qualifiers[function.start] = "".join(f"{w} " for w in ("const", "volatile") if w in words)
             found = _strip(tokens, function)
             if found:
                 spaces[function.start] = found
-                if _answers_in(tokens, function, found):
-                    _take_object(tokens, function, found, const)
-                    explicit.add(function.start)
+    explicit = _explicit(tokens, structure, spaces)
+    for function in structure.functions:
+        if function.start in explicit:
+            _take_object(tokens, function, spaces[function.start], qualifiers[function.start])
     assigned = [f.owner for f in structure.functions if f.start in explicit and f.name == "operator=" and f.owner]
     _keep_assignment(tokens, assigned, explicit)
     seen: dict[tuple[int, str], Declaration] = {}
@@ -48,6 +55,115 @@ def strip_spaces(tokens: Tokens, structure: Structure) -> None:
             _drop(tokens, function)
 
 
+def _explicit(tokens: Tokens, structure: Structure, spaces: dict[int, str]) -> set[int]:
+    """Where the methods start that take their object as a parameter."""
+    differs = _bodies_differ(tokens, structure, spaces)
+    found: set[int] = set()
+    for function in structure.functions:
+        space = spaces.get(function.start, "thread")
+        if space == "thread" or _is_constructor(function) or _is_defaulted(tokens, function):
+            continue
+        assigns = function.name == "operator=" and not _has_thread_double(tokens, function, spaces)
+        if _answers_in(tokens, function, space) or ((differs or assigns) and _class_of(tokens, function)):
+            found.add(function.start)
+    return found
+
+
+def _has_thread_double(tokens: Tokens, function: Declaration, spaces: dict[int, str]) -> bool:
+    """Whether the class of a method has the same one for objects in no space."""
+    own = function.owner.members if function.owner is not None else []
+    return any(
+        m.name == function.name
+        and m.open >= 0
+        and spaces.get(m.start, "thread") == "thread"
+        and _loose(tokens, m) == _loose(tokens, function)
+        for m in own
+    )
+
+
+def _bodies_differ(tokens: Tokens, structure: Structure, spaces: dict[int, str]) -> bool:
+    """Whether methods of a class that differ in their address space do different things.
+
+    Then one for all spaces would be wrong, in that class and wherever an object of it is called through `this`.
+    """
+    groups: dict[tuple[object, ...], list[Declaration]] = {}
+    if set(spaces.values()) <= {"thread"}:
+        return False
+    for function in structure.functions:
+        if function.open >= 0:
+            groups.setdefault(_loose(tokens, function), []).append(function)
+    found = False
+    for group in groups.values():
+        in_spaces = {spaces.get(f.start, "") or "thread" for f in group}
+        if len(in_spaces) < 2:
+            continue
+        group = sorted(group, key=lambda f: _preference(spaces.get(f.start, "")))
+        bodies = [_body(tokens, f) for f in group]
+        if _is_constructor(group[0]):
+            # One that is defaulted leaves its members without a value: the others give them any.
+            other = next((f for f, b in zip(group, bodies, strict=True) if b not in (bodies[0], ["default"])), None)
+            if other is not None:
+                what = f"constructors of '{other.name}' that do different things in different address spaces"
+                raise unsupported(what, *tokens.where(other.start))
+        elif any(body != bodies[0] for body in bodies):
+            found = True
+    return found
+
+
+def _body(tokens: Tokens, function: Declaration) -> list[str]:
+    """The words of a function behind its qualifiers, its parameters by their numbers."""
+    if function.body < 0:  # one that is defined elsewhere is like no other that is not
+        return ["default" if _is_defaulted(tokens, function) else "declared"]
+    parts = tokens.split(function.open + 1, function.close)
+    names = {tokens.at(_parameter_name(tokens, *part)): f"parameter {n}" for n, part in enumerate(parts)}
+    return [names.get(word, word) for word in tokens.words(_head_end(tokens, function), function.end)]
+
+
+def _parameter_name(tokens: Tokens, start: int, stop: int) -> int:
+    """Index of the last word before an array's bound or a default value."""
+    for i in range(start, stop):
+        if tokens.text[i] in ("=", "["):
+            stop = i
+            break
+    return tokens.back(stop)
+
+
+def _is_constructor(function: Declaration) -> bool:
+    return function.owner is not None and function.name == function.owner.name
+
+
+def _class_of(tokens: Tokens, function: Declaration) -> str:
+    """Name of the class of a method, also of one defined outside; empty for a function."""
+    if function.owner is not None:
+        return function.owner.name
+    words = tokens.words(function.name_start, function.open)
+    if "::" not in words:
+        return ""
+    last = len(words) - 1 - words[::-1].index("::")
+    depth = 0
+    for word in reversed(words[:last]):
+        depth += {">": 1, "<": -1}.get(word, 0)
+        if depth == 0 and word != "<":
+            return word
+    return ""
+
+
+def _loose(tokens: Tokens, function: Declaration) -> tuple[object, ...]:
+    """What methods have in common that differ in their address space, and perhaps in `const`."""
+    parts = [_parameter_type(tokens, start, stop) for start, stop in tokens.split(function.open + 1, function.close)]
+    header = tokens.words(function.template, function.head) if function.template >= 0 else []
+    scope = (*function.scope, *(w for w in tokens.words(function.name_start, function.open) if w != "::"))
+    return (scope if function.owner is None else function.owner.start, function.name, *header, ",".join(parts))
+
+
+def _head_end(tokens: Tokens, function: Declaration) -> int:
+    """Index of what ends the qualifiers behind a parameter list."""
+    i = tokens.forward(function.close)
+    while i < function.end and tokens.text[i] not in ("{", ";", ":", "=", "->"):
+        i = tokens.forward(tokens.match[i] if tokens.text[i] == "(" and tokens.match[i] > i else i)
+    return i
+
+
 def _is_defaulted(tokens: Tokens, function: Declaration) -> bool:
     return (
         function.owner is not None and function.assign >= 0 and tokens.at(tokens.forward(function.assign)) == "default"
@@ -65,7 +181,8 @@ def _take_any_space(tokens: Tokens, function: Declaration, spaces: dict[int, str
 def _keep_assignment(tokens: Tokens, owners: list[Declaration], explicit: set[int]) -> None:
     """An `operator=` for objects in one space leaves those in the others with the one that C++ makes."""
     for owner in {owner.start: owner for owner in owners}.values():
-        if all(m.start in explicit for m in owner.members if m.name == "operator="):
+        own = [m for m in owner.members if m.name == "operator=" and m.open >= 0]
+        if all(m.start in explicit for m in own if owner.name in tokens.words(m.open, m.close)):
             tokens.insert(owner.body + 1, f" {owner.name}& operator=(const {owner.name}&) = default; ")
 
 
@@ -76,27 +193,24 @@ def _answers_in(tokens: Tokens, function: Declaration, space: str) -> bool:
     return space in tokens.words(function.head, function.name_start)
 
 
-def _take_object(tokens: Tokens, function: Declaration, space: str, const: bool) -> None:
-    """Give a method its object as a parameter (C++23), so that what it answers keeps the object's address space."""
-    owner = function.owner
-    assert owner is not None
-    parameters = tokens.words(function.open + 1, function.close)
+def _take_object(tokens: Tokens, function: Declaration, space: str, qualifiers: str) -> None:
+    """Give a method its object as a parameter (C++23): of its address space, which its body then knows.
+
+    Members that the body names plainly are found by clang (repairs.py), which knows what hides them.
+    """
     first = tokens.forward(function.open)
-    object_ = f"this {'const ' if const else ''}__mc_{space} {owner.name}& __mc_self"
-    tokens.insert(first, object_ + (", " if parameters else ""))
-    for i in range(function.close, function.body):
-        if tokens.text[i] == "const":
+    object_ = f"this {qualifiers}__mc_{space} {_class_of(tokens, function)}& {SELF}"
+    tokens.insert(first, object_ + (", " if tokens.words(function.open + 1, function.close) else ""))
+    for i in range(function.close, _head_end(tokens, function)):
+        if tokens.text[i] in ("const", "volatile"):
             tokens.blank(i, i + 1)
-    members = {m.name for m in owner.members} - set(parameters) - {owner.name}
-    for i in range(function.body + 1, function.end):
-        word = tokens.text[i]
-        before, after = tokens.back(i), tokens.forward(i)
-        if word == "this" and tokens.at(after) == "->":
-            tokens.text[i], tokens.text[after] = "__mc_self", "."
-        elif word == "this" and tokens.at(before) == "*":
-            tokens.text[i] = "&__mc_self"
-        elif word in members and tokens.at(before) not in (".", "->", "::"):
-            tokens.insert(i, "__mc_self.")
+    for i in range(function.body + 1, function.end if function.body >= 0 else 0):
+        if tokens.text[i] == "this":
+            after = tokens.forward(i)
+            is_arrow = tokens.at(after) == "->"
+            tokens.text[i] = SELF if is_arrow else f"&{SELF}"
+            if is_arrow:
+                tokens.text[after] = "."
 
 
 def simplify_constructors(tokens: Tokens, structure: Structure) -> None:

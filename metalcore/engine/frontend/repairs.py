@@ -1,10 +1,11 @@
-"""Whole declarations that an error of clang's asks to be changed: unions of vectors, functions named as ours are."""
+"""What an error of clang's asks to be changed: unions of vectors, functions named as ours are, plain members."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from metalcore.engine.frontend.methods import SELF
 from metalcore.engine.frontend.structure import CLASS_KEYS, Structure
 from metalcore.engine.frontend.tokens import Tokens
 
@@ -16,6 +17,15 @@ _NOT_COPIED = re.compile(
 )
 # In Metal most functions of the library are templates, and a user's plain function beats a template.
 _AMBIGUOUS = re.compile(r" error: (?:call to|redefinition of) '(\w+)'(?: is ambiguous)?$", re.MULTILINE)
+# Members that a method names plainly whose object is a parameter (methods.py).
+_MEMBER = re.compile(
+    r"^<stdin>:(\d+):(\d+):[^\n]* error: (?:invalid use of member '[^\n]*' in explicit object member function"
+    r"|call to (?:explicit|non-static) member function without an object argument)$",
+    re.MULTILINE,
+)
+MEMBER = re.compile(
+    r" error: (?:invalid use of member '|call to [\w-]+ member function without an object argument$)", re.MULTILINE
+)
 PATTERNS = (re.compile(_NOT_COPIED.pattern.lstrip("^"), re.MULTILINE), _AMBIGUOUS)
 # Of two functions that fit alike, clang takes the one with such an attribute.
 _PREFERRED = '__attribute__((enable_if(true, ""))) '
@@ -29,8 +39,8 @@ def insertions(text: str, messages: str) -> dict[tuple[int, int], str]:
     if not fields and not names:
         return {}
     tokens = Tokens(text)
-    places = _places(tokens)
-    at = {place: i for i, place in enumerate(places)}
+    where = places(tokens)
+    at = {place: i for i, place in enumerate(where)}
     found: dict[int, str] = {}
     for field in sorted(fields):
         if field in at:
@@ -38,21 +48,32 @@ def insertions(text: str, messages: str) -> dict[tuple[int, int], str]:
     for function in Structure(tokens).functions if names else ():
         if function.name in names and function.owner is None and not function.instantiation:
             found[_behind_attributes(tokens, function.head)] = _PREFERRED
-    return {places[i]: piece for i, piece in found.items()}
+    return {where[i]: piece for i, piece in found.items()}
 
 
-def _places(tokens: Tokens) -> list[tuple[int, int]]:
+def members(text: str, messages: str) -> dict[tuple[int, int], str]:
+    """Where to put the object before a member, in methods that have it as a parameter."""
+    fields = {(int(line), int(column)) for line, column in _MEMBER.findall(messages)}
+    if not fields or SELF not in text:
+        return {}
+    tokens = Tokens(text)
+    at = {place: i for i, place in enumerate(places(tokens)) if place in fields}
+    methods = [f for f in Structure(tokens).functions if f.body >= 0 and SELF in tokens.text[f.open : f.close]]
+    return {place: f"{SELF}." for place, i in at.items() if any(f.body < i < f.end for f in methods)}
+
+
+def places(tokens: Tokens) -> list[tuple[int, int]]:
     """Line and column of each token."""
-    places: list[tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
     line, column = 1, 1
     for space, token in zip(tokens.space, tokens.text, strict=True):
         for piece, is_token in ((space, False), (token, True)):
             if is_token:
-                places.append((line, column))
+                found.append((line, column))
             line += piece.count("\n")
             behind = piece.rpartition("\n")[2]
             column = (1 if "\n" in piece else column) + len(behind.encode())
-    return places
+    return found
 
 
 def _behind_attributes(tokens: Tokens, i: int) -> int:

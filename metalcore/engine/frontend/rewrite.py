@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from metalcore.engine.frontend import deduction, literals, methods, reject, shared
+from metalcore.engine.frontend import deduction, inputs, literals, methods, reject, shared
 from metalcore.engine.frontend.attributes import Attributes
 from metalcore.engine.frontend.closed import check_closed
 from metalcore.engine.frontend.declared import Declared, attach
@@ -56,6 +56,7 @@ def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = (), floa
     kernels = collect_kernels(tokens, structure, attributes, sources)
     attach(declared, kernels.definitions, tokens, sources)
     constants = _function_constants(tokens, structure, attributes)
+    inputs.file_scope(tokens, structure, attributes)
     _local_classes(structure)
     _array_parameters(tokens, structure)
     deduction.unify_sizes(tokens, structure)

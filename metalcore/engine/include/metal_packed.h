@@ -10,7 +10,7 @@ namespace metal {
 // V = vec<T, N> is a template argument so that argument-dependent lookup finds the operators of vec.
 #define __MC_PACKED_COMMON(N)                                                                  \
   packed_vec() = default;                                                                      \
-  constexpr packed_vec(T s) : packed_vec(V(s)) {}                                              \
+  __mc_splat constexpr packed_vec(T s) : packed_vec(V(s)) {}                                   \
   template <typename U>                                                                        \
   explicit constexpr packed_vec(const vec<U, N>& o) : packed_vec(V(o)) {}                      \
   template <typename U>                                                                        \
@@ -39,6 +39,7 @@ struct packed_vec<T, 2, V> {
   constexpr packed_vec(const packed_vec& o) : x(o.x), y(o.y) {}
   constexpr packed_vec(const V& o) : x(o.x), y(o.y) {}
   constexpr packed_vec(T a, T b) : x(a), y(b) {}
+  constexpr packed_vec(__mc_fewer_t, T a) : x(a), y(T(0)) {}
   constexpr operator V() const { return V(x, y); }
   constexpr packed_vec& operator=(const packed_vec& o) {
     T a = o.x, b = o.y;
@@ -57,7 +58,7 @@ struct packed_vec<T, 3, V> {
   constexpr packed_vec(const packed_vec& o) : x(o.x), y(o.y), z(o.z) {}
   constexpr packed_vec(const V& o) : x(o.x), y(o.y), z(o.z) {}
   constexpr packed_vec(T a, T b, T c) : x(a), y(b), z(c) {}
-  constexpr packed_vec(__mc_fewer_t, T a, T b, T c = T(0)) : x(a), y(b), z(c) {}
+  constexpr packed_vec(__mc_fewer_t, T a, T b = T(0), T c = T(0)) : x(a), y(b), z(c) {}
   template <typename A, typename B, __mc_dims<3, A, B> = 0>
   constexpr packed_vec(A a, B b) : packed_vec(V(a, b)) {}
   constexpr operator V() const { return V(x, y, z); }
@@ -78,7 +79,7 @@ struct packed_vec<T, 4, V> {
   constexpr packed_vec(const packed_vec& o) : x(o.x), y(o.y), z(o.z), w(o.w) {}
   constexpr packed_vec(const V& o) : x(o.x), y(o.y), z(o.z), w(o.w) {}
   constexpr packed_vec(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
-  constexpr packed_vec(__mc_fewer_t, T a, T b, T c = T(0), T d = T(0)) : x(a), y(b), z(c), w(d) {}
+  constexpr packed_vec(__mc_fewer_t, T a, T b = T(0), T c = T(0), T d = T(0)) : x(a), y(b), z(c), w(d) {}
   template <typename A, typename B, __mc_dims<4, A, B> = 0>
   constexpr packed_vec(A a, B b) : packed_vec(V(a, b)) {}
   template <typename A, typename B, typename C, __mc_dims<4, A, B, C> = 0>

@@ -14,6 +14,7 @@
 #include "metal_math.h"
 #include "metal_pack.h"
 #include "metal_matrix.h"
+#include "metal_simd_names.h"
 #include "metal_array.h"
 #include "metal_initializer_list.h"
 #include "metal_compute.h"

@@ -67,6 +67,8 @@ constexpr T __mc_pick(const A& a, const B& b, const C& c) {
 // `float4 v = {a, b};`: the front end puts this in front of the values, and the rest is zero.
 struct __mc_fewer_t {};
 constexpr __mc_fewer_t __mc_fewer{};
+// One value for all elements, but not in braces: the front end asks clang where this is called.
+#define __mc_splat __attribute__((deprecated("mc:splat")))
 
 // A size in bytes and its power of two, as Metal aligns vectors.
 template <typename T, int N>
@@ -153,8 +155,9 @@ struct alignas(__mc_align<T, 2>) vec<T, 2> {
     x = a, y = b;
     return *this;
   }
-  constexpr vec(T s) : x(s), y(s) {}
+  __mc_splat constexpr vec(T s) : x(s), y(s) {}
   constexpr vec(T a, T b) : x(a), y(b) {}
+  constexpr vec(__mc_fewer_t, T a) : x(a), y(T(0)) {}
   template <typename U>
   explicit constexpr vec(const vec<U, 2>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)) {}
   template <typename U, typename V>
@@ -178,9 +181,9 @@ struct alignas(__mc_align<T, 3>) vec<T, 3> {
     x = a, y = b, z = c;
     return *this;
   }
-  constexpr vec(T s) : x(s), y(s), z(s) {}
+  __mc_splat constexpr vec(T s) : x(s), y(s), z(s) {}
   constexpr vec(T a, T b, T c) : x(a), y(b), z(c) {}
-  constexpr vec(__mc_fewer_t, T a, T b, T c = T(0)) : x(a), y(b), z(c) {}
+  constexpr vec(__mc_fewer_t, T a, T b = T(0), T c = T(0)) : x(a), y(b), z(c) {}
   template <typename U>
   explicit constexpr vec(const vec<U, 3>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)), z(__mc_cast<T>(o.z)) {}
   template <typename U, typename V>
@@ -206,9 +209,9 @@ struct alignas(__mc_align<T, 4>) vec<T, 4> {
     x = a, y = b, z = c, w = d;
     return *this;
   }
-  constexpr vec(T s) : x(s), y(s), z(s), w(s) {}
+  __mc_splat constexpr vec(T s) : x(s), y(s), z(s), w(s) {}
   constexpr vec(T a, T b, T c, T d) : x(a), y(b), z(c), w(d) {}
-  constexpr vec(__mc_fewer_t, T a, T b, T c = T(0), T d = T(0)) : x(a), y(b), z(c), w(d) {}
+  constexpr vec(__mc_fewer_t, T a, T b = T(0), T c = T(0), T d = T(0)) : x(a), y(b), z(c), w(d) {}
   template <typename U>
   explicit constexpr vec(const vec<U, 4>& o) : x(__mc_cast<T>(o.x)), y(__mc_cast<T>(o.y)), z(__mc_cast<T>(o.z)), w(__mc_cast<T>(o.w)) {}
   template <typename U, typename V>

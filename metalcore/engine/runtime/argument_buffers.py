@@ -33,8 +33,9 @@ class ArgumentBuffer:
     `buffer["n"] = 6` sets a member, `buffer["n"]` reads it from memory, so that what a kernel wrote is seen.
     """
 
-    def __init__(self, type: Type, values: Sequence[Any], where: str) -> None:
+    def __init__(self, type: Type, values: Sequence[Any], where: str, any_sign: bool = False) -> None:
         self.type, self._where, self.count = type, where, len(values)
+        self._any_sign = any_sign  # int32 arrays for pointers to uint: torch has few unsigned dtypes
         room = np.zeros(type.size * len(values) + _ALIGN, np.uint8)
         start = -room.__array_interface__["data"][0] % _ALIGN
         self.data: np.ndarray[Any, np.dtype[np.uint8]] = room[start : start + type.size * len(values)]
@@ -230,7 +231,7 @@ class ArgumentBuffer:
             raise ArgumentError(f"{where}: it must be one block of memory, not {view.device[5:-1]}")
         if view.device != "cpu":
             raise ArgumentError(f"{where}: it must be in CPU memory, {_given(value)} is on {view.device}")
-        if inner is not None and inner.kind == "number" and not _fits(inner, view.dtype):
+        if inner is not None and inner.kind == "number" and not _fits(inner, view.dtype, self._any_sign):
             raise ArgumentError(
                 f"{where}: it must be an array of {inner.scalar}, {_given(value)} has dtype {view.dtype}"
             )
@@ -283,7 +284,14 @@ def argument_buffer(
     >>> y.tolist()
     [0.0, 2.0, 4.0]
     """
-    function = getattr(function, "_function", function)  # a kernel of compile_shader
+    of_shader = hasattr(function, "_function")  # a kernel of compile_shader
+    return filled(getattr(function, "_function", function), argument, values, members, any_sign=of_shader)
+
+
+def filled(
+    function: Any, argument: str | int, values: Any, members: Mapping[str, Any], *, any_sign: bool
+) -> ArgumentBuffer:
+    """As argument_buffer; *any_sign*: a pointer to unsigned integers takes signed ones, and the reverse."""
     binder: Binder | None = getattr(function, "_binder", None)
     if binder is None:
         raise ArgumentError(f"argument_buffer takes a kernel, library.function(name), not {type(function).__name__}")
@@ -292,10 +300,10 @@ def argument_buffer(
         known = ", ".join(binder.by_name) or "none"
         raise ArgumentError(f"kernel '{function.name}' has no argument {argument!r}; it has: {known}")
     if isinstance(values, (list, tuple)) and not members:
-        return binder.argument_buffer(found, values)
+        return binder.argument_buffer(found, values, any_sign)
     if values is not None and not isinstance(values, Mapping):
         raise ArgumentError(f"argument_buffer takes members as a dict or as keywords, not {_given(values)}")
-    return binder.argument_buffer(found, [{**(values or {}), **members}])
+    return binder.argument_buffer(found, [{**(values or {}), **members}], any_sign)
 
 
 def _at(by_slot: Sequence[Any], slot: object) -> Any:
@@ -320,7 +328,9 @@ def _starts(type: Type, base: int = 0) -> Iterator[int]:
             yield from _starts(field.type, base + field.offset + i * field.type.size)
 
 
-def _fits(inner: Type, dtype: str) -> bool:
+def _fits(inner: Type, dtype: str, any_sign: bool) -> bool:
+    if any_sign and inner.scalar.removeprefix("u").startswith("int"):
+        dtype = inner.scalar if dtype.removeprefix("u") == inner.scalar.removeprefix("u") else dtype
     if dtype in (inner.scalar, "bytes") or inner.scalar in _ANY_TYPE:
         return "(" not in dtype
     return inner.lanes == 2 and dtype == {"float32": "complex64", "float64": "complex128"}.get(inner.scalar)

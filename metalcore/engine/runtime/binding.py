@@ -233,11 +233,11 @@ class Binder:
             return self._addresses(argument, value, regions, keep)
         return self._value_bytes(argument, value)
 
-    def argument_buffer(self, argument: Argument, values: Sequence[Any]) -> ArgumentBuffer:
+    def argument_buffer(self, argument: Argument, values: Sequence[Any], any_sign: bool = False) -> ArgumentBuffer:
         """Structs in a row, each from a dict of its members."""
         if argument.scalar != "struct" or self._record_of is None or argument.type == "void":
             raise self._error(argument, None, f"it must be {_wanted(argument)}, not a struct filled by names")
-        return ArgumentBuffer(self._record_of(argument), values, f"kernel '{self.kernel}', {argument.name}")
+        return ArgumentBuffer(self._record_of(argument), values, f"kernel '{self.kernel}', {argument.name}", any_sign)
 
     def _bind_struct(
         self,

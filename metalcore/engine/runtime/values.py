@@ -110,7 +110,10 @@ def sequence_bytes(value: Any, scalar: str, lanes: int, element_size: int) -> by
     """A number, or a nested sequence of them, as consecutive elements; float3 is padded to its 16 bytes."""
     convert = CONVERT.get(scalar)
     if convert is None:
-        raise ValueProblem("a struct takes bytes, a ctypes.Structure or a NumPy structured scalar, not Python numbers")
+        raise ValueProblem(
+            "a struct takes a dict of its members, metalcore.argument_buffer(...), bytes, a ctypes.Structure or a "
+            "NumPy structured scalar, not Python numbers"
+        )
     parts = [convert(leaf) for leaf in _leaves(value)]
     if lanes <= 1:
         return b"".join(parts)

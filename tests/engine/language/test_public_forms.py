@@ -52,6 +52,42 @@ FORMS = [
     ),
     feature(
         "types",
+        "fewer initialisers assigned to vectors",
+        "struct S { uint4 v; packed_float3 p; };",
+        (
+            "uint a = gid; S s; s.v = uint4(9); s.v = {a, 2}; s.p = {1, 2}; threadgroup uint3 t; t = {3, 4}; "
+            "out[gid] = s.v.x + 10 * s.v.y + 100 * s.v.z + 1000 * s.p.y + 10000 * s.p.z + 100000 * t.y + t.z;"
+        ),
+        [402020, 402021, 402022, 402023],
+    ),
+    feature(
+        "types",
+        "vectors from one initialiser in braces: the rest is zero",
+        (
+            "struct S { uint4 v; float3 w = {2.0f}; packed_float3 p; };\nconstant float4 t[2] = {{1.0f}, {2.0f}};\n"
+            "uint2 f(uint b) { return {b}; }\nfloat g(float4 v) { return v.x + v.y; }\n"
+            "template <typename T> vec<T, 2> h(T x) { vec<T, 2> q{x}; return q + vec<T, 2>{x}; }\n"
+            "uint sum(uint4 v) { return v.x + v.y + v.z + v.w; }"
+        ),
+        (
+            "uint a = gid + 1; uint4 k = {a}, l{a}, m; m = {a}; S s = {{a}}; s.p = {3}; "
+            "out[gid] = sum(k) + sum(l) + sum(m) + sum(s.v) + s.w.x + s.w.y + s.p.x + s.p.z + t[1].x + t[1].w "
+            "+ f(a).x + f(a).y + g({4.0f}) + g(float4{max(4.0f, 1.0f)}) + h(5).x + h(5).y;"
+        ),
+        [30, 35, 40, 45],
+    ),
+    feature(
+        "types",
+        "vectors from one value without braces: all elements",
+        "float g(float4 v) { return v.x + v.w; }\ntemplate <typename T> T one() { return T{1}; }",
+        (
+            "uint4 k = gid, l(gid), m = {k}, n; n = gid; out[gid] = k.y + l.y + m.y + n.y + 100 * g(2.0f) "
+            "+ 1000 * uint2(3).y + 10000 * one<int>();"
+        ),
+        [13400, 13404, 13408, 13412],
+    ),
+    feature(
+        "types",
         "tables of vectors from fewer initialisers",
         "constant float3 t[70] = {" + "{1, 2}, " * 69 + "{3, 4}};",
         "out[gid] = t[69 - gid].y + t[gid].z;",
@@ -110,6 +146,26 @@ FORMS = [
             "+ c(packed_int2(1)).y * 100 + d((device int2*)out) + v.z;"
         ),
         [1216] * 4,
+    ),
+    feature(
+        "language",
+        "a matrix's and an array's size deduced as int, uint, ushort and size_t",
+        (
+            "template <typename T, uint C, ushort R> T a(matrix<T, C, R> m) "
+            "{ return m[C - 1][R - 1] + (C - 3 > 9u) + R; }\n"
+            "template <typename T, size_t C, int R> T b(matrix<T, C, R> m) { return C * 10 + R; }\n"
+            "template <typename T, uint N> T c(array<T, N> x) { array<T, N> y = x; return y[N - 1]; }\n"
+            "template <typename T, int N> int d(thread const metal::array<T, N>& x) { return N - 4; }\n"
+            "template <typename T, size_t N> int e(array<T, N> x, array<vec<T, 2>, N> y) { return N; }\n"
+            "namespace n { template <typename T, int N> struct array { T x[N]; };\n"
+            "template <typename T, int N> int f(array<T, N> x) { return x.x[N - 1]; } }"
+        ),
+        (
+            "array<int, 3> x = {1, 2, int(gid)}; array<int2, 3> y; n::array<int, 2> z = {1, 2}; "
+            "out[gid] = a(float2x3(1, 2, 3, 4, 5, 6)) + 100 * b(half4x2(1.0h)) + 10000 * c(x) + d(x) + e(x, y) "
+            "+ n::f(z);"
+        ),
+        [4214, 14214, 24214, 34214],
     ),
     feature(
         "types",

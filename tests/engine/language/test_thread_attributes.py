@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import metalcore
 from tests.engine.language.helpers import feature, launch
 
 GRID, GROUP = (5, 3, 2), (2, 2, 2)
@@ -140,3 +141,38 @@ def test_every_thread_runs_once(threads: tuple[int, ...], group: tuple[int, ...]
     }"""
     launch(source, out, threads=threads, group_size=group)
     assert (out == 1).all()
+
+
+AT_FILE_SCOPE = """
+uint gid [[thread_position_in_grid]];
+const uint3 place [[thread_position_in_grid]];
+namespace n { ushort lane [[thread_index_in_simdgroup]]; }
+struct S { uint gid; uint get() const { return gid; } };
+template <typename T> T helper(T x) { return x + gid + T(n::lane); }
+uint hidden(uint gid) { return gid; }
+"""
+
+
+@pytest.mark.feature("language", "thread attributes at file scope, read in kernels and functions")
+def test_at_file_scope() -> None:
+    body = """auto twice = [&] { return gid * 2; };
+    S s = {100};
+    o[gid] = helper(1) + hidden(1000) + s.get() + 10000 * (place * 2).yx.y + twice() + max(gid, 1u);
+    { uint gid = 7; o[n::lane + 4] = gid + place.x; }"""
+    out = np.zeros(8, np.int32)
+    launch(f"{AT_FILE_SCOPE} kernel void k(device int* o) {{ {body} }}", out, threads=4)
+    assert out.tolist() == [1102, 21106, 41111, 61116, 7, 8, 9, 10]
+
+
+@pytest.mark.feature("rejected", "a thread attribute at file scope that is assigned to")
+def test_at_file_scope_is_not_written() -> None:
+    source = "uint gid [[thread_position_in_grid]];\nkernel void k(device int* o) { gid = 1; }"
+    with pytest.raises(metalcore.errors.CompileError, match="not assignable"):
+        launch(source, np.zeros(1, np.int32))
+
+
+@pytest.mark.feature("not yet", "two thread attributes in one declaration at file scope")
+def test_two_at_file_scope_are_refused() -> None:
+    source = "uint a [[thread_position_in_grid]], b [[thread_index_in_simdgroup]];\nkernel void k(device int* o) {}"
+    with pytest.raises(metalcore.errors.UnsupportedFeature, match="beyond a type and a name"):
+        launch(source, np.zeros(1, np.int32))

@@ -271,3 +271,27 @@ def test_a_fused_optimizer() -> None:
     sizes = {"numels": [p.numel() for p in params], "chunks": [(0, 0), (1, 0), (2, 0)]}
     fused({"params": params, "grads": grads, "steps": steps}, sizes, 0.25, threadgroups=3, group_size=64)
     assert all((p == 0.5).all() for p in params) and [s.item() for s in steps] == [1, 1, 1]
+
+
+COUNTS = """struct Args { device uint* counts; device const int* signs; uint n; };
+kernel void count(constant Args& a, uint i [[thread_position_in_grid]]) { a.counts[i] += a.signs[i] + a.n; }"""
+
+
+@pytest.mark.feature("API", "compile_shader: an int32 tensor behind a pointer to uint in a dict, and the reverse")
+def test_a_shaders_struct_takes_integers_of_either_sign() -> None:
+    kernel: Any = metalcore.compile_shader(COUNTS).count
+    counts, signs = np.array([1, 2, -1], np.int32), np.array([10, 20, 30], np.uint32)
+    kernel({"counts": counts, "signs": signs, "n": 5}, threads=3)
+    assert counts.tolist() == [16, 27, 34]
+    kernel(metalcore.argument_buffer(kernel, "a", counts=counts, signs=signs, n=0), threads=3)
+    assert counts.tolist() == [26, 47, 64]
+    with pytest.raises(ArgumentError, match="an array of uint32"):
+        kernel({"counts": counts.view(np.float32), "signs": signs, "n": 5}, threads=3)
+    with pytest.raises(ArgumentError, match="an array of uint32"):  # a Library checks what its own arguments check
+        metalcore.Library(COUNTS).function("count")({"counts": counts, "signs": signs, "n": 5}, threads=3)
+
+
+@pytest.mark.parametrize("value", [5, [], [1, 2], 2.5])
+def test_numbers_for_a_struct_name_what_it_takes(value: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"a struct takes a dict of its members, metalcore\.argument_buffer\("):
+        metalcore.Library(COUNTS).function("count")(value, threads=1)

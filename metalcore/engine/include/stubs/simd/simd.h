@@ -1,2 +1,2 @@
 #pragma once
-#include "../macros.h"
+#include "types.h"
