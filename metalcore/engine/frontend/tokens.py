@@ -7,16 +7,19 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
+# As clang reads it, or such that `closed.py` refuses the token. White space is ASCII's, and every other character from
+# U+0080 belongs to a name or a number, which must then be all of letters.
 # `>` is always alone, so that `vec<vec<T, 2>>` closes twice; joining the pieces restores `>>`.
 _TOKEN = re.compile(
-    r"""(\s*)(
+    r"""([ \t\n\v\f]*)(
       \#[^\n]*                                            # line marker or pragma: the preprocessor leaves no other '#'
     | (?:u8|[uUL])?R"([^()\\\s]{0,16})\((?:.|\n)*?\)\3"   # raw string
-    | (?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"
-    | [A-Za-z_$\x80-\uffff][\w$]*
-    | \.?[0-9](?:[eEpP][+-]|'?[\w.])*                     # a preprocessing number
-    | [uUL]?'(?:[^'\\\n]|\\.)+'
-    | ::|->\*?|\+\+|--|&&|\|\||<<=|<=|<<|>=|==|!=|[-+*/%&|^]=|\.\.\.|\S
+    | (?:u8|[uUL])?"(?:[^"\\\r\n]|\\[^\r\n])*"
+    | (?:u8|[uUL])?'(?:[^'\\\r\n]|\\[^\r\n])+'
+    | [A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*
+    | 0[xX](?:[eEpP][+-]|'?[A-Za-z0-9_]|[.\x80-\U0010ffff])*       # a preprocessing number: `p+` in a hexadecimal alone
+    | \.?[0-9](?:[eE][+-]|'?[A-Za-z0-9_]|[.\x80-\U0010ffff])*
+    | ::|->\*?|\+\+|--|&&|\|\||<<=|<=|<<|>=|==|!=|[-+*/%&|^]=|\.\.\.|[^ \t\n\v\f]
     )""",
     re.VERBOSE,
 )
@@ -35,6 +38,7 @@ class Tokens:
         for space, token, _ in _TOKEN.findall(text):
             self.space.append(space)
             self.text.append(token)
+        self.read = tuple(self.text)  # before any edit
 
     def __len__(self) -> int:
         return len(self.text)

@@ -67,6 +67,32 @@ def test_digraphs_and_character_names_make_nothing() -> None:
             build(source)
 
 
+UNREAD = {
+    "white space of Unicode": ('extern "C" void \u180e__mc_report_if(bool, uint);\n' + kernel("\u180e__mc_report_if(true, 12345678u); o[i] = 1;"), "<U+180E>"),
+    "a no-break space": (kernel("o[i]\u00a0= 1;"), "<U+00A0>"),
+    "a line separator": (kernel("o[i]\u2028= 1;"), "<U+2028>"),
+    "a next line": (kernel("o[i]\u0085= 1;"), "<U+0085>"),
+    "a joiner": (kernel("uint a\u200d = 1; o[i] = a\u200d;"), "<U+200D>"),
+    "a variation selector": (kernel("uint \U000e0100 = 1;"), "<U+E0100>"),
+    "a picture": (kernel("uint \U0001f600 = 1;"), "<U+1F600>"),
+    "a control character": (kernel("o[i]\x1c= 1;"), "<U+001C>"),
+    "a letter behind a separator of digits": (kernel("o[i] = 1'é'; __mc_report_if(true, 3u); ';"), "name of the engine"),
+    "a letter in a number": (kernel("o[i] = 1é;"), "'1é' is no number"),
+    "an exponent of a decimal": ('constexpr uint operator""_p(unsigned long long x) { return x; }\n' + kernel("o[i] = 1_p+__mc_threads_per_simdgroup(0);"), "name of the engine"),
+    "a quote without its partner": (kernel("o[i] = 1; 'a\n"), "missing terminating '"),
+    "a raw string of a pragma": ('#pragma unroll R"(\n R"x( )"\nint f(); //)x"\n' + kernel("o[i] = 1;"), "raw string in a pragma"),
+    "a directive in a raw string": ('constant char s[] = R"(\n#define A)";\n' + kernel("o[i] = 1;"), "begins with '#'"),
+    "a name of the engine in a literal": ('constant char s[] = "__mc_arg";\n' + kernel("o[i] = s[0];"), "'__mc'"),
+}  # fmt: skip
+
+
+def test_what_clang_may_read_otherwise_is_refused() -> None:
+    for what, (source, words) in UNREAD.items():
+        with pytest.raises(CompileError) as caught:
+            build(source)
+        assert words in str(caught.value), (what, str(caught.value))
+
+
 SYMBOLS = {
     "a function without a definition": ('extern "C" int system(constant char* x);\n' + kernel("o[i] = system(0);"), 4, "'system' is called and has no definition"),
     "a method without one": ("struct S { uint f(); };\n" + kernel("S s; o[i] = s.f();"), 4, "'f' is called"),
@@ -91,6 +117,8 @@ def test_symbols() -> None:
 
 
 ACCEPTED = (
+    kernel("uint é = 1, aé$ = 2, $ = 3, \U0001d400 = 4; constant char* s = \"\u180e\"; o[i] = é + aé$ + $ + \U0001d400 + s[0];"),
+    kernel("o[i] = 1'000u + 0x1p+3 + 1e+2 + 0xA'Bu + .5e-1f + 0b1'0 + 'a' + u8'b';"),
     kernel("o[i] = __builtin_expect(i, 0) + __builtin_ctz(i + 1) + __builtin_popcount(i);"),
     "__attribute__((always_inline, unused)) uint f(uint x) { return x; }\n" + kernel("o[i] = f(i);"),
     "struct __attribute__((packed)) P { char a; int b; } ;\n[[clang::noinline]] uint f(uint x) { return x; }\n" + kernel("o[i] = f(sizeof(P));"),

@@ -55,3 +55,7 @@ def test_inserted_text_stands_before_the_token() -> None:
 
 def test_adjacent_literals_are_one() -> None:
     assert literal(('"a_"', '"b\\"c"')) == 'a_b"c'
+
+
+def test_numbers_end_where_clang_ends_them() -> None:
+    assert Tokens("1'é' 1_p+x 0x1p+2 1e+3 1'0$").text == ["1", "'é'", "1_p", "+", "x", "0x1p+2", "1e+3", "1'0", "$"]
