@@ -25,6 +25,7 @@ _TOKEN = re.compile(
 )
 _MARKER = re.compile(r'#(?:line)?\s+(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
+_NEVER_JOINED = frozenset("()[]{};, \n") | {""}
 ANGLE_STOP = frozenset((";", "{", "}", "&&", "||"))
 
 
@@ -44,13 +45,20 @@ class Tokens:
         return len(self.text)
 
     def join(self) -> str:
-        """The text with all edits."""
-        text = self.text
-        if self.inserted:
-            text = list(text)
-            for i, piece in self.inserted.items():
-                text[i] = piece + text[i]
-        return "".join([piece for pair in zip(self.space, text, strict=True) for piece in pair]) + "\n"
+        """The text with all edits; what was edited or removed does not make one token of its neighbours."""
+        pieces: list[str] = []
+        before, edited = "", False  # the last character, and whether something changed behind it
+        for i, (space, token, read) in enumerate(zip(self.space, self.text, self.read, strict=True)):
+            piece = self.inserted.get(i, "") + token
+            edited |= piece != read
+            if space:
+                before = " "
+            if edited and piece and not {before, piece[0]} & _NEVER_JOINED:
+                space = " "
+            pieces += (space, piece)
+            if piece:
+                before, edited = piece[-1], piece != read
+        return "".join(pieces) + "\n"
 
     def insert(self, i: int, piece: str) -> None:
         """Put *piece* before token *i*, behind what was put there earlier."""
