@@ -8,6 +8,7 @@ directive may be left in it.
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.tokens import Tokens
@@ -105,7 +106,7 @@ def check_closed(tokens: Tokens, sources: Sources) -> None:
 
 
 def check_text(text: str, tokens: Tokens, sources: Sources) -> None:
-    """The engine's names and directives once more, in the text itself, so that no literal can hide one from us alone."""
+    """The engine's names and directives once more, in the text itself, so that no literal hides one from us alone."""
     bare = _MARKER_LINE.sub("", text)
     if _ENGINE_ANYWHERE.search(bare):
         i = next((i for i, word in enumerate(tokens.read) if _ENGINE_ANYWHERE.search(word)), 0)
@@ -113,6 +114,15 @@ def check_text(text: str, tokens: Tokens, sources: Sources) -> None:
     if len(_DIRECTIVE_LINE.findall(text)) != sum(word[0] == "#" for word in tokens.read):
         i = next((i for i, word in enumerate(tokens.read) if word[0] != "#" and _DIRECTIVE_LINE.search(word)), 0)
         raise refused(tokens, i, "a raw string with a line that begins with '#'", sources)
+
+
+def check_edited(tokens: Tokens, known: Set[int], sources: Sources) -> None:
+    """Refuse attributes and modules that only the edits have made; *known* are the `[[` that were read."""
+    for i, word in enumerate(tokens.text):
+        if word == "[" and i not in known and tokens.at(tokens.forward(i)) == "[":
+            raise refused(tokens, i, "'[[' is an attribute's, and nothing else may stand between", sources)
+        if word in ("import", "module"):
+            _module(tokens, i, sources)
 
 
 def _character(tokens: Tokens, i: int, sources: Sources) -> None:
@@ -158,7 +168,7 @@ def _attributes(tokens: Tokens, i: int, sources: Sources) -> None:
     opener = tokens.forward(i)
     inner = tokens.forward(opener)
     if tokens.at(opener) != "(" or tokens.at(inner) != "(" or tokens.match[inner] < 0:
-        return  # clang tells of it
+        raise refused(tokens, i, f"expected '((...))' after '{tokens.text[i]}'", sources)
     for start, stop in tokens.split(inner + 1, tokens.match[inner]):
         check_attribute(tokens, start, stop, sources)
 

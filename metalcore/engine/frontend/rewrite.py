@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from metalcore.engine.frontend import deduction, literals, methods, reject, shared
 from metalcore.engine.frontend.attributes import Attributes
-from metalcore.engine.frontend.closed import check_closed, check_text
+from metalcore.engine.frontend.closed import check_closed, check_edited, check_text
 from metalcore.engine.frontend.declared import Declared, attach
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.kernels import collect_kernels
@@ -65,6 +65,7 @@ def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = (), floa
     shared.local_variables(tokens, structure, kernel_bodies, sources)
     _words(tokens, float_type)
     kernels.finish(tokens)
+    check_edited(tokens, attributes.openers, sources)
     check_text(text, tokens, sources)
     return Rewritten(tokens.join(), kernels.found, constants)
 

@@ -93,6 +93,24 @@ def test_what_clang_may_read_otherwise_is_refused() -> None:
         assert words in str(caught.value), (what, str(caught.value))
 
 
+SPREAD = {
+    "over a pragma": "[\n#pragma foo\n[gnu::used]]",
+    "over a line marker": "[\n#line 3\n[gnu::used]\n#pragma foo\n]",
+    "over lines": "[\n\n[gnu::used\n]\n]",
+    "over a word that is taken away": "[kernel [gnu::used]]",
+    "over an attribute that is taken away": "[[[buffer(0)]] [gnu::used]]",
+    "of GNU, over a pragma": "__attribute__\n#pragma foo\n(\n#pragma foo\n(used))",
+    "of GNU, over a word that is taken away": "__attribute__ kernel ((used))",
+}
+
+
+def test_attributes_are_found_over_whatever_stands_between() -> None:
+    for what, attribute in SPREAD.items():
+        with pytest.raises(CompileError, match=r"attribute|\[\["):
+            build(f"{attribute} static uint counter = 3;\n" + kernel("o[i] = counter;"))
+            pytest.fail(what)
+
+
 SYMBOLS = {
     "a function without a definition": ('extern "C" int system(constant char* x);\n' + kernel("o[i] = system(0);"), 4, "'system' is called and has no definition"),
     "a method without one": ("struct S { uint f(); };\n" + kernel("S s; o[i] = s.f();"), 4, "'f' is called"),
