@@ -4,11 +4,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import metalcore
+from metalcore.engine.codegen.build import build as build_kernel
+from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.frontend import lower, make_unit
+from metalcore.engine.frontend.diagnostics import Sources
+from metalcore.engine.frontend.symbols import check_symbols
 from metalcore.errors import CompileError, UnsupportedFeature
 
 
@@ -109,6 +115,27 @@ def test_attributes_are_found_over_whatever_stands_between() -> None:
         with pytest.raises(CompileError, match=r"attribute|\[\["):
             build(f"{attribute} static uint counter = 3;\n" + kernel("o[i] = counter;"))
             pytest.fail(what)
+
+
+HOOKS = (
+    "declare void @__mc_report_if(i1, i32)\ncall void @__mc_report_if(i1 true, i32 12345678)",
+    "declare void @__mc_report_unset(i1, i32)\ncall void @__mc_report_unset(i1 true, i32 1)",
+    "declare i1 @__mc_has_no_value(ptr, i32)\n%mc = call i1 @__mc_has_no_value(ptr null, i32 4)",
+    "declare void @__mc_lose_value(ptr, i32, i1)\ncall void @__mc_lose_value(ptr null, i32 4, i1 true)",
+    "declare void @__mc_write(ptr, i32, i64)\ncall void @__mc_write(ptr null, i32 4, i64 0)",
+)
+
+
+def test_hooks_of_sanitize_mode_are_refused_in_the_ir() -> None:
+    unit = make_unit(kernel("o[i] = 1;"))
+    plain = lower(unit, "k", None)
+    for hook in HOOKS:
+        declaration, call = hook.split("\n")
+        ir = plain.ir.replace("  ret void", f"  {call}\n  ret void") + declaration + "\n"
+        with pytest.raises(CompileError, match="called and has no definition"):
+            check_symbols(ir, unit.kernels[0], Sources(unit.path, unit.source))
+        with pytest.raises(UnsupportedFeature, match="outside of sanitize mode"):
+            build_kernel(replace(plain, ir=ir), Variant("line", single=True, checked=True))
 
 
 SYMBOLS = {
