@@ -86,6 +86,7 @@ _MARKER = re.compile(r'# \d+(?: "(?:[^"\\\n]|\\.)*"(?: \d)*)?[ \t]*')
 _PUNCTUATION = frozenset("()[]{}<>:;,.?!~+-*/%&|^=")
 _MARKER_LINE = re.compile(rf"^{_MARKER.pattern}$", re.MULTILINE)
 _DIRECTIVE_LINE = re.compile(r"^[^\S\n]*#", re.MULTILINE)
+_MARK = "/*__mc:"  # of the rewriting
 _ENGINE_ANYWHERE = re.compile(r"__mc|__MC")
 
 
@@ -108,7 +109,7 @@ def check_closed(tokens: Tokens, sources: Sources) -> None:
 def check_text(text: str, tokens: Tokens, sources: Sources) -> None:
     """The engine's names and directives once more, in the text itself, so that no literal hides one from us alone."""
     bare = _MARKER_LINE.sub("", text)
-    if _ENGINE_ANYWHERE.search(bare):
+    if _ENGINE_ANYWHERE.search(bare) or _MARK in text:
         i = next((i for i, word in enumerate(tokens.read) if _ENGINE_ANYWHERE.search(word)), 0)
         raise refused(tokens, i, "a name with '__mc' in it is the engine's, in a literal or a pragma too", sources)
     if len(_DIRECTIVE_LINE.findall(text)) != sum(word[0] == "#" for word in tokens.read):

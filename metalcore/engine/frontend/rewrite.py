@@ -35,7 +35,7 @@ class ConstantRecord:
 
 @dataclass
 class Rewritten:
-    """The C++ text with markers `/*mc:kN*/` and `/*mc:cN*/`, and what the markers stand for."""
+    """The C++ text with markers `/*__mc:kN*/` and `/*__mc:cN*/`, and what the markers stand for."""
 
     text: str
     kernels: list[Kernel] = field(default_factory=list)
@@ -126,7 +126,7 @@ def _function_constants(tokens: Tokens, structure: Structure, attributes: Attrib
                     if tokens.text[i] in ("constexpr", "static", "inline"):
                         tokens.blank(i, i + 1)  # its value comes later
                 tokens.insert(declaration.head, f"__MC_LINKAGE_{number} ")
-                tokens.text[declaration.end] = f" __MC_VALUE_{number}; /*mc:c{number}*/"
+                tokens.text[declaration.end] = f" __MC_VALUE_{number}; /*__mc:c{number}*/"
     by_name = {record.name: record for record in found}
     if not by_name:
         return found

@@ -40,7 +40,7 @@ def make_unit(
     # The check leaves function constants open; its IR tells their types and indices.
     text = rewritten.text
     for record in rewritten.constants:
-        mark = f"/*mc:c{record.marker}*/"
+        mark = f"/*__mc:c{record.marker}*/"
         text = text.replace(mark, mark + constant_text(record.marker, record.name, record.index))
     prologue = constant_prologue(len(rewritten.constants), {})
     ir, patched = compiler.compile_text(

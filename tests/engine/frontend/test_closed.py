@@ -88,6 +88,7 @@ UNREAD = {
     "a quote without its partner": (kernel("o[i] = 1; 'a\n"), "missing terminating '"),
     "a raw string of a pragma": ('#pragma unroll R"(\n R"x( )"\nint f(); //)x"\n' + kernel("o[i] = 1;"), "raw string in a pragma"),
     "a directive in a raw string": ('constant char s[] = R"(\n#define A)";\n' + kernel("o[i] = 1;"), "begins with '#'"),
+    "a mark of the engine in a name of a file": ('#line 1 "/*__mc:k0*/"\n' + kernel("o[i] = 1;"), "'__mc'"),
     "a name of the engine in a literal": ('constant char s[] = "__mc_arg";\n' + kernel("o[i] = s[0];"), "'__mc'"),
 }  # fmt: skip
 
@@ -173,6 +174,13 @@ ACCEPTED = (
     "uint late(uint x) { return x * 2; }\nconstant uint c = 6;\n" + kernel("uint import = 1, module = 2; o[i] = late(c) + import + module;"),
     "#pragma clang diagnostic push\n#pragma omp simd\n#pragma mark x\n" + kernel("o[i] = metal::min(INFINITY, MAXFLOAT) > 1 ? 1 : 0;"),
 )  # fmt: skip
+
+
+def test_a_literal_is_never_taken_for_a_mark_of_the_engine() -> None:
+    source = 'constant char s[] = "/*mc:k0*/";\n' + kernel("o[i] = uint(s[i]);")
+    out = np.zeros(9, np.uint32)
+    metalcore.Library(source).function("k")(out, threads=9)
+    assert bytes(out.astype(np.uint8)) == b"/*mc:k0*/"
 
 
 def test_accepted() -> None:
