@@ -73,6 +73,7 @@ def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = (), floa
 def _words(tokens: Tokens, float_type: str) -> None:
     """Replace what needs no context: address spaces, numbers, pragmas, `kernel`, `coherent(...)`."""
     text = tokens.text
+    openers: dict[int, int] = {}
     for i, word in enumerate(text):
         if not word:
             continue
@@ -84,7 +85,7 @@ def _words(tokens: Tokens, float_type: str) -> None:
             if "pragma" in word:
                 text[i] = literals.pragma(word)
         elif word[-1] == '"' or word in _FUNCTION_NAMES:
-            _string(tokens, i)
+            _string(tokens, i, openers)
         elif word == "kernel":
             text[i] = ""
         elif word == "coherent":
@@ -92,15 +93,22 @@ def _words(tokens: Tokens, float_type: str) -> None:
             tokens.blank(i, tokens.match[after] + 1 if tokens.at(after) == "(" else i + 1)
 
 
-def _string(tokens: Tokens, i: int) -> None:
-    """A string literal lies in the constant address space; where C++ wants a bare literal it stays one."""
+def _string(tokens: Tokens, i: int, openers: dict[int, int]) -> None:
+    """A string literal lies in the constant address space; where C++ wants a bare literal it stays one.
+
+    *openers* keeps what was found for the literals before, so that a long list of them is walked through once.
+    """
     before = tokens.back(i)
     word = tokens.at(before)
     if word[-1:] == '"' or word == "extern" or (word == "=" and tokens.at(tokens.back(before)) == "]"):
         return
     opener = before
     while opener >= 0 and tokens.text[opener] not in ("(", "{", ";", "}"):
-        opener = tokens.back(opener) if tokens.text[opener] not in (")", "]") else tokens.back(tokens.match[opener])
+        if opener in openers:
+            opener = openers[opener]
+        else:
+            opener = tokens.back(opener if tokens.text[opener] not in (")", "]") else tokens.match[opener])
+    openers[i] = opener
     owner = tokens.at(tokens.back(opener)) if tokens.at(opener) == "(" else ""
     if owner in _LITERAL_OWNERS or owner.startswith("__builtin"):
         return

@@ -111,25 +111,29 @@ class Tokens:
         """Text of start..stop-1 on one line."""
         return " ".join(self.words(start, stop))
 
+    @cached_property
+    def _angles(self) -> list[int]:
+        """For each '<' the index of the '>' that closes it, -1 where it is no bracket; other tokens have -1."""
+        partner = [-1] * len(self.text)
+        open_: list[list[int]] = [[]]  # of each bracket around the token
+        for i, token in enumerate(self.text):
+            if token == "<":
+                open_[-1].append(i)
+            elif token == ">":
+                if open_[-1]:
+                    partner[open_[-1].pop()] = i
+            elif token in ("(", "[", "{") and self.match[i] >= 0:
+                open_.append([])
+            elif token in _CLOSERS and self.match[i] >= 0:
+                open_.pop()
+            elif token in ("(", "[", "{", ";", ")", "]", "}"):
+                open_[-1].clear()
+        return partner
+
     def close_angle(self, i: int, limit: int | None = None) -> int:
         """Index of the '>' that closes the '<' at *i*, or -1 where it is no bracket."""
-        depth, limit = 0, len(self.text) if limit is None else limit
-        while i < limit:
-            token = self.text[i]
-            if token == "<":
-                depth += 1
-            elif token == ">":
-                depth -= 1
-                if depth == 0:
-                    return i
-            elif token in ("(", "[", "{"):
-                i = self.match[i]
-                if i < 0:
-                    return -1
-            elif token in (";", ")", "]", "}"):
-                return -1
-            i += 1
-        return -1
+        close = self._angles[i] if 0 <= i < len(self.text) else -1
+        return close if limit is None or close < limit else -1
 
     def split(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Ranges between the commas of start..stop-1 that stand outside every kind of bracket."""
