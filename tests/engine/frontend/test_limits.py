@@ -127,3 +127,13 @@ def test_long_texts_are_read_in_linear_time() -> None:
 def test_deeply_nested_classes_are_an_error_of_the_source() -> None:
     with pytest.raises(CompileError, match="nested too deeply"):
         make_unit("struct A {" * 1000 + "};" * 1000)
+
+
+def test_function_constants_cost_time_in_proportion() -> None:
+    count = 1500
+    names = "\n".join(f"constant int c{j} [[function_constant({j})]];" for j in range(count))
+    start = time.perf_counter()
+    unit = make_unit(f"{names}\nkernel void k(device int* o) {{ o[0] = c{count - 1}; }}")
+    assert time.perf_counter() - start < 12  # it was 25 s
+    assert [constant.index for constant in unit.constants] == list(range(count))
+    assert "__mc_constant_" not in unit.text
