@@ -57,14 +57,15 @@ class Signature(NamedTuple):
 
 def _is_as_it_was(manifest: dict[str, Any]) -> bool:
     """Whether every file that was read is the same, and nothing is to be found where nothing was found."""
-    limit, roots = settings.source_size(), manifest["roots"]
+    limit, roots, links = settings.source_size(), manifest["roots"], dict(manifest["links"])
     for path, known in manifest["files"]:
         if known == MISSING:
             try:
                 os.stat(path)
             except (OSError, ValueError):
                 continue
-        if state_of(path, roots, limit)[0] != known:
+        state, real, _ = state_of(path, roots, limit)
+        if state != known or (real and real != links.get(path, path)):
             return False
     return manifest["torch"] is None or manifest["torch"] == (torch_headers() or "")
 
@@ -147,6 +148,7 @@ class SourceUnit:
             "unit": self._key_of(unit),
             "files": [*unit.includes, *unit.probes],
             "roots": unit.searched.roots,
+            "links": unit.searched.links,
             "torch": unit.searched.torch,
             "functions": list(unit.functions),
             "templates": [kernel.host_name for kernel in unit.kernels if "<" in kernel.expression],

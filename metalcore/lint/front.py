@@ -21,7 +21,7 @@ from metalcore.engine.frontend.unit import _constants, constant_prologue
 
 _OWN = re.compile(r"\b__mc_(request|enabled|function|kernel|entry|describe_enabled|describe)\b")
 _ENTRY = re.compile(r"\n/\*mc:begin(\d+)\*/.*?/\*mc:end\*/\n# [^\n]*\n", re.DOTALL)
-_MARK = re.compile(r"/\*mc:k(\d+)\*/")
+_MARK = re.compile(r"/\*__mc:k(\d+)\*/")
 PER_TEMPLATE = 4  # instantiations of one template that are looked at closely; all are compiled
 
 
@@ -87,7 +87,7 @@ class Front:
         slots: tuple[ConstantSlot, ...] = ()
         if rewritten.constants:
             for record in rewritten.constants:
-                mark = f"/*mc:c{record.marker}*/"
+                mark = f"/*__mc:c{record.marker}*/"
                 body = body.replace(mark, mark + constant_text(record.marker, record.name, record.index))
             ir, body = self._compile(constant_prologue(len(rewritten.constants), {}), body, emit=True)
             for record in rewritten.constants:
@@ -138,7 +138,7 @@ class Front:
         """The unit with markers instead of entry points, as `lower` wants it."""
         from dataclasses import replace
 
-        return replace(self.unit, text=_ENTRY.sub(lambda match: f"/*mc:k{match[1]}*/", self._body))
+        return replace(self.unit, text=_ENTRY.sub(lambda match: f"/*__mc:k{match[1]}*/", self._body))
 
     def sample(self) -> list[Kernel]:
         """Every kernel that is no template, and a few instantiations of each template, of differing types."""

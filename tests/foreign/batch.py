@@ -29,7 +29,7 @@ def _entry(kernel: Kernel) -> str:
 def lower_all(unit: Unit, values: Mapping[int | str, object]) -> str:
     """Scalar IR of every kernel of the unit, in one module; kernel i is `__mc_entry_i`."""
     by_marker = {kernel.marker: kernel for kernel in unit.kernels}
-    text = re.sub(r"/\*mc:k(\d+)\*/", lambda match: _entry(by_marker[int(match[1])]), unit.text)
+    text = re.sub(r"/\*__mc:k(\d+)\*/", lambda match: _entry(by_marker[int(match[1])]), unit.text)
     prologue = constant_prologue(len(unit.slots), constants.initialisers(unit, values))
     sources = Sources(unit.path, unit.source, dict(unit.includes))
     ir, _ = compiler.compile_text(prologue + text, sources, unit.math_mode, emit=True, optimised=True)

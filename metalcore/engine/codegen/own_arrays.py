@@ -330,10 +330,10 @@ def _is_number(text: str) -> bool:
 
 def _is_alike(definition: str) -> bool:
     """Whether all elements of a table have one value, as LLVM sees it."""
-    value = re.sub(r", (?:align|section|comdat|!).*$", "", definition)
+    value = re.sub(r'c"[^"]*"', "", definition)  # of text nothing is said
+    value = re.sub(r", (?:align|section|comdat|!).*$", "", value)
     if value.endswith("zeroinitializer"):
         return True
     elements = value.partition("] ")[2] or value
-    return (
-        len(set(re.findall(r"\w+ (-?[\d.]+(?:e[+-]\d+)?|0x\w+|true|false|undef|poison)(?=[,\s\]}]|$)", elements))) <= 1
-    )
+    values = re.findall(r"\b\w+ (-?[\d.]+(?:e[+-]\d+)?|0x\w+|true|false|undef|poison)(?=[,\s\]}]|$)", elements)
+    return len(set(values)) <= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from metalcore.engine.frontend.closed import check_attribute
+from metalcore.engine.frontend.closed import check_attribute, refused
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.tokens import Tokens
 
@@ -69,15 +69,18 @@ class Attributes:
     def __init__(self, tokens: Tokens, sources: Sources) -> None:
         self._sources = sources
         self.found: list[Attribute] = []
-        text = tokens.text
-        for i in range(len(text) - 1):
-            if text[i] == "[" and text[i + 1] == "[" and tokens.match[i] > 0:
-                self._read(tokens, i)
+        self.openers: set[int] = set()  # the first bracket of each
+        for i, word in enumerate(tokens.text):
+            # Pragmas and line markers may stand between the brackets.
+            if word == "[" and tokens.at(inner := tokens.forward(i)) == "[":
+                if tokens.match[i] < 0 or tokens.back(tokens.match[i]) != tokens.match[inner]:
+                    raise refused(tokens, i, "an attribute that does not end with ']]'", sources)
+                self.openers.add(i)
+                self._read(tokens, i, inner)
         self._indices = [attribute.index for attribute in self.found]
 
-    def _read(self, tokens: Tokens, i: int) -> None:
-        inner_end = tokens.match[i + 1]
-        parts = tokens.split(i + 2, inner_end)
+    def _read(self, tokens: Tokens, i: int, inner: int) -> None:
+        parts = tokens.split(inner + 1, tokens.match[inner])
         kept = []
         for start, stop in parts:
             words = tokens.words(start, stop)

@@ -1,12 +1,14 @@
 """What would reach the engine or the host from a kernel: refused on the preprocessed tokens.
 
-Macros, pasted tokens and line splices are gone by then, so each token is what clang will see. The text goes through
-clang's preprocessor a second time: nothing that it would take for a directive may be left in it.
+Macros, pasted tokens and line splices are gone by then, so each token is what clang will see: what the two could read
+in different ways is refused. The text goes through clang's preprocessor a second time: nothing that it would take for a
+directive may be left in it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.tokens import Tokens
@@ -80,7 +82,12 @@ _HARMFUL_PRAGMAS = re.compile(
     r"|ms_struct|push_macro_)\b",
     re.VERBOSE,
 )
-_MARKER = re.compile(r'# \d+(?: "(?:[^"\\]|\\.)*"(?: \d)*)?\s*')
+_MARKER = re.compile(r'# \d+(?: "(?:[^"\\\n]|\\.)*"(?: \d)*)?[ \t]*')
+_PUNCTUATION = frozenset("()[]{}<>:;,.?!~+-*/%&|^=")
+_MARKER_LINE = re.compile(rf"^{_MARKER.pattern}$", re.MULTILINE)
+_DIRECTIVE_LINE = re.compile(r"^[^\S\n]*#", re.MULTILINE)
+_MARK = "/*__mc:"  # of the rewriting
+_ENGINE_ANYWHERE = re.compile(r"__mc|__MC")
 
 
 def check_closed(tokens: Tokens, sources: Sources) -> None:
@@ -89,12 +96,48 @@ def check_closed(tokens: Tokens, sources: Sources) -> None:
         first = word[:1]
         if first == "#":
             _directive(tokens, i, sources)
+        elif not word.isascii() or (len(word) == 1 and first not in _PUNCTUATION and not word.isalnum()):
+            _character(tokens, i, sources)
         elif first == "_" or first in "ci":
             _name(tokens, i, sources)
-        elif first == "\\":
-            raise refused(tokens, i, "a backslash outside of a literal", sources)
+        elif first == "/" and tokens.at(i + 1)[:1] in ("/", "*") and not tokens.space[i + 1]:
+            raise refused(tokens, i, "a comment behind the preprocessor", sources)
         elif first == "m" and word == "module":
             _module(tokens, i, sources)
+
+
+def check_text(text: str, tokens: Tokens, sources: Sources) -> None:
+    """The engine's names and directives once more, in the text itself, so that no literal hides one from us alone."""
+    bare = _MARKER_LINE.sub("", text)
+    if _ENGINE_ANYWHERE.search(bare) or _MARK in text:
+        i = next((i for i, word in enumerate(tokens.read) if _ENGINE_ANYWHERE.search(word)), 0)
+        raise refused(tokens, i, "a name with '__mc' in it is the engine's, in a literal or a pragma too", sources)
+    if len(_DIRECTIVE_LINE.findall(text)) != sum(word[0] == "#" for word in tokens.read):
+        i = next((i for i, word in enumerate(tokens.read) if word[0] != "#" and _DIRECTIVE_LINE.search(word)), 0)
+        raise refused(tokens, i, "a raw string with a line that begins with '#'", sources)
+
+
+def check_edited(tokens: Tokens, known: Set[int], sources: Sources) -> None:
+    """Refuse attributes and modules that only the edits have made; *known* are the `[[` that were read."""
+    for i, word in enumerate(tokens.text):
+        if word == "[" and i not in known and tokens.at(tokens.forward(i)) == "[":
+            raise refused(tokens, i, "'[[' is an attribute's, and nothing else may stand between", sources)
+        if word in ("import", "module"):
+            _module(tokens, i, sources)
+
+
+def _character(tokens: Tokens, i: int, sources: Sources) -> None:
+    """Refuse a token with a character that is none of C++'s, which clang may skip, or take for white space."""
+    word = tokens.text[i]
+    if word[0] in "\"'" and len(word) == 1:
+        raise refused(tokens, i, f"missing terminating {word} character", sources)
+    if word == "\\":
+        raise refused(tokens, i, "a backslash outside of a literal", sources)
+    if word[-1] not in "\"'" and not word.replace("$", "_").isidentifier():
+        strange = next((c for c in word if c not in "$.'" and not f"a{c}".isidentifier()), word[0])
+        is_number = strange.isdecimal() or strange == "."
+        what = f"'{word}' is no number" if is_number else f"unexpected character <U+{ord(strange):04X}>"
+        raise refused(tokens, i, what, sources)
 
 
 def refused(tokens: Tokens, i: int, text: str, sources: Sources) -> CompileError:
@@ -126,7 +169,7 @@ def _attributes(tokens: Tokens, i: int, sources: Sources) -> None:
     opener = tokens.forward(i)
     inner = tokens.forward(opener)
     if tokens.at(opener) != "(" or tokens.at(inner) != "(" or tokens.match[inner] < 0:
-        return  # clang tells of it
+        raise refused(tokens, i, f"expected '((...))' after '{tokens.text[i]}'", sources)
     for start, stop in tokens.split(inner + 1, tokens.match[inner]):
         check_attribute(tokens, start, stop, sources)
 
@@ -157,8 +200,10 @@ def _directive(tokens: Tokens, i: int, sources: Sources) -> None:
     word = tokens.text[i]
     # The preprocessor writes its own in the first column, and everything else that starts with '#' behind it.
     at_start = tokens.space[i][-1:] in ("\n", "") and (i == 0 or "\n" in tokens.space[i])
-    if not at_start or not (_MARKER.fullmatch(word) or re.match(r"#\s*(?:pragma|ident)\b", word)):
+    if not at_start or not (_MARKER.fullmatch(word) or re.match(r"#(?:pragma|ident)\b", word)):
         raise refused(tokens, i, "a stray '#': a macro cannot make a directive", sources)
+    if not word.startswith("# ") and 'R"' in word:
+        raise refused(tokens, i, "a raw string in a pragma", sources)  # it may go on in the next line
     if _HARMFUL_PRAGMAS.match(word):
         raise refused(tokens, i, f"'{' '.join(word.split())}' is not supported in Metal", sources)
     if not word.startswith("# ") and not _HARMLESS_PRAGMAS.match(word):

@@ -19,6 +19,7 @@ _MARKER = re.compile(r'#(?:line)?\s+(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
 _PLACE = re.compile(r"^(!(\d+) = (?:distinct )?!DILocation\(line: (\d+), column: )(\d+)(, .*)$", re.MULTILINE)
 _MOST_PAIRS = 1 << 20  # of words that are laid beside each other with care
 _AHEAD = 48
+_LAST = 65535  # column that LLVM can hold
 
 
 def source_column(made: str, column: int, written: str) -> int:
@@ -106,6 +107,6 @@ def restore(ir: str, text: str, source_line: Callable[[str, int], str | None]) -
         line = made.get(place.file, place.line) if place and written else ""
         if written and line and line != written:
             column = source_column(line, column, written) or column
-        return f"{match[1]}{column}{match[5]}"
+        return f"{match[1]}{column if column <= _LAST else 0}{match[5]}"
 
     return _PLACE.sub(moved, ir)

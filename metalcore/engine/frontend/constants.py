@@ -23,8 +23,12 @@ _LARGEST = {
 def initialisers(unit: Unit, constants: Mapping[int | str, object] | None) -> dict[int, str]:
     """C++ initialiser of each constant that got a value, by its number in the text."""
     values: dict[int, str] = {}
+    named: dict[int | str, list[tuple[FunctionConstant, ConstantSlot]]] = {}
+    for constant, slot in zip(unit.constants, unit.slots, strict=True):
+        named.setdefault(constant.name, []).append((constant, slot))
+        named.setdefault(constant.index, []).append((constant, slot))
     for key, value in (constants or {}).items():
-        matches = [(c, s) for c, s in zip(unit.constants, unit.slots, strict=True) if key in (c.name, c.index)]
+        matches = named.get(key)
         if isinstance(key, bool) or not matches:
             known = ", ".join(f"{c.name} ({c.index})" for c in unit.constants) or "none"
             raise ConstantError(f"no function constant {key!r}; this library has: {known}")

@@ -43,6 +43,10 @@ _BUILTIN = re.compile(
 )
 _ROW = re.compile(r'%"?struct\.__mc::info"? \{ ((?:i32 \d+, ){8})ptr (@"(?:[^"]*)"|@[\w.$]+) \}')
 _SYMBOL = r'(@"[^"]*"|@[\w.$]+)'
+_GLOBAL = re.compile(rf"^{_SYMBOL} = .*$", re.MULTILINE)
+_RETURNED = re.compile(
+    rf"^define [^\n]*@(__mc_(?:describe|constant_\d+))\([^\n]*\n(?:(?!}})[^\n]*\n)*?  ret ptr {_SYMBOL}", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -91,27 +95,32 @@ def constant_text(marker: int, name: str, index: str) -> str:
     return f'extern "C" [[clang::sycl_external]] const void* __mc_constant_{marker}() {{ return &{info}::described; }}'
 
 
-def table(ir: str, function: str) -> list[Row]:
-    """The rows of the table whose address *function* returns."""
-    symbol = _returned(ir, function)
-    if symbol is None:
-        return []
-    line = _global(ir, symbol)
-    rows = []
-    for numbers, text in _ROW.findall(line):
-        values = [int(n) for n in re.findall(r"i32 (\d+)", numbers)]
-        kind, slot, size, align, writable, scalar, lanes, space = values
-        if KINDS[kind] != "end":
-            spelled = _type_name(_string(ir, text), SCALARS[scalar], lanes)
+class Tables:
+    """The tables of a module, found in one walk through it."""
+
+    def __init__(self, ir: str) -> None:
+        self._globals = {match[1]: match[0] for match in _GLOBAL.finditer(ir)}
+        self._returned = dict(_RETURNED.findall(ir))
+
+    def rows(self, function: str) -> list[Row]:
+        """The rows of the table whose address *function* returns."""
+        line = self._globals.get(self._returned.get(function, ""), "")
+        rows = []
+        for numbers, text in _ROW.findall(line):
+            values = [int(n) for n in re.findall(r"i32 (\d+)", numbers)]
+            kind, slot, size, align, writable, scalar, lanes, space = values
+            if KINDS[kind] == "end":
+                continue
+            spelled = _type_name(_text(self._globals.get(text, "")), SCALARS[scalar], lanes)
             rows.append(
                 Row(KINDS[kind], slot, size, align, bool(writable), SCALARS[scalar], lanes, SPACES[space], spelled)
             )
-    return rows
+        return rows
 
 
 def arguments(ir: str, kernel: Kernel) -> tuple[Argument, ...]:
     """The kernel's parameters as clang sees them."""
-    rows = table(ir, "__mc_describe")
+    rows = Tables(ir).rows("__mc_describe")
     enabled = _flags(ir, len(rows))
     found = []
     for parameter, row, on in zip(kernel.parameters, rows, enabled, strict=True):
@@ -178,8 +187,9 @@ def _global(ir: str, symbol: str) -> str:
     return match[0] if match else ""
 
 
-def _string(ir: str, symbol: str) -> str:
-    match = re.search(r'c"(.*?)\\00"', _global(ir, symbol))
+def _text(line: str) -> str:
+    """The text that a global is."""
+    match = re.search(r'c"(.*?)\\00"', line)
     return match[1] if match else ""
 
 

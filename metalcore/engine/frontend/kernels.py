@@ -78,10 +78,10 @@ class Kernels:
             if place.types[0] >= 0:
                 kernel.types = tokens.source(*place.types) or "void"
             if place.start < 0:
-                tokens.text[place.stop] += f" /*mc:k{kernel.marker}*/"
+                tokens.text[place.stop] += f" /*__mc:k{kernel.marker}*/"
                 continue
             tokens.blank(place.start, place.stop + 1)
-            tokens.text[place.stop] = f"/*mc:k{kernel.marker}*/"
+            tokens.text[place.stop] = f"/*__mc:k{kernel.marker}*/"
 
 
 def collect_kernels(tokens: Tokens, structure: Structure, attributes: Attributes, sources: Sources) -> Kernels:

@@ -47,6 +47,14 @@ def pragma(line: str) -> str:
         # Lockstep wants scalar code: of what a loop may be asked to do, unrolling alone is meant for a GPU.
         kept = re.findall(r"unroll(?:_count)?\s*\([^()]*(?:\([^()]*\))*[^()]*\)", rest)
         return f"#pragma clang loop {' '.join(kept)}" if kept else ""
+    # Exceptions, the rounding mode and wider intermediate results: none of them exists in Metal.
+    if family == "clang" and re.match(r"fp\b", rest):
+        kept = re.findall(r"(?:contract|reassociate|reciprocal)\s*\(\s*[\w-]+\s*\)", rest)
+        return f"#pragma clang fp {' '.join(kept)}" if kept else ""
+    if family == "STDC":
+        return line if re.match(r"FP_CONTRACT\b", rest) else ""
+    if family.startswith("float_control") and re.search(r"\bexcept\b", line):
+        return "#pragma float_control(push)" if re.search(r"\bpush\b", line) else ""
     if family != "METAL":
         return line
     if contract := re.match(r"fp[\s_]+contract\s*\(\s*(\w+)\s*\)", rest):

@@ -31,7 +31,7 @@ def lower(
         raise UnknownFunction(_unknown(unit, name))
     given = constants.initialisers(unit, values)
     sources = with_prelude(Sources(unit.path, unit.source, dict(unit.includes)), unit.prelude)
-    text = unit.text.replace(f"/*mc:k{kernel.marker}*/", placed(kernel))
+    text = unit.text.replace(f"/*__mc:k{kernel.marker}*/", placed(kernel))
     prologue = constant_prologue(len(unit.slots), given)
     ir, text = compiler.compile_text(
         prologue + text, sources, unit.math_mode, emit=True, optimised=optimised, float_type=unit.float_type

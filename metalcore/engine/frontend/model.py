@@ -77,6 +77,7 @@ class Searched(NamedTuple):
 
     roots: tuple[str, ...] = ()  # real paths of the folders that it may see
     torch: str | None = None  # torch's headers, the last place; "" where there is no torch; None: not asked for
+    links: tuple[tuple[str, str], ...] = ()  # path and real path, where they differ: to #pragma once both are one file
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Unit:
         import json
 
         data: dict[str, Any] = json.loads(text)
+        roots, torch, links = data["searched"]
         kernels = tuple(
             Kernel(
                 **{
@@ -131,7 +133,7 @@ class Unit:
             slots=tuple(ConstantSlot(**s) for s in data["slots"]),
             float_type=data["float_type"],
             probes=tuple((p, why) for p, why in data["probes"]),
-            searched=Searched(tuple(data["searched"][0]), data["searched"][1]),
+            searched=Searched(roots=tuple(roots), torch=torch, links=tuple((path, real) for path, real in links)),
             prelude=data["prelude"],
         )
 

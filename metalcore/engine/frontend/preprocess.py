@@ -98,7 +98,8 @@ def preprocess(
 
     text = _MARKER.sub(mark, text)
     includes = tuple(item for item in seal.includes.items() if item[0] in entered)
-    searched = Searched(seal.roots, (torch_headers() or "") if seal.exhausted else None)
+    links = tuple((path, real) for path, real in seal.real.items() if path != real)
+    searched = Searched(seal.roots, (torch_headers() or "") if seal.exhausted else None, links)
     others = (item for item in seal.includes.items() if item[0] not in entered)
     return Preprocessed(text, includes, sources, (*others, *seal.probes.items()), searched)
 

@@ -89,7 +89,7 @@ def record_of(unit: Unit, name: str, values: Mapping[int | str, object] | None, 
     kernel = next(k for k in unit.kernels if k.host_name == name)
     asked = f"struct __mc_layout {{ ::__mc::parameter<__mc_kernel::type<{parameter}>>::element value; }};"
     text = unit.text.replace(
-        f"/*mc:k{kernel.marker}*/", f"{placed(kernel)} {asked} static_assert(sizeof(__mc_layout) > 0);"
+        f"/*__mc:k{kernel.marker}*/", f"{placed(kernel)} {asked} static_assert(sizeof(__mc_layout) > 0);"
     )
     text = constant_prologue(len(unit.slots), constants.initialisers(unit, values)) + text
     flags = toolchain.language_flags(unit.math_mode, True, unit.float_type)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from metalcore.engine.frontend import deduction, inputs, literals, methods, reject, shared
 from metalcore.engine.frontend.attributes import Attributes
-from metalcore.engine.frontend.closed import check_closed
+from metalcore.engine.frontend.closed import check_closed, check_edited, check_text
 from metalcore.engine.frontend.declared import Declared, attach
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.kernels import collect_kernels
@@ -35,7 +35,7 @@ class ConstantRecord:
 
 @dataclass
 class Rewritten:
-    """The C++ text with markers `/*mc:kN*/` and `/*mc:cN*/`, and what the markers stand for."""
+    """The C++ text with markers `/*__mc:kN*/` and `/*__mc:cN*/`, and what the markers stand for."""
 
     text: str
     kernels: list[Kernel] = field(default_factory=list)
@@ -66,12 +66,15 @@ def rewrite(text: str, sources: Sources, declared: Sequence[Declared] = (), floa
     shared.local_variables(tokens, structure, kernel_bodies, sources)
     _words(tokens, float_type)
     kernels.finish(tokens)
+    check_edited(tokens, attributes.openers, sources)
+    check_text(text, tokens, sources)
     return Rewritten(tokens.join(), kernels.found, constants)
 
 
 def _words(tokens: Tokens, float_type: str) -> None:
     """Replace what needs no context: address spaces, numbers, pragmas, `kernel`, `coherent(...)`."""
     text = tokens.text
+    openers: dict[int, int] = {}
     for i, word in enumerate(text):
         if not word:
             continue
@@ -83,7 +86,7 @@ def _words(tokens: Tokens, float_type: str) -> None:
             if "pragma" in word:
                 text[i] = literals.pragma(word)
         elif word[-1] == '"' or word in _FUNCTION_NAMES:
-            _string(tokens, i)
+            _string(tokens, i, openers)
         elif word == "kernel":
             text[i] = ""
         elif word == "coherent":
@@ -91,15 +94,22 @@ def _words(tokens: Tokens, float_type: str) -> None:
             tokens.blank(i, tokens.match[after] + 1 if tokens.at(after) == "(" else i + 1)
 
 
-def _string(tokens: Tokens, i: int) -> None:
-    """A string literal lies in the constant address space; where C++ wants a bare literal it stays one."""
+def _string(tokens: Tokens, i: int, openers: dict[int, int]) -> None:
+    """A string literal lies in the constant address space; where C++ wants a bare literal it stays one.
+
+    *openers* keeps what was found for the literals before, so that a long list of them is walked through once.
+    """
     before = tokens.back(i)
     word = tokens.at(before)
     if word[-1:] == '"' or word == "extern" or (word == "=" and tokens.at(tokens.back(before)) == "]"):
         return
     opener = before
     while opener >= 0 and tokens.text[opener] not in ("(", "{", ";", "}"):
-        opener = tokens.back(opener) if tokens.text[opener] not in (")", "]") else tokens.back(tokens.match[opener])
+        if opener in openers:
+            opener = openers[opener]
+        else:
+            opener = tokens.back(opener if tokens.text[opener] not in (")", "]") else tokens.match[opener])
+    openers[i] = opener
     owner = tokens.at(tokens.back(opener)) if tokens.at(opener) == "(" else ""
     if owner in _LITERAL_OWNERS or owner.startswith("__builtin"):
         return
@@ -125,7 +135,7 @@ def _function_constants(tokens: Tokens, structure: Structure, attributes: Attrib
                     if tokens.text[i] in ("constexpr", "static", "inline"):
                         tokens.blank(i, i + 1)  # its value comes later
                 tokens.insert(declaration.head, f"__MC_LINKAGE_{number} ")
-                tokens.text[declaration.end] = f" __MC_VALUE_{number}; /*mc:c{number}*/"
+                tokens.text[declaration.end] = f" __MC_VALUE_{number}; /*__mc:c{number}*/"
     by_name = {record.name: record for record in found}
     if not by_name:
         return found

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from metalcore.engine.frontend.tokens import Tokens
+from metalcore.errors import CompileError
 
 _WORD = re.compile(r"[A-Za-z_$\x80-\uffff]")
 # Words that own the parenthesis behind them; it is no parameter list.
@@ -45,7 +46,10 @@ class Structure:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
         self.all: list[Declaration] = []
-        self._walk(0, len(tokens), (), None)
+        try:
+            self._walk(0, len(tokens), (), None)
+        except RecursionError:
+            raise CompileError("classes or namespaces are nested too deeply in this source") from None
 
     @property
     def functions(self) -> list[Declaration]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from metalcore.engine.frontend.attributes import THREAD_ATTRIBUTES
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.model import Kernel
 from metalcore.engine.lockstep.debug import DebugLines, metadata_of
@@ -12,6 +13,11 @@ from metalcore.errors import CompileError
 
 _NAME = r'@"[^"]*"|@[-\w.$]+'
 _DECLARED = re.compile(rf"^declare [^\n]*?({_NAME})\(", re.MULTILINE)
+# What the headers declare and lockstep lowers. The hooks of sanitize mode are put in behind the front end.
+_EXTERNAL = re.compile(
+    r"@__mc_(?:arg|threadgroup_arg|fence|(?:threadgroup|simdgroup)_barrier|simd_\w+|simdgroup_(?:mma|load|store)_\w+"
+    rf"|{'|'.join(THREAD_ATTRIBUTES)})"
+)
 _GLOBAL = re.compile(rf"^({_NAME}) = ([^\n]*?)\b(global|constant|alias|ifunc) ", re.MULTILINE)
 _KEPT = re.compile(r"^@llvm\.(?:compiler\.)?used = [^\n]*$", re.MULTILINE)
 _DYNAMIC = re.compile(r"^  \S+ = alloca (?:inalloca )?[^,\n]+, i\d+ %.*$", re.MULTILINE)
@@ -32,7 +38,7 @@ def check_symbols(ir: str, kernel: Kernel, sources: Sources) -> None:
 def _found(ir: str) -> Iterator[tuple[str, str]]:
     """Each mistake with the line of IR that it shows in."""
     for name in _DECLARED.findall(ir):
-        if not name.startswith(("@llvm.", "@__mc_")):
+        if not name.startswith("@llvm.") and not _EXTERNAL.fullmatch(name):
             yield f"the function '{_plain(name)}' is called and has no definition", _use(ir, name)
     kept = " ".join(_KEPT.findall(ir))
     started = "\n".join(match[0] for match in _INITIALISED.finditer(ir))

@@ -7,21 +7,25 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
+# As clang reads it, or such that `closed.py` refuses the token. White space is ASCII's, and every other character from
+# U+0080 belongs to a name or a number, which must then be all of letters.
 # `>` is always alone, so that `vec<vec<T, 2>>` closes twice; joining the pieces restores `>>`.
 _TOKEN = re.compile(
-    r"""(\s*)(
+    r"""([ \t\n\v\f]*)(
       \#[^\n]*                                            # line marker or pragma: the preprocessor leaves no other '#'
     | (?:u8|[uUL])?R"([^()\\\s]{0,16})\((?:.|\n)*?\)\3"   # raw string
-    | (?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"
-    | [A-Za-z_$\x80-\uffff][\w$]*
-    | \.?[0-9](?:[eEpP][+-]|'?[\w.])*                     # a preprocessing number
-    | [uUL]?'(?:[^'\\\n]|\\.)+'
-    | ::|->\*?|\+\+|--|&&|\|\||<<=|<=|<<|>=|==|!=|[-+*/%&|^]=|\.\.\.|\S
+    | (?:u8|[uUL])?"(?:[^"\\\r\n]|\\[^\r\n])*"
+    | (?:u8|[uUL])?'(?:[^'\\\r\n]|\\[^\r\n])+'
+    | [A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*
+    | 0[xX](?:[eEpP][+-]|'?[A-Za-z0-9_]|[.\x80-\U0010ffff])*       # a preprocessing number: `p+` in a hexadecimal alone
+    | \.?[0-9](?:[eE][+-]|'?[A-Za-z0-9_]|[.\x80-\U0010ffff])*
+    | ::|->\*?|\+\+|--|&&|\|\||<<=|<=|<<|>=|==|!=|[-+*/%&|^]=|\.\.\.|[^ \t\n\v\f]
     )""",
     re.VERBOSE,
 )
 _MARKER = re.compile(r'#(?:line)?\s+(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
+_NEVER_JOINED = frozenset("()[]{};, \n") | {""}
 ANGLE_STOP = frozenset((";", "{", "}", "&&", "||"))
 
 
@@ -35,18 +39,26 @@ class Tokens:
         for space, token, _ in _TOKEN.findall(text):
             self.space.append(space)
             self.text.append(token)
+        self.read = tuple(self.text)  # before any edit
 
     def __len__(self) -> int:
         return len(self.text)
 
     def join(self) -> str:
-        """The text with all edits."""
-        text = self.text
-        if self.inserted:
-            text = list(text)
-            for i, piece in self.inserted.items():
-                text[i] = piece + text[i]
-        return "".join([piece for pair in zip(self.space, text, strict=True) for piece in pair]) + "\n"
+        """The text with all edits; what was edited or removed does not make one token of its neighbours."""
+        pieces: list[str] = []
+        before, edited = "", False  # the last character, and whether something changed behind it
+        for i, (space, token, read) in enumerate(zip(self.space, self.text, self.read, strict=True)):
+            piece = self.inserted.get(i, "") + token
+            edited |= piece != read
+            if space:
+                before = " "
+            if edited and piece and not {before, piece[0]} & _NEVER_JOINED:
+                space = " "
+            pieces += (space, piece)
+            if piece:
+                before, edited = piece[-1], piece != read
+        return "".join(pieces) + "\n"
 
     def insert(self, i: int, piece: str) -> None:
         """Put *piece* before token *i*, behind what was put there earlier."""
@@ -99,25 +111,29 @@ class Tokens:
         """Text of start..stop-1 on one line."""
         return " ".join(self.words(start, stop))
 
+    @cached_property
+    def _angles(self) -> list[int]:
+        """For each '<' the index of the '>' that closes it, -1 where it is no bracket; other tokens have -1."""
+        partner = [-1] * len(self.text)
+        open_: list[list[int]] = [[]]  # of each bracket around the token
+        for i, token in enumerate(self.text):
+            if token == "<":
+                open_[-1].append(i)
+            elif token == ">":
+                if open_[-1]:
+                    partner[open_[-1].pop()] = i
+            elif token in ("(", "[", "{") and self.match[i] >= 0:
+                open_.append([])
+            elif token in _CLOSERS and self.match[i] >= 0:
+                open_.pop()
+            elif token in ("(", "[", "{", ";", ")", "]", "}"):
+                open_[-1].clear()
+        return partner
+
     def close_angle(self, i: int, limit: int | None = None) -> int:
         """Index of the '>' that closes the '<' at *i*, or -1 where it is no bracket."""
-        depth, limit = 0, len(self.text) if limit is None else limit
-        while i < limit:
-            token = self.text[i]
-            if token == "<":
-                depth += 1
-            elif token == ">":
-                depth -= 1
-                if depth == 0:
-                    return i
-            elif token in ("(", "[", "{"):
-                i = self.match[i]
-                if i < 0:
-                    return -1
-            elif token in (";", ")", "]", "}"):
-                return -1
-            i += 1
-        return -1
+        close = self._angles[i] if 0 <= i < len(self.text) else -1
+        return close if limit is None or close < limit else -1
 
     def split(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Ranges between the commas of start..stop-1 that stand outside every kind of bracket."""

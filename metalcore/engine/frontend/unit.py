@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from metalcore import settings
 from metalcore.engine.frontend import compiler, toolchain
 from metalcore.engine.frontend.declared import declarations
-from metalcore.engine.frontend.entry import constant_text, table
+from metalcore.engine.frontend.entry import Tables, constant_text
 from metalcore.engine.frontend.model import ConstantSlot, FunctionConstant, Unit
 from metalcore.engine.frontend.preprocess import preprocess
 from metalcore.engine.frontend.rewrite import ConstantRecord, rewrite
 from metalcore.errors import ArgumentError
 
+_MARK = re.compile(r"/\*__mc:c(\d+)\*/")
 __all__ = ["Unit", "constant_prologue", "dump", "make_unit"]
 
 
@@ -38,10 +40,8 @@ def make_unit(
     declared = declarations(prepared.sources)
     rewritten = rewrite(prepared.text, prepared.sources, declared, float_type)
     # The check leaves function constants open; its IR tells their types and indices.
-    text = rewritten.text
-    for record in rewritten.constants:
-        mark = f"/*mc:c{record.marker}*/"
-        text = text.replace(mark, mark + constant_text(record.marker, record.name, record.index))
+    asking = {r.marker: constant_text(r.marker, r.name, r.index) for r in rewritten.constants}
+    text = _MARK.sub(lambda match: match[0] + asking[int(match[1])], rewritten.text)
     prologue = constant_prologue(len(rewritten.constants), {})
     ir, patched = compiler.compile_text(
         prologue + text,
@@ -51,9 +51,9 @@ def make_unit(
         optimised=True,
         float_type=float_type,
     )
-    text = patched[len(prologue) :]
-    for record in rewritten.constants:
-        text = text.replace(constant_text(record.marker, record.name, record.index), "")
+    first, *pieces = _MARK.split(patched[len(prologue) :])
+    marked = zip(pieces[::2], pieces[1::2], strict=True)
+    text = first + "".join(f"/*__mc:c{n}*/{piece.removeprefix(asking[int(n)])}" for n, piece in marked)
     constants, slots = _constants(rewritten.constants, ir)
     unit = Unit(
         functions=tuple(kernel.host_name for kernel in rewritten.kernels),
@@ -95,8 +95,9 @@ def dump(name: str, text: str) -> None:
 
 def _constants(records: list[ConstantRecord], ir: str) -> tuple[tuple[FunctionConstant, ...], tuple[ConstantSlot, ...]]:
     constants, slots = [], []
+    tables = Tables(ir)
     for record in records:
-        (row,) = table(ir, f"__mc_constant_{record.marker}")
+        (row,) = tables.rows(f"__mc_constant_{record.marker}")
         constants.append(FunctionConstant(record.name, row.slot, row.type, record.used and not record.optional))
         slots.append(ConstantSlot(record.marker, row.scalar, row.lanes))
     return tuple(constants), tuple(slots)

@@ -15,6 +15,7 @@ from .ir import Block, Const, Instr, Type
 from .memory import LOAD, SLOTS, STORE, Address
 from .ops import IGNORED_CALLS
 from .values import scalar_type
+from .watch import ACCESSES, HOOKS
 
 
 def is_ignored(instr: Instr) -> bool:
@@ -133,6 +134,8 @@ class Body(Interleave):
         elif name in ("threadgroup_barrier", "simdgroup_barrier", "fence"):
             self.flush()
             self.barrier(instr, name)
+        elif name in HOOKS and not self.plan.sanitized:
+            raise UnsupportedFeature(f"a call of '{instr.callee}' outside of sanitize mode")
         elif name in ("report_if", "report_unset"):
             self.flush()
             self.watch_condition(instr, name == "report_unset")
@@ -142,7 +145,7 @@ class Body(Interleave):
         elif name == "lose_value":
             self.flush()
             self.watch_loss(instr)
-        elif name in ("read", "copy", "write", "touch_atomically", "store_atomically", "load_atomically"):
+        elif name in ACCESSES:
             self.flush()
             self.watch_access(instr, name)
         elif (

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from metalcore.errors import UnsupportedFeature
+
 from .ir import Const, Instr, Value
 from .lanes import Lanes, Names
 from .memory import ATOMIC, LAUNCH_REPORT, LOAD, STORE, Address
@@ -34,6 +36,8 @@ HOOK_OFFSET = {name: 392 + 8 * i for i, name in enumerate(_HOOKS)}
 _GROUP_ROOT, _ANY_ROOT = 31, 32
 _KINDS = {"read": LOAD, "copy": LOAD, "write": STORE, "touch_atomically": ATOMIC}
 _KINDS |= {"store_atomically": ATOMIC, "load_atomically": ATOMIC}
+ACCESSES = frozenset(_KINDS)
+HOOKS = ACCESSES | {"report_if", "report_unset", "has_no_value", "lose_value"}
 _MOST_RUNS = 4
 # In the number that tells hooks what is accessed, as in runtime/native/sanitize.h.
 _NEEDS_NO_VALUE, _ASKS, _LOSES, _ONLY_READS = 1 << 20, 1 << 21, 1 << 22, 1 << 23
@@ -74,9 +78,8 @@ class Watch(Lanes):
     # -- memory ------------------------------------------------------------------------------------
     def watch_access(self, instr: Instr, name: str) -> None:
         """__mc_read(ptr, size), __mc_write(ptr, size, value), and the two atomic ones: checks/accesses.py."""
-        size = instr.args[1]
-        assert isinstance(size, Const) and size.value is not None
-        where = self.address(instr.args[0], size.value)
+        size = _number(instr, 1)
+        where = self.address(instr.args[0], size)
         if not is_watched(where.roots):
             return
         kind = _KINDS[name]
@@ -86,7 +89,7 @@ class Watch(Lanes):
         meta |= flags.get(name, 0)
         runs = self._runs(where)
         value = instr.args[2] if kind == STORE else None
-        if runs is None or (kind != LOAD and any(run.step < size.value for run in runs)):
+        if runs is None or (kind != LOAD and any(run.step < size for run in runs)):
             self._watch_each_lane(where, value, meta)
         else:
             guards = self.pattern_guards(where)
@@ -121,9 +124,7 @@ class Watch(Lanes):
 
     def watch_value(self, instr: Instr) -> None:
         """__mc_has_no_value(ptr, size): a read of threadgroup memory, and whether what it reads was never written."""
-        size = instr.args[1]
-        assert isinstance(size, Const) and size.value is not None
-        where = self.address(instr.args[0], size.value)
+        where = self.address(instr.args[0], _number(instr, 1))
         meta = self._meta(instr, where, LOAD) | _ASKS
         runs = self._runs(where) if not self.pattern_guards(where) else None
         if runs is None:
@@ -146,9 +147,8 @@ class Watch(Lanes):
 
     def watch_loss(self, instr: Instr) -> None:
         """__mc_lose_value(ptr, size, i1): lanes that have stored what has no value."""
-        flag, size = instr.args[2], instr.args[1]
-        assert isinstance(size, Const) and size.value is not None
-        lanes = self.lanes_where(flag)
+        size = _number(instr, 1)
+        lanes = self.lanes_where(instr.args[2])
         if lanes is None:
             return
         some, done = self.new_label("unset"), self.new_label("set")
@@ -156,7 +156,7 @@ class Watch(Lanes):
         self.emit(f"br i1 {any_lane}, label %{some}, label %{done}, !prof !2")
         saved = self.snapshot()
         self.place(some)
-        where = self.address(instr.args[0], size.value)
+        where = self.address(instr.args[0], size)
         addresses, meta = self.spill_addresses(where), self._meta(instr, where, STORE) | _LOSES
         self.call_hook(
             "lanes", f"ptr {addresses}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
@@ -176,8 +176,7 @@ class Watch(Lanes):
 
     def watch_condition(self, instr: Instr, is_unset: bool) -> None:
         """__mc_report_if(i1, place) and __mc_report_unset(i1, place): tell the runtime of the lanes."""
-        place = instr.args[1]
-        assert isinstance(place, Const)
+        place = _number(instr, 1)
         lanes = self.lanes_where(instr.args[0])
         if lanes is None:
             return
@@ -186,11 +185,11 @@ class Watch(Lanes):
         self.emit(f"br i1 {any_lane}, label %{tell}, label %{go_on}, !prof !2")
         self.place(tell)
         if is_unset:
-            self.call_hook("unset", f"i32 {place.value}, i32 {lanes}, i32 %first_thread")
+            self.call_hook("unset", f"i32 {place}, i32 {lanes}, i32 %first_thread")
         else:
             at = self.temp(f"getelementptr i8, ptr %L, i64 {LAUNCH_REPORT}")
             function = self.temp(f"load ptr, ptr {at}")
-            self.emit(f"call void {function}(ptr %L, ptr %Wk, i32 {place.value}, i32 {lanes}, i32 %first_thread)")
+            self.emit(f"call void {function}(ptr %L, ptr %Wk, i32 {place}, i32 {lanes}, i32 %first_thread)")
         self.jump(go_on)
         self.place(go_on)
 
@@ -300,6 +299,14 @@ class Watch(Lanes):
     def watch_fixed_shuffle(self, instr: Instr, sources: Sequence[int]) -> None:
         if self.plan.sanitized and self.mask is not None:
             self.watch_shuffle(instr, [self.lane_constants("i32", sources, c) for c in range(self.count)])
+
+
+def _number(instr: Instr, i: int) -> int:
+    """An argument that only the engine's own calls have as a number."""
+    value = instr.args[i]
+    if not isinstance(value, Const) or value.value is None:
+        raise UnsupportedFeature(f"a call of '{instr.callee}' whose size or place is not a constant")
+    return value.value
 
 
 def _root_number(roots: frozenset[Root]) -> int:

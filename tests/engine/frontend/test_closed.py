@@ -4,11 +4,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import metalcore
+from metalcore.engine.codegen.build import build as build_kernel
+from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.frontend import lower, make_unit
+from metalcore.engine.frontend.diagnostics import Sources
+from metalcore.engine.frontend.symbols import check_symbols
 from metalcore.errors import CompileError, UnsupportedFeature
 
 
@@ -67,6 +73,72 @@ def test_digraphs_and_character_names_make_nothing() -> None:
             build(source)
 
 
+UNREAD = {
+    "white space of Unicode": ('extern "C" void \u180e__mc_report_if(bool, uint);\n' + kernel("\u180e__mc_report_if(true, 12345678u); o[i] = 1;"), "<U+180E>"),
+    "a no-break space": (kernel("o[i]\u00a0= 1;"), "<U+00A0>"),
+    "a line separator": (kernel("o[i]\u2028= 1;"), "<U+2028>"),
+    "a next line": (kernel("o[i]\u0085= 1;"), "<U+0085>"),
+    "a joiner": (kernel("uint a\u200d = 1; o[i] = a\u200d;"), "<U+200D>"),
+    "a variation selector": (kernel("uint \U000e0100 = 1;"), "<U+E0100>"),
+    "a picture": (kernel("uint \U0001f600 = 1;"), "<U+1F600>"),
+    "a control character": (kernel("o[i]\x1c= 1;"), "<U+001C>"),
+    "a letter behind a separator of digits": (kernel("o[i] = 1'é'; __mc_report_if(true, 3u); ';"), "name of the engine"),
+    "a letter in a number": (kernel("o[i] = 1é;"), "'1é' is no number"),
+    "an exponent of a decimal": ('constexpr uint operator""_p(unsigned long long x) { return x; }\n' + kernel("o[i] = 1_p+__mc_threads_per_simdgroup(0);"), "name of the engine"),
+    "a quote without its partner": (kernel("o[i] = 1; 'a\n"), "missing terminating '"),
+    "a raw string of a pragma": ('#pragma unroll R"(\n R"x( )"\nint f(); //)x"\n' + kernel("o[i] = 1;"), "raw string in a pragma"),
+    "a directive in a raw string": ('constant char s[] = R"(\n#define A)";\n' + kernel("o[i] = 1;"), "begins with '#'"),
+    "a mark of the engine in a name of a file": ('#line 1 "/*__mc:k0*/"\n' + kernel("o[i] = 1;"), "'__mc'"),
+    "a name of the engine in a literal": ('constant char s[] = "__mc_arg";\n' + kernel("o[i] = s[0];"), "'__mc'"),
+}  # fmt: skip
+
+
+def test_what_clang_may_read_otherwise_is_refused() -> None:
+    for what, (source, words) in UNREAD.items():
+        with pytest.raises(CompileError) as caught:
+            build(source)
+        assert words in str(caught.value), (what, str(caught.value))
+
+
+SPREAD = {
+    "over a pragma": "[\n#pragma foo\n[gnu::used]]",
+    "over a line marker": "[\n#line 3\n[gnu::used]\n#pragma foo\n]",
+    "over lines": "[\n\n[gnu::used\n]\n]",
+    "over a word that is taken away": "[kernel [gnu::used]]",
+    "over an attribute that is taken away": "[[[buffer(0)]] [gnu::used]]",
+    "of GNU, over a pragma": "__attribute__\n#pragma foo\n(\n#pragma foo\n(used))",
+    "of GNU, over a word that is taken away": "__attribute__ kernel ((used))",
+}
+
+
+def test_attributes_are_found_over_whatever_stands_between() -> None:
+    for what, attribute in SPREAD.items():
+        with pytest.raises(CompileError, match=r"attribute|\[\["):
+            build(f"{attribute} static uint counter = 3;\n" + kernel("o[i] = counter;"))
+            pytest.fail(what)
+
+
+HOOKS = (
+    "declare void @__mc_report_if(i1, i32)\ncall void @__mc_report_if(i1 true, i32 12345678)",
+    "declare void @__mc_report_unset(i1, i32)\ncall void @__mc_report_unset(i1 true, i32 1)",
+    "declare i1 @__mc_has_no_value(ptr, i32)\n%mc = call i1 @__mc_has_no_value(ptr null, i32 4)",
+    "declare void @__mc_lose_value(ptr, i32, i1)\ncall void @__mc_lose_value(ptr null, i32 4, i1 true)",
+    "declare void @__mc_write(ptr, i32, i64)\ncall void @__mc_write(ptr null, i32 4, i64 0)",
+)
+
+
+def test_hooks_of_sanitize_mode_are_refused_in_the_ir() -> None:
+    unit = make_unit(kernel("o[i] = 1;"))
+    plain = lower(unit, "k", None)
+    for hook in HOOKS:
+        declaration, call = hook.split("\n")
+        ir = plain.ir.replace("  ret void", f"  {call}\n  ret void") + declaration + "\n"
+        with pytest.raises(CompileError, match="called and has no definition"):
+            check_symbols(ir, unit.kernels[0], Sources(unit.path, unit.source))
+        with pytest.raises(UnsupportedFeature, match="outside of sanitize mode"):
+            build_kernel(replace(plain, ir=ir), Variant("line", single=True, checked=True))
+
+
 SYMBOLS = {
     "a function without a definition": ('extern "C" int system(constant char* x);\n' + kernel("o[i] = system(0);"), 4, "'system' is called and has no definition"),
     "a method without one": ("struct S { uint f(); };\n" + kernel("S s; o[i] = s.f();"), 4, "'f' is called"),
@@ -91,6 +163,8 @@ def test_symbols() -> None:
 
 
 ACCEPTED = (
+    kernel("uint é = 1, aé$ = 2, $ = 3, \U0001d400 = 4; constant char* s = \"\u180e\"; o[i] = é + aé$ + $ + \U0001d400 + s[0];"),
+    kernel("o[i] = 1'000u + 0x1p+3 + 1e+2 + 0xA'Bu + .5e-1f + 0b1'0 + 'a' + u8'b';"),
     kernel("o[i] = __builtin_expect(i, 0) + __builtin_ctz(i + 1) + __builtin_popcount(i);"),
     "__attribute__((always_inline, unused)) uint f(uint x) { return x; }\n" + kernel("o[i] = f(i);"),
     "struct __attribute__((packed)) P { char a; int b; } ;\n[[clang::noinline]] uint f(uint x) { return x; }\n" + kernel("o[i] = f(sizeof(P));"),
@@ -100,6 +174,13 @@ ACCEPTED = (
     "uint late(uint x) { return x * 2; }\nconstant uint c = 6;\n" + kernel("uint import = 1, module = 2; o[i] = late(c) + import + module;"),
     "#pragma clang diagnostic push\n#pragma omp simd\n#pragma mark x\n" + kernel("o[i] = metal::min(INFINITY, MAXFLOAT) > 1 ? 1 : 0;"),
 )  # fmt: skip
+
+
+def test_a_literal_is_never_taken_for_a_mark_of_the_engine() -> None:
+    source = 'constant char s[] = "/*mc:k0*/";\n' + kernel("o[i] = uint(s[i]);")
+    out = np.zeros(9, np.uint32)
+    metalcore.Library(source).function("k")(out, threads=9)
+    assert bytes(out.astype(np.uint8)) == b"/*mc:k0*/"
 
 
 def test_accepted() -> None:

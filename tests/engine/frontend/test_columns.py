@@ -48,3 +48,12 @@ def test_words_are_aligned() -> None:
     for word in ("x[0]", "= 1", "+", "PLUS", "s;"):
         assert source_column(made, made.index(word) + 1, written) == written.index(word) + 1, word
     assert source_column("a = f(i) + 2;", 5, "a = TWICE;") == 5  # from a macro: where that stands
+
+
+def test_a_line_that_is_wider_than_llvm_can_count_runs() -> None:
+    source = " " * 70_000 + HEAD + " { o[i + n] = o[i]; }"
+    out = np.arange(4, dtype=np.uint32)
+    function = metalcore.Library("\n" + source).function("k")
+    function(out, np.uint32(0), threads=4)
+    with pytest.raises(KernelFault, match="<metal>:2"):
+        function(out, np.uint32(100), threads=4)

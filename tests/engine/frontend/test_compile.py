@@ -4,8 +4,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
+import metalcore
 from metalcore.engine.frontend import ScalarKernel, Unit, lower, make_unit
 
 HEADER = "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -225,3 +227,17 @@ def test_methods_that_answer_a_reference_into_their_own_space() -> None:
       *p = *s + x->size() + local.size();
     }"""
     compiled(source)
+
+
+@pytest.mark.parametrize(
+    "pragma",
+    [
+        *("STDC FENV_ACCESS ON", "STDC FENV_ROUND FE_UPWARD", "STDC FP_CONTRACT OFF", "clang fp exceptions(strict)"),
+        *("clang fp eval_method(extended) contract(off)", "float_control(except, on)", "float_control(except, on, push)"),
+    ],
+)
+def test_pragmas_of_floating_point_that_metal_does_not_have(pragma: str) -> None:
+    source = f"#pragma {pragma}\nkernel void k(device float* o) {{ o[0] = o[0] / 3.0f + 1.0f; }}"
+    out = np.ones(1, np.float32)
+    metalcore.Library(source).function("k")(out, threads=1)
+    assert out[0] == np.float32(1) / np.float32(3) + np.float32(1)

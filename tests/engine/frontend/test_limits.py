@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 
 import metalcore
 from metalcore.engine.codegen import child
+from metalcore.engine.codegen.own_arrays import _is_alike
 from metalcore.engine.frontend import limits, lower, make_unit
+from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.process import run_limited
+from metalcore.engine.frontend.rewrite import rewrite
 from metalcore.errors import ArgumentError, CompileError
 
 KERNEL = "\nkernel void k(device int* o, uint i [[thread_position_in_grid]]) { o[i] = V; }\n"
@@ -101,3 +105,35 @@ def test_settings_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("METALCORE_SOURCE_SIZE", word)
         with pytest.raises(ArgumentError, match="METALCORE_SOURCE_SIZE must be a positive whole number"):
             make_unit("kernel void k() {}")
+
+
+def test_long_texts_are_read_in_linear_time() -> None:
+    """Each took minutes: comparisons that may be angle brackets, literals in one list, a table that is a text."""
+    comparisons = "0<" * 20_000 + "1"
+    for source in (
+        f"struct S {{ void f(int a = {comparisons}); }};",
+        f"template <int N = {comparisons}> void f() {{}}",
+        "constant char* constant s[] = {" + '"a",' * 20_000 + "};",
+    ):
+        start = time.perf_counter()
+        rewrite(f'# 1 "m"\n{source}\n', Sources("m", source))
+        assert time.perf_counter() - start < 20
+    start = time.perf_counter()
+    assert _is_alike('[400001 x i8] c"' + "a" * 400_000 + '\\00", align 1')
+    assert time.perf_counter() - start < 5
+    assert not _is_alike("[2 x i32] [i32 1, i32 2], align 4") and _is_alike("[2 x i32] [i32 7, i32 7], align 4")
+
+
+def test_deeply_nested_classes_are_an_error_of_the_source() -> None:
+    with pytest.raises(CompileError, match="nested too deeply"):
+        make_unit("struct A {" * 1000 + "};" * 1000)
+
+
+def test_function_constants_cost_time_in_proportion() -> None:
+    count = 1500
+    names = "\n".join(f"constant int c{j} [[function_constant({j})]];" for j in range(count))
+    start = time.perf_counter()
+    unit = make_unit(f"{names}\nkernel void k(device int* o) {{ o[0] = c{count - 1}; }}")
+    assert time.perf_counter() - start < 12  # it was 25 s
+    assert [constant.index for constant in unit.constants] == list(range(count))
+    assert "__mc_constant_" not in unit.text

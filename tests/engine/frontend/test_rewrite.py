@@ -78,7 +78,7 @@ def test_threadgroup_variables_are_static_and_pointers_are_not() -> None:
     source = "kernel void f() { threadgroup float b[4]; threadgroup float* p = b; const threadgroup int q[2]; }"
     assert text(source) == (
         "void f() { static __attribute__((used)) __mc_threadgroup float b[4]; __mc_threadgroup float* p = b; "
-        "static __attribute__((used)) const __mc_threadgroup int q[2]; } /*mc:k0*/"
+        "static __attribute__((used)) const __mc_threadgroup int q[2]; } /*__mc:k0*/"
     )
 
 

@@ -246,6 +246,22 @@ def test_what_was_looked_for_is_part_of_the_key(tmp_path: Path, monkeypatch: pyt
         assert run(table, folder) == number
 
 
+def test_a_link_that_becomes_a_file_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METALCORE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "headers"
+    folder.mkdir()
+    text = "#pragma once\n#ifdef V\n#undef V\n#define V 2\n#else\n#define V 1\n#endif\n"
+    (folder / "a.h").write_text(text)
+    (folder / "b.h").symlink_to("a.h")
+    assert run('#include "a.h"\n#include "b.h"', folder) == 1
+    (folder / "b.h").unlink()
+    (folder / "b.h").write_text(text)
+    assert run('#include "a.h"\n#include "b.h"', folder) == 2
+    (folder / "b.h").unlink()
+    (folder / "b.h").symlink_to("a.h")
+    assert run('#include "a.h"\n#include "b.h"', folder) == 1
+
+
 def test_a_file_that_comes_first_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METALCORE_CACHE", str(tmp_path / "cache"))
     first, second = tmp_path / "first", tmp_path / "second"

@@ -55,3 +55,15 @@ def test_inserted_text_stands_before_the_token() -> None:
 
 def test_adjacent_literals_are_one() -> None:
     assert literal(('"a_"', '"b\\"c"')) == 'a_b"c'
+
+
+def test_numbers_end_where_clang_ends_them() -> None:
+    assert Tokens("1'é' 1_p+x 0x1p+2 1e+3 1'0$").text == ["1", "'é'", "1_p", "+", "x", "0x1p+2", "1e+3", "1'0", "$"]
+
+
+def test_an_edit_makes_no_token_of_its_neighbours() -> None:
+    for text, edit, joined in (("4/kernel*2", "", "4/ *2"), ("a-x-b", "", "a- -b"), ('"C"x y', "z ", '"C" z  y')):
+        tokens = Tokens(text)
+        i = next(i for i, word in enumerate(tokens.text) if word in ("kernel", "x"))
+        tokens.text[i] = edit
+        assert tokens.join() == joined + "\n"
