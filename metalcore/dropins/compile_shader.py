@@ -13,6 +13,7 @@ from metalcore.dropins.arrays import Binding, bind, element_count
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_struct, bind_value, extents, launch_size
 from metalcore.engine.locks import ForkLock
+from metalcore.engine.unpicklable import Unpicklable
 from metalcore.errors import ArgumentError, CompileError, UnknownFunction
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _require_ascii(source: str) -> None:
                 )
 
 
-class ShaderLibrary:
+class ShaderLibrary(Unpicklable):
     """Kernels by attribute. Every other attribute is a RuntimeError, as in PyTorch."""
 
     def __init__(self, library: Library) -> None:
@@ -83,7 +84,7 @@ class ShaderLibrary:
         return list(self.__dict__["_library"].functions)
 
 
-class ShaderKernel:
+class ShaderKernel(Unpicklable):
     """One kernel; call it with its arguments in the order of their buffer numbers."""
 
     def __init__(self, function: Function) -> None:

@@ -21,6 +21,7 @@ from metalcore.dropins.signature import CONSTANT_ARRAY_LIMIT, Input, TemplateVal
 from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.isolate.current import settled
 from metalcore.engine.locks import ForkLock
+from metalcore.engine.unpicklable import Unpicklable
 
 if TYPE_CHECKING:
     from metalcore.engine.library import Function
@@ -57,7 +58,7 @@ def metal_kernel(
     )
 
 
-class MetalKernel:
+class MetalKernel(Unpicklable):
     """What metal_kernel returns: call it with keywords, get a list of new arrays."""
 
     def __init__(

@@ -23,6 +23,7 @@ from metalcore.engine.runtime.native_library import call_objects, raise_again, r
 from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.engine.timeouts import checked_seconds, limit_of, timed_out, timeout_around
 from metalcore.engine.units import Constants, SourceUnit
+from metalcore.engine.unpicklable import Unpicklable
 from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
 from metalcore.forking import import_whole
 from metalcore.launch.device import block
@@ -79,7 +80,7 @@ def _checked_text(text: str, what: str) -> str:
     return text
 
 
-class Library:
+class Library(Unpicklable):
     """The kernels of one Metal source. Each is compiled when it is asked for.
 
     With `float_type="double"` what the source calls float is read as double, arguments included: gradients and
@@ -197,7 +198,7 @@ def _code(kernel: Code, edge: Code) -> launch.Code:
     )
 
 
-class Function:
+class Function(Unpicklable):
     """A kernel to call: `f(x, y, threads=n, group_size=256)`."""
 
     def __init__(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from metalcore.engine.isolate import current as isolation
-from metalcore.engine.timeouts import checked_seconds, reset_timeout_around, set_timeout_around, timeout_around
+from metalcore.engine.timeouts import around as timeout_variable
+from metalcore.engine.timeouts import checked_seconds, timeout_around
+from metalcore.launch import blocks
 from metalcore.launch.device import TARGETED, block, chosen_target
 
 if TYPE_CHECKING:
@@ -116,7 +118,6 @@ class mode:
         self.name = name
         self.timeout = None if timeout is None else checked_seconds(timeout)
         self._options = {"schedule_seed": schedule_seed, "also": also, "silence": silence, "fail_fast": fail_fast}
-        self._tokens: list[tuple[Token[str | None], Token[Any], Token[str | None], Token[float | None]]] = []
         if name == SANITIZE:
             self._new_report()  # names that do not exist show here
 
@@ -133,12 +134,8 @@ class mode:
         # Launches find their plans at once by this key, and then do not ask for a timeout.
         key = TARGETED if is_special else name if seconds is None else f"{name} with a timeout"
         kept = _report.get() if self.name is None else report
-        self._tokens.append((_current.set(name), _report.set(kept), block.set(key), set_timeout_around(seconds)))
+        blocks.enter(self, (_current, name), (_report, kept), (block, key), (timeout_variable, seconds))
         return self if report is None else report
 
     def __exit__(self, *error: object) -> None:
-        current, report, key, seconds = self._tokens.pop()
-        reset_timeout_around(seconds)
-        block.reset(key)
-        _report.reset(report)
-        _current.reset(current)
+        blocks.leave(self)

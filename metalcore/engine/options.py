@@ -9,6 +9,15 @@ from typing import Any
 from metalcore.errors import ArgumentError
 
 
+def shown(value: object) -> str:
+    """A value in a message: numbers and texts can have millions of digits, some objects no words at all."""
+    try:
+        text = repr(value)
+    except Exception:  # int() has a limit of its own, and other people's objects may do anything
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 200 else f"{text[:120]}... ({len(text)} characters)"
+
+
 def checked_defines(defines: object) -> dict[str, object]:
     """Macros: a name, and text or a number; None and "" define it as nothing."""
     if defines is None:

@@ -9,11 +9,10 @@ from numbers import Real
 from metalcore.errors import ArgumentError, LaunchTimeout
 
 _LONGEST = 1 << 62  # nanoseconds: what is longer never ends anyway
-_around: ContextVar[float | None] = ContextVar("metalcore_timeout", default=None)
+around: ContextVar[float | None] = ContextVar("metalcore_timeout", default=None)
 
-timeout_around = _around.get
+timeout_around = around.get
 """Seconds that a launch here may take, None without a limit."""
-set_timeout_around, reset_timeout_around = _around.set, _around.reset
 
 
 def checked_seconds(timeout: object) -> float:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import cache
 
 from metalcore import settings
+from metalcore.launch import blocks
 from metalcore.launch.limits import COMMON, Limits
 
 _chosen: ContextVar[Limits | None] = ContextVar("metalcore_target", default=None)
@@ -63,13 +64,10 @@ class target:
                 of = f" of kernel '{kernel}'" if kernel else ""
                 raise ValueError(f"max_threads{of} must be a positive int, not {count!r}")
         self.limits = limits_of(name)._replace(pipeline=tuple(sorted(given.items())))
-        self._tokens: list[tuple[Token[Limits | None], Token[str | None]]] = []
 
     def __enter__(self) -> target:
-        self._tokens.append((_chosen.set(self.limits), block.set(TARGETED)))
+        blocks.enter(self, (_chosen, self.limits), (block, TARGETED))
         return self
 
     def __exit__(self, *error: object) -> None:
-        chosen, key = self._tokens.pop()
-        block.reset(key)
-        _chosen.reset(chosen)
+        blocks.leave(self)

@@ -6,13 +6,15 @@ import platform
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import Token
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from metalcore.engine import modes
 from metalcore.engine.isolate import current
 from metalcore.engine.locks import locks
+from metalcore.engine.options import shown
+from metalcore.engine.unpicklable import Unpicklable
 from metalcore.errors import ArgumentError, IsolationError, UnsupportedFeature
+from metalcore.launch import blocks
 from metalcore.launch.device import TARGETED, block
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 GUARANTEES = ("network", "files", "new files", "processes", "signals", "memory", "time")
 """What is promised of a worker, and needed unless `require` says otherwise."""
 MEMORY, TIMEOUT, COMPILE_TIMEOUT = 2 << 30, 60.0, 120.0
-_LEAST_MEMORY = 64 << 20
+_LEAST_MEMORY, _MOST_MEMORY = 64 << 20, 64 << 40
 
 
 def _means(server: Server) -> dict[str, str]:
@@ -43,7 +45,7 @@ def _means(server: Server) -> dict[str, str]:
     return {name: ", ".join(how) for name, how in found.items() if how}
 
 
-class isolate:
+class isolate(Unpicklable):
     """Context manager: what is made inside is compiled and run in a sealed worker process.
 
     >>> import metalcore, numpy as np
@@ -70,20 +72,18 @@ class isolate:
         require: Sequence[str] = GUARANTEES,
         _hook: bool = False,
     ) -> None:
-        if isinstance(memory, bool) or not isinstance(memory, int) or memory < _LEAST_MEMORY:
-            raise ArgumentError(
-                f"isolate: memory={memory!r} must be a number of bytes, at least {_LEAST_MEMORY} (64 MiB)"
-            )
+        if isinstance(memory, bool) or not isinstance(memory, int) or not _LEAST_MEMORY <= memory <= _MOST_MEMORY:
+            bounds = f"{_LEAST_MEMORY} (64 MiB) to {_MOST_MEMORY} (64 TiB)"
+            raise ArgumentError(f"isolate: memory={shown(memory)} must be a number of bytes, {bounds}")
         for name, seconds in (("timeout", timeout), ("compile_timeout", compile_timeout)):
             if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < 1e7:
-                raise ArgumentError(f"isolate: {name}={seconds!r} must be a positive number of seconds")
-        if isinstance(require, str) or not set(require) <= set(GUARANTEES):
-            raise ArgumentError(f"isolate: require={require!r} must be a list of some of: {', '.join(GUARANTEES)}")
+                raise ArgumentError(f"isolate: {name}={shown(seconds)} must be a positive number of seconds, below 1e7")
+        if not isinstance(require, (list, tuple, set, frozenset)) or not all(each in GUARANTEES for each in require):
+            raise ArgumentError(f"isolate: require={shown(require)} must be a list of some of: {', '.join(GUARANTEES)}")
         self._memory, self._timeout, self._compile_timeout = memory, float(timeout), float(compile_timeout)
         self._require, self._hook = tuple(require), _hook
         self._sandbox: Sandbox | None = None
         self._entered = 0
-        self._tokens: dict[int, list[tuple[Token[Any], Token[Any]]]] = {}
 
     @property
     def _guard(self) -> threading.RLock:
@@ -129,19 +129,13 @@ class isolate:
 
     def __enter__(self) -> isolate:
         sandbox = self.sandbox
-        tokens = self._tokens.setdefault(threading.get_ident(), [])
-        tokens.append((current.around.set(sandbox), block.set(TARGETED)))
+        blocks.enter(self, (current.around, sandbox), (block, TARGETED))
         with self._guard:
             self._entered += 1
         return self
 
     def __exit__(self, *error: object) -> None:
-        tokens = self._tokens[threading.get_ident()]
-        around, key = tokens.pop()
-        if not tokens:
-            del self._tokens[threading.get_ident()]
-        block.reset(key)
-        current.around.reset(around)
+        blocks.leave(self)
         with self._guard:
             self._entered -= 1
             is_last = not self._entered
