@@ -258,7 +258,7 @@ class Function(Unpicklable):
         """Run the kernel; returns when it is done.
 
         Positional argument i goes to [[buffer(i)]], keywords use the names in the MSL, None fills a slot that is
-        disabled, or whose array the kernel does not use. `threads` is the grid in threads, `threadgroups` in
+        disabled or not used (a `constant T&` is then zeros). `threads` is the grid in threads, `threadgroups` in
         threadgroups. A launch that takes more than `timeout` seconds (or those of the block of `metalcore.mode` around
         it) is stopped: LaunchTimeout.
         """

@@ -22,6 +22,7 @@ _GEP = re.compile(rf"  (%\S+) = getelementptr (?:inbounds |nuw |nusw )*(.*?), pt
 _LOAD = re.compile(rf"  (%\S+) = load (.+?), ptr ({_NAME})(,.*|$)")
 _PHI = re.compile(r"  (%\S+) = phi ptr (\[ .*? \])(?:, !dbg !\d+)?$")
 _COPY = re.compile(r"  (?:tail )?call void @llvm\.mem(?:cpy|move|set)\.[\w.]+\((.*), i64 (\d+), i1 \w+\)")
+_POINTER = re.compile(rf"\bptr [^,]*?({_NAME})(?=,|$)")
 _STORE = re.compile(rf"  store (.+?) (\S+|{_NAME}), ptr ({_NAME})(,.*|$)")
 _MARK = re.compile(r"  call void @llvm\.lifetime\.")
 _DEBUG = re.compile(r", !dbg !\d+")
@@ -243,17 +244,17 @@ class _Guard:
                 out.append(line)
                 self.offset[found[1]] = self.temp(f"load i64, ptr {self._beside(found[3])}, align 8", out, debug)
             else:
-                out.append(self._access(line, self._touched(found[2]), found[3], out, debug))
+                out.append(self._access(line, found.span(3), self._touched(found[2]), out, debug))
         elif found := _STORE.match(line):
             if found[3] in self.slots:
                 if found[2] not in self.offset:
                     raise _NotInOrder
                 out += [line, f"  store i64 {self.offset[found[2]]}, ptr {self._beside(found[3])}, align 8"]
             else:
-                out.append(self._access(line, self._touched(found[1]), found[3], out, debug))
+                out.append(self._access(line, found.span(3), self._touched(found[1]), out, debug))
         elif (found := _COPY.match(line)) and int(found[2]):
-            for pointer in re.findall(rf"\bptr [^,]*?({_NAME})(?=,|$)", found[1]):
-                line = self._access(line, int(found[2]), pointer, out, debug)
+            for pointer in reversed(list(_POINTER.finditer(line, found.start(1), found.end(1)))):
+                line = self._access(line, pointer.span(1), int(found[2]), out, debug)
             out.append(line)
         else:
             out.append(line)
@@ -289,8 +290,9 @@ class _Guard:
             return str(known)
         return self.temp(f"add i64 {total}, {known}", out, debug) if known else total
 
-    def _access(self, line: str, touched: int, pointer: str, out: list[str], debug: str) -> str:
-        """The line with its address chosen, where that is computed from an array."""
+    def _access(self, line: str, at: tuple[int, int], touched: int, out: list[str], debug: str) -> str:
+        """The line with the address that stands in a place of it chosen, where that is computed from an array."""
+        pointer = line[slice(*at)]
         arrays, offset = self.arrays.get(pointer), self.offset.get(pointer)
         if not arrays or offset is None:
             return line
@@ -304,7 +306,7 @@ class _Guard:
             away = self._past(pointer, offset, out, debug, kept=apart, apart=apart)
             test = self.temp(f"icmp ule i64 {offset}, {room}", out, debug)
             chosen = self.temp(f"select i1 {test}, ptr {pointer}, ptr {away}", out, debug)
-        return re.sub(rf"(\bptr (?:align \d+ )?){re.escape(pointer)}(?=,|$)", rf"\g<1>{chosen}", line, count=1)
+        return line[: at[0]] + chosen + line[at[1] :]
 
     def _past(self, pointer: str, offset: str, out: list[str], debug: str, *, kept: bool, apart: bool = False) -> str:
         """The address that lies outside. In a table of like elements LLVM reads one value everywhere: not here."""

@@ -208,13 +208,8 @@ class Binder:
                 )
             return 0, 0
         if value is None or not argument.enabled:
-            if argument.kind != "value" or argument.space != "constant":
-                return 0, 0
-            if argument.enabled:
-                problem = f"it must be {_wanted(argument)}, not None: the kernel reads it when it starts"
-                raise self._error(argument, value, problem)
-            # A number in constant memory is read even where a function constant turns it off.
-            return bytes(argument.element_size)
+            # A number in constant memory is read when the kernel starts, even where its use is skipped.
+            return bytes(argument.element_size) if argument.kind == "value" and argument.space == "constant" else (0, 0)
         if isinstance(value, ArgumentBuffer) or _is_struct(value):
             return self._bind_struct(argument, value, slot in written, regions, keep, cells)
         view = view_of(value)
