@@ -67,7 +67,7 @@ def _tables(raw: str) -> str:
 
 
 def _rows(raw: str, kernel: Kernel) -> tuple[Row, ...]:
-    return tuple(entry.table(raw, f"__mc_describe_{kernel.marker}"))
+    return tuple(entry.Tables(raw).rows(f"__mc_describe_{kernel.marker}"))
 
 
 def _max_threads(raw: str, kernel: Kernel) -> int | None:
