@@ -112,7 +112,7 @@ def _keep(store: OrderedDict[str, _T], key: str, value: _T) -> None:
 
 
 def _numbered(text: str) -> Mapping[int, str]:
-    return dict(enumerate(text.splitlines(), 1))
+    return dict(enumerate(re.split(r"\r\n|\n|\r", text), 1))  # as clang counts them
 
 
 def _read(file: str) -> str:

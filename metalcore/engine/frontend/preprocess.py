@@ -22,6 +22,7 @@ NO_PATH = "<metal>"  # how a source without a file is called in messages
 COMPUTED_NAMES = 32
 _NOT_FOUND = re.compile(r"(?<=error: )'([^\n]*)' file not found")
 _MARKER = re.compile(r'^(# \d+ ")((?:[^"\\]|\\.)*)"', re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _FLAGS = (
     *("-E", "-x", "c++", "-std=c++17", "-undef", "-fno-digraphs", "-nostdsysteminc", "-nobuiltininc"),
     *("-triple", "aarch64-unknown-linux-gnu", "-fno-caret-diagnostics", "-w", "-ferror-limit", "20"),
@@ -71,6 +72,7 @@ def preprocess(
             "METALCORE_SOURCE_SIZE raises the limit"
         )
     name = path or NO_PATH
+    _check_name(name)
     quoted = escape(name)
     flags = [*_FLAGS, "-include", str(toolchain.STUBS / "metal_stdlib")]
     if math_mode == "fast":
@@ -83,6 +85,8 @@ def preprocess(
     for place in seal.places:
         flags += [f"-I{place.folder}", f"--embed-dir={place.folder}"]
     result = _run([*flags, *macros], f'{front}# 1 "{quoted}"\n{source}\n', seal, limit)
+    for marker in _MARKER.finditer(result.output):
+        _check_name(unescape(marker[2]))
     sources = with_prelude(Sources(name, source, seal.includes), prelude)
     if result.code != 0:
         errors = _NOT_FOUND.sub(lambda match: seal.explain(match[1]), result.errors)
@@ -102,6 +106,12 @@ def preprocess(
     searched = Searched(seal.roots, (torch_headers() or "") if seal.exhausted else None, links)
     others = (item for item in seal.includes.items() if item[0] not in entered)
     return Preprocessed(text, includes, sources, (*others, *seal.probes.items()), searched)
+
+
+def _check_name(name: str) -> None:
+    """Refuse the name of a file that would make a line of its own in clang's messages."""
+    if _CONTROL.search(name):
+        raise CompileError(f"the name of a file has a control character: {name[:100]!r}")
 
 
 def _places(path: str | None, include_dirs: Sequence[str]) -> list[Place]:
