@@ -81,6 +81,16 @@ def test_names_of_files_and_messages_forge_nothing() -> None:
     make_unit(f"/*\n#line {'9' * 5000}\n*/\nkernel void k(device uint* o) {{}}")
 
 
+def test_a_byte_order_mark_is_taken_away() -> None:
+    found = error("\ufeffkernel void k(device uint* o) { o[0] = zzz; }")
+    assert (found.lineno, found.offset) == (1, 40)
+
+
+def test_dates_do_not_depend_on_the_day() -> None:
+    text = make_unit("constant char d[] = __DATE__ __TIME__ __TIMESTAMP__;\nkernel void k(device uint* o) {}").text
+    assert text.count("1970") == 2 and '"00:00:00"' in text
+
+
 def test_a_missing_include() -> None:
     found = error('\n#include "nowhere.h"\n')
     assert found.lineno == 2 and "'nowhere.h' file not found" in str(found)
