@@ -88,7 +88,8 @@ class Sources:
 
 def lines_of(text: str) -> list[str]:
     """The lines as clang counts them: other separators, such as a form feed, are characters of a line."""
-    return re.split(r"\r\n|\n|\r", text)
+    lines = re.split(r"\r\n|\n|\r", text)
+    return lines if lines[-1] else lines[:-1]
 
 
 def with_prelude(sources: Sources, prelude: str) -> Sources:
