@@ -112,7 +112,8 @@ def _keep(store: OrderedDict[str, _T], key: str, value: _T) -> None:
 
 
 def _numbered(text: str) -> Mapping[int, str]:
-    return dict(enumerate(text.splitlines(), 1))
+    lines = re.split(r"\r\n|\n|\r", text)  # as clang counts them
+    return dict(enumerate(lines[:-1] if not lines[-1] else lines, 1))
 
 
 def _read(file: str) -> str:

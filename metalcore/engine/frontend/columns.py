@@ -12,10 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable
 from difflib import SequenceMatcher
 
+from metalcore.engine.frontend.tokens import unescape
 from metalcore.engine.lockstep.debug import DebugLines, metadata_of
 
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_$\x80-\uffff][\w$]*|\.?\d[\w.]*|\S')
-_MARKER = re.compile(r'#(?:line)?\s+(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
+_MARKER = re.compile(r'#(?:line)?\s+(\d{1,10})(?:\s+"((?:[^"\\]|\\.)*)")?')
 _PLACE = re.compile(r"^(!(\d+) = (?:distinct )?!DILocation\(line: (\d+), column: )(\d+)(, .*)$", re.MULTILINE)
 _MOST_PAIRS = 1 << 20  # of words that are laid beside each other with care
 _AHEAD = 48
@@ -85,7 +86,7 @@ class MadeLines:
             marker = _MARKER.match(line) if line[:1] == "#" else None
             if marker:
                 number = int(marker[1])
-                file = re.sub(r"\\(.)", r"\1", marker[2]) if marker[2] is not None else file
+                file = unescape(marker[2]) if marker[2] is not None else file
             else:
                 key = (file, number)
                 if not self._lines.get(key, "").strip():

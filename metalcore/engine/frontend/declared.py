@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from metalcore.engine.frontend.diagnostics import Sources, at
+from metalcore.engine.frontend.diagnostics import Sources, at, lines_of
 from metalcore.engine.frontend.kernels import Definition
 from metalcore.engine.frontend.tokens import Tokens, unescape
 from metalcore.launch.declaration import REQUIRES, Requirement
@@ -20,7 +20,7 @@ from metalcore.launch.expression import Expression, ExpressionError
 from metalcore.launch.requirements import find
 
 _MARK = "metalcore:"
-_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
+_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d{1,10})(?:\s+"((?:[^"\\]|\\.)*)")?')
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _in_text(file: str, text: str, sources: Sources) -> Iterator[Declared]:
 def _placed_lines(file: str, text: str, sources: Sources) -> Iterator[tuple[str, int, str]]:
     """Each line with its file and number, as #line directives have them."""
     number = 0
-    for line in text.splitlines():
+    for line in lines_of(text):
         number += 1
         place = _LINE.match(line)
         if place:

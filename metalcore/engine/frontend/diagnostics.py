@@ -15,7 +15,7 @@ from metalcore.engine.frontend.columns import MadeLines, source_column
 from metalcore.errors import CompileError
 
 _LINE = re.compile(
-    r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<level>fatal error|error|warning|note): (?P<text>.*)$"
+    r"^(?P<file>.+?):(?P<line>\d{1,10}):(?P<column>\d{1,10}): (?P<level>fatal error|error|warning|note): (?P<text>.*)$"
 )
 _WIDEST = 400  # characters of a line that is quoted
 _ADVICE = re.compile(r"\buse -f[\w-]+=\w+ to (?:increase|see) ")  # the user has no such flag
@@ -61,7 +61,7 @@ class Sources:
         """Line *number* of *file*, or None where it cannot be read."""
         if file not in self._lines:
             text = self.text if file == self.main else self.included(os.path.normpath(file))
-            self._lines[file] = text.splitlines()
+            self._lines[file] = lines_of(text)
         lines = self._lines[file]
         return lines[number - 1] if 0 < number <= len(lines) else None
 
@@ -86,17 +86,23 @@ class Sources:
         return data.decode("utf-8", "replace") if digest(data) == known else ""
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines as clang counts them: other separators, such as a form feed, are characters of a line."""
+    lines = re.split(r"\r\n|\n|\r", text)
+    return lines if lines[-1] else lines[:-1]
+
+
 def with_prelude(sources: Sources, prelude: str) -> Sources:
     """The same, with the lines that a host puts in front of the source."""
     if prelude:
-        sources._lines[PRELUDE] = prelude.splitlines()
+        sources._lines[PRELUDE] = lines_of(prelude)
     return sources
 
 
 def parse(output: str) -> list[Diagnostic]:
     """The messages in clang's output, in order."""
     found = []
-    for line in output.splitlines():
+    for line in output.split("\n"):
         match = _LINE.match(line)
         if match and not _ADVICE.search(match["text"]):
             text = match["text"]

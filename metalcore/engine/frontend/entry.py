@@ -45,7 +45,7 @@ _ROW = re.compile(r'%"?struct\.__mc::info"? \{ ((?:i32 \d+, ){8})ptr (@"(?:[^"]*
 _SYMBOL = r'(@"[^"]*"|@[\w.$]+)'
 _GLOBAL = re.compile(rf"^{_SYMBOL} = .*$", re.MULTILINE)
 _RETURNED = re.compile(
-    rf"^define [^\n]*@(__mc_(?:describe\w*|constant_\d+))\([^\n]*\n(?:(?!}})[^\n]*\n)*?  ret ptr {_SYMBOL}",
+    rf"^define [^\n]*@(__mc_(?:describe(?:_\d+)?|constant_\d+))\([^\n]*\n(?:(?!}})[^\n]*\n)*?  ret ptr {_SYMBOL}",
     re.MULTILINE,
 )
 

@@ -10,6 +10,7 @@ from metalcore.engine.frontend.diagnostics import Sources, at, with_prelude
 from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
 from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.symbols import check_symbols
+from metalcore.engine.frontend.tokens import escape
 from metalcore.engine.frontend.unit import constant_prologue, dump
 from metalcore.engine.sections import INITIAL
 from metalcore.errors import UnknownFunction
@@ -53,7 +54,7 @@ def lower(
 
 def placed(kernel: Kernel) -> str:
     """The entry point with line markers, so that clang's messages about it name the kernel's own line."""
-    file = kernel.file.replace("\\", "\\\\").replace('"', '\\"')
+    file = escape(kernel.file)
     return f'\n# {kernel.line} "{file}"\n{entry.entry_text(kernel)}\n# {kernel.end_line} "{file}"\n'
 
 

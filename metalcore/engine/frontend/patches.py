@@ -30,7 +30,8 @@ _FOLDED = (
     (re.compile(r"(?:division|remainder) by zero is undefined"), slice(-1, None), "::__mc::at_run_time"),
 )
 _RANGED = re.compile(
-    r"^<stdin>:\d+:\d+:((?:\{\d+:\d+-\d+:\d+\})+): (?:fatal )?(?:error|warning): ([^\n]*)$", re.MULTILINE
+    r"^<stdin>:\d+:\d+:((?:\{(?:\d{1,9}[:-]){3}\d{1,9}\})+): (?:fatal )?(?:error|warning): ([^\n]*)$",
+    re.MULTILINE,
 )
 _ERROR_LINE = re.compile(r"^<stdin>:(\d+):[^\n]* error: ", re.MULTILINE)
 _FLOAT = re.compile(r"(?:\d[\d']*\.[\d']*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?[fF]?|\d+[fF]")
@@ -122,6 +123,8 @@ def _patch(
     pieces: dict[Place, str] = repairs.insertions(plain, messages) if others else {}
     for ranges, message in _RANGED.findall(messages):
         found = [tuple(int(n) for n in numbers) for numbers in _RANGE.findall(ranges)]
+        if not all(0 < line <= len(lines) for first, _, last, _ in found for line in (first, last)):
+            continue  # not clang's own words: a text of the source's that it quotes
         for pattern, operands, wrapper in wrapped:
             if pattern.search(message):
                 for first, column, last, end in found[operands]:

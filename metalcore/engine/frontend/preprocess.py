@@ -22,10 +22,12 @@ NO_PATH = "<metal>"  # how a source without a file is called in messages
 COMPUTED_NAMES = 32
 _NOT_FOUND = re.compile(r"(?<=error: )'([^\n]*)' file not found")
 _MARKER = re.compile(r'^(# \d+ ")((?:[^"\\]|\\.)*)"', re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _FLAGS = (
     *("-E", "-x", "c++", "-std=c++17", "-undef", "-fno-digraphs", "-nostdsysteminc", "-nobuiltininc"),
     *("-triple", "aarch64-unknown-linux-gnu", "-fno-caret-diagnostics", "-w", "-ferror-limit", "20"),
     "-disable-pragma-debug-crash",
+    *("-source-date-epoch", "0"),  # __DATE__ and its kin: a cached kernel must not grow old
     *("-D__clang__=1", "-D__METAL_MACOS__=1", "-D__METAL_OSX__=1", "-D__AIR64__=1", "-D__LITTLE_ENDIAN__=1"),
 )
 
@@ -64,6 +66,7 @@ def preprocess(
         source.encode()
     except UnicodeEncodeError as error:
         raise CompileError(f"the Metal source is not text: {error}") from None
+    source = source.removeprefix("\ufeff")  # a mark of some editors
     limit = settings.source_size()
     if len(source) + len(prelude) > limit:
         raise CompileError(
@@ -71,6 +74,7 @@ def preprocess(
             "METALCORE_SOURCE_SIZE raises the limit"
         )
     name = path or NO_PATH
+    _check_name(name)
     quoted = escape(name)
     flags = [*_FLAGS, "-include", str(toolchain.STUBS / "metal_stdlib")]
     if math_mode == "fast":
@@ -79,10 +83,12 @@ def preprocess(
         flags.append(toolchain.DOUBLE)
     macros = [_define(key, value) for key, value in defines.items()]
     front = f'# 1 "{PRELUDE}"\n{prelude}\n' if prelude else ""
-    seal = Seal(f"{prelude}\n{source}", _places(path, include_dirs), toolchain.own_headers(), macros, limit)
+    seal = Seal(f"{prelude}\n{source}", _places(path, include_dirs), toolchain.stub_headers(), macros, limit)
     for place in seal.places:
         flags += [f"-I{place.folder}", f"--embed-dir={place.folder}"]
     result = _run([*flags, *macros], f'{front}# 1 "{quoted}"\n{source}\n', seal, limit)
+    for marker in _MARKER.finditer(result.output):
+        _check_name(unescape(marker[2]))
     sources = with_prelude(Sources(name, source, seal.includes), prelude)
     if result.code != 0:
         errors = _NOT_FOUND.sub(lambda match: seal.explain(match[1]), result.errors)
@@ -104,15 +110,27 @@ def preprocess(
     return Preprocessed(text, includes, sources, (*others, *seal.probes.items()), searched)
 
 
+def _check_name(name: str) -> None:
+    """Refuse the name of a file that would make a line of its own in clang's messages."""
+    if _CONTROL.search(name):
+        raise CompileError(f"the name of a file has a control character: {name[:100]!r}")
+
+
 def _places(path: str | None, include_dirs: Sequence[str]) -> list[Place]:
     """Where files are looked for, in order: beside the source, in the declared folders, in our own, in torch's."""
-    folders = [os.path.dirname(os.path.abspath(path))] if path else []
-    folders += [os.path.abspath(os.fspath(folder)) for folder in include_dirs]
+    folders = [os.path.dirname(_absolute(path))] if path else []
+    folders += [_absolute(os.fspath(folder)) for folder in include_dirs]
     places = [Place(folder, folder) for folder in (*folders, str(toolchain.STUBS))]
     torch = torch_headers()
     if torch:
         places.append(Place(torch, os.path.join(torch, "c10", "metal")))
     return list(dict.fromkeys(places))
+
+
+def _absolute(path: str) -> str:
+    """The absolute path; `//tmp`, which POSIX lets stand, is `/tmp`."""
+    path = os.path.abspath(path)
+    return path[1:] if os.name == "posix" and path.startswith("//") else path
 
 
 def _run(flags: list[str], text: str, seal: Seal, most: int) -> Result:
@@ -121,8 +139,9 @@ def _run(flags: list[str], text: str, seal: Seal, most: int) -> Result:
         f"the Metal source has more than {most // 1_000_000} MB of text when its macros and includes are expanded; "
         "METALCORE_SOURCE_SIZE raises the limit"
     )
+    own = toolchain.stub_headers()  # the others are for the text that the rewriting makes
     for _ in range(COMPUTED_NAMES):
-        result = toolchain.clang(flags, text, files=seal.contents, names=seal.real, most=most, limit=limit)
+        result = toolchain.clang(flags, text, files=seal.contents, names=seal.real, own=own, most=most, limit=limit)
         missing = _NOT_FOUND.search(result.errors) if result.code != 0 else None
         if missing is None or not seal.add(missing[1]):
             return result

@@ -11,7 +11,7 @@ from metalcore.engine.frontend.tokens import Tokens
 
 # A vector's copy is written out (docs/design/headers.md), so C++ has none for a union that holds one.
 _NOT_COPIED = re.compile(
-    r"^[^\n]*?:(\d+):(\d+):[^\n]* note: copy (?:constructor|assignment operator) of '[^\n]*' "
+    r"^[^\n]*?:(\d{1,9}):(\d{1,9}):[^\n]* note: copy (?:constructor|assignment operator) of '[^\n]*' "
     r"is implicitly deleted because variant field '[^\n]*' has a non-trivial",
     re.MULTILINE,
 )

@@ -23,7 +23,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_MARKER = re.compile(r'#(?:line)?\s+(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
+_MARKER = re.compile(r'#(?:line)?\s+(\d{1,10})(?:\s+"((?:[^"\\]|\\.)*)")?')
+_ESCAPES = {b"n": b"\n", b"t": b"\t", b"\\": b"\\", b'"': b'"'}
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 _NEVER_JOINED = frozenset("()[]{};, \n") | {""}
 ANGLE_STOP = frozenset((";", "{", "}", "&&", "||"))
@@ -192,13 +193,25 @@ class Tokens:
 
 
 def unescape(name: str) -> str:
-    """File name as written between the quotes of a line marker."""
-    return re.sub(r"\\(.)", r"\1", name)
+    """File name as written between the quotes of a line marker: clang writes what is not ASCII as octal bytes."""
+    if "\\" not in name:
+        return name
+
+    def byte(match: re.Match[bytes]) -> bytes:
+        octal = match[1].isdigit() and match[1] < b"8"
+        return bytes([int(match[1], 8) & 255]) if octal else _ESCAPES.get(match[1], match[1])
+
+    data = re.sub(rb"\\([0-7]{1,3}|.)", byte, name.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "surrogateescape")
 
 
 def escape(name: str) -> str:
-    """A file name as it is written between the quotes of a line marker."""
-    return name.replace("\\", "\\\\").replace('"', '\\"')
+    """A file name as clang writes it between the quotes of a line marker."""
+    if name.isascii() and name.isprintable():
+        return name.replace("\\", "\\\\").replace('"', '\\"')
+    letters = {byte[0]: "\\" + letter.decode() for letter, byte in _ESCAPES.items()}
+    data = name.encode("utf-8", "surrogateescape")
+    return "".join(letters.get(b, chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in data)
 
 
 def literal(pieces: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from metalcore.errors import MetalcoreError
 
 INCLUDE = Path(__file__).resolve().parent.parent / "include"
 STUBS = INCLUDE / "stubs"
+MACROS = INCLUDE / "metal_config.h"  # both worlds of headers include it
 MATH_MODES = ("safe", "relaxed", "fast")
 FLOAT_TYPES = ("float", "double")
 LARGEST_OUTPUT = 2_000_000_000  # bytes
@@ -73,25 +74,33 @@ def own_headers() -> tuple[str, ...]:
     return tuple(str(path) for path in sorted(INCLUDE.rglob("*")) if path.is_file())
 
 
+@functools.lru_cache(maxsize=1)
+def stub_headers() -> tuple[str, ...]:
+    """The headers of the engine that a source may include."""
+    return tuple(path for path in own_headers() if path == str(MACROS) or Path(path).is_relative_to(STUBS))
+
+
 def clang(
     arguments: Sequence[str],
     text: str,
     *,
     files: Mapping[str, bytes] | None = None,
     names: Mapping[str, str] | None = None,
+    own: Sequence[str] | None = None,
     most: int = LARGEST_OUTPUT,
     limit: str = "the compiler's output is larger than 2 GB",
 ) -> Result:
     """Run `clang -cc1` with *text* on its standard input.
 
-    It sees the engine's headers, its precompiled header where *arguments* name one, and *files* under *names*; nothing
-    else of this machine exists for it. More than *most* bytes of output are a CompileError, which says *limit*.
+    It sees the engine's headers, or those of them in *own*, its precompiled header where *arguments* name one, and
+    *files* under *names*; nothing else of this machine exists for it. More than *most* bytes of output are a
+    CompileError, which says *limit*.
     """
     with scratch_folder() as folder:
         copies = {name: f"file{i}" for i, name in enumerate(files or {})}
         seen = {name: os.path.join(folder, copies[of]) for name, of in (names or {}).items()}
         after = dict(itertools.pairwise(arguments))
-        for path in (*own_headers(), after.get(_PRECOMPILED, "")):
+        for path in (*(own_headers() if own is None else own), after.get(_PRECOMPILED, "")):
             if path and path not in seen:
                 seen[path] = path
         extra = {copies[name]: data for name, data in (files or {}).items()}

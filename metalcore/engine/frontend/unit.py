@@ -64,7 +64,7 @@ def make_unit(
         text=text,
         math_mode=math_mode,
         path=prepared.sources.main,
-        source=source,
+        source=prepared.sources.text,
         kernels=tuple(rewritten.kernels),
         slots=slots,
         float_type=float_type,

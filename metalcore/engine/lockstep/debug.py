@@ -9,12 +9,22 @@ from .ir import Location
 
 _METADATA = re.compile(r"^!(\d+) = (.*)$", re.MULTILINE)
 _FIELD = re.compile(r'(\w+): (!\d+|"[^"]*"|\d+)')
+_ESCAPE = re.compile(rb"\\(\\|[0-9A-Fa-f]{2})")
 _MOST_STEPS = 64
 
 
 def metadata_of(ir: str) -> dict[int, str]:
     """The numbered lines at the end of a module."""
     return {int(number): words for number, words in _METADATA.findall(ir)}
+
+
+def _name(quoted: str) -> str:
+    """A file name as LLVM writes it: bytes that are not plain are `\\C3`."""
+    name = quoted.strip('"')
+    if "\\" not in name:
+        return name
+    data = _ESCAPE.sub(lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1], 16)]), name.encode())
+    return data.decode("utf-8", "surrogateescape")
 
 
 class DebugLines:
@@ -51,9 +61,9 @@ class DebugLines:
         for _ in range(_MOST_STEPS):
             entry = self._fields(scope)
             if "file" in entry:
-                return self._fields(int(entry["file"][1:])).get("filename", "").strip('"')
+                return _name(self._fields(int(entry["file"][1:])).get("filename", ""))
             if "filename" in entry:
-                return entry["filename"].strip('"')
+                return _name(entry["filename"])
             if "scope" not in entry:
                 return ""
             scope = int(entry["scope"][1:])

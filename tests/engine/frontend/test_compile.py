@@ -233,7 +233,11 @@ def test_methods_that_answer_a_reference_into_their_own_space() -> None:
     "pragma",
     [
         *("STDC FENV_ACCESS ON", "STDC FENV_ROUND FE_UPWARD", "STDC FP_CONTRACT OFF", "clang fp exceptions(strict)"),
-        *("clang fp eval_method(extended) contract(off)", "float_control(except, on)", "float_control(except, on, push)"),
+        *(
+            "clang fp eval_method(extended) contract(off)",
+            "float_control(except, on)",
+            "float_control(except, on, push)",
+        ),
     ],
 )
 def test_pragmas_of_floating_point_that_metal_does_not_have(pragma: str) -> None:

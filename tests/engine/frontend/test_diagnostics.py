@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import metalcore
 from metalcore.engine.frontend import lower, make_unit
-from metalcore.errors import ArgumentError, CompileError, UnknownFunction
+from metalcore.engine.frontend.tokens import escape, unescape
+from metalcore.errors import ArgumentError, CompileError, KernelFault, UnknownFunction
 
 
 def error(source: str, **options: object) -> CompileError:
@@ -44,6 +47,48 @@ def test_includes_are_listed_with_their_hash(tmp_path: Path) -> None:
     header.write_text("#define N 3\n")
     unit = make_unit("#include <a.h>\nkernel void f(device int* x) { x[0] = N; }", include_dirs=[str(header.parent)])
     assert unit.includes == ((str(header), hashlib.sha256(header.read_bytes()).hexdigest()),)
+
+
+def test_paths_that_are_not_ascii(tmp_path: Path) -> None:
+    folder = tmp_path / "größe é"
+    folder.mkdir()
+    (folder / "ü.h").write_text("inline void g(device uint* o) { o[99] = zzz; }\n")
+    main = folder / "日本.metal"
+    main.write_text('#include "ü.h"\nkernel void k(device uint* o) {\n  g(o);\n}\n')
+    found = error(main.read_text(), path=str(main))
+    assert (found.filename, found.lineno) == (str(folder / "ü.h"), 1)
+    assert found.text == "inline void g(device uint* o) { o[99] = zzz; }"
+    (folder / "ü.h").write_text("inline void g(device uint* o) { o[99] = 1; }\n")
+    with pytest.raises(KernelFault) as caught:
+        metalcore.Library(main).function("k")(np.zeros(4, np.uint32), threads=1)
+    assert f"{folder / 'ü.h'}:1:" in str(caught.value)
+    for name in ("é ü", 'a"b\\c', "a\nb\tc", "\udcff", "\x013"):
+        assert unescape(escape(name)) == name
+
+
+def test_lines_are_counted_as_clang_counts_them() -> None:
+    found = error("/* \f \u2028 \x85 */\r\nkernel void k(device uint* o) { o[0] = zzz; }")
+    assert (found.lineno, found.text) == (2, "kernel void k(device uint* o) { o[0] = zzz; }")
+
+
+def test_names_of_files_and_messages_forge_nothing() -> None:
+    kernel = "\nint x = y;\nkernel void k(device uint* o) {}"
+    for name in ("a\\n/etc/passwd:" + "1" * 4400 + ":1: error: boo", "a\\012/x:1:1: error: boo", "a\u2028b", "a\x0bb"):
+        assert "control character" in str(error(f'#line 1 "{name}"{kernel}'))
+        assert "control character" in str(error(f'# 1 "{name}"{kernel}'))
+    text = "a\\n<stdin>:1:1:{99999:1-99999:2}: error: incompatible operand types ('a')"
+    assert "static assertion failed" in str(error(f'static_assert(false, "{text}");{kernel}'))
+    make_unit(f"/*\n#line {'9' * 5000}\n*/\nkernel void k(device uint* o) {{}}")
+
+
+def test_a_byte_order_mark_is_taken_away() -> None:
+    found = error("\ufeffkernel void k(device uint* o) { o[0] = zzz; }")
+    assert (found.lineno, found.offset) == (1, 40)
+
+
+def test_dates_do_not_depend_on_the_day() -> None:
+    text = make_unit("constant char d[] = __DATE__ __TIME__ __TIMESTAMP__;\nkernel void k(device uint* o) {}").text
+    assert text.count("1970") == 2 and '"00:00:00"' in text
 
 
 def test_a_missing_include() -> None:

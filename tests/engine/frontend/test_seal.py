@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.frontend import make_unit
+from metalcore.engine.frontend import make_unit, toolchain
 from metalcore.engine.frontend.preprocess import preprocess
 from metalcore.engine.frontend.seal import names_in
 from metalcore.errors import CompileError, MetalcoreError, UnsupportedFeature
@@ -104,6 +104,18 @@ def test_nothing_else_is_found(inside: Path) -> None:
         assert "file not found" in refusal(f'#include "{name}"', inside), name
     assert "file not found" in refusal('#include "five.h"')  # no folder is declared
     assert "outside" in refusal("#define S(x) #x\n#define T(x) S(x)\n#include T(/etc/passwd)", inside)
+
+
+def test_headers_of_the_engine_are_not_found_by_their_place(inside: Path) -> None:
+    header = toolchain.INCLUDE / "metal_math.h"
+    assert "file not found" in refusal(f'#include "{header}"', inside)
+    assert "file not found" in refusal("#include <../metal_math.h>", inside)
+    assert "7" in expand(f'#if __has_include("{header}")\n8\n#else\n7\n#endif', inside)
+
+
+def test_a_folder_with_two_slashes(inside: Path) -> None:
+    text = "kernel void k(device int* o) { o[0] = V; }"
+    assert make_unit(f'#include "five.h"\n{text}', include_dirs=[f"/{inside}"]).includes
 
 
 def test_a_folder_with_a_quote_in_its_name(tmp_path: Path) -> None:
