@@ -13,7 +13,14 @@ from metalcore.errors import ArgumentError
 def dump_dir() -> Path | None:
     """METALCORE_DUMP: folder that receives every stage's output."""
     value = os.environ.get("METALCORE_DUMP")
-    return Path(value) if value else None
+    if not value:
+        return None
+    folder = Path(value)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"METALCORE_DUMP={value!r} is no folder that can be made: {error.strerror}") from None
+    return folder
 
 
 def cache_dir() -> Path:
@@ -91,9 +98,11 @@ def worker_environment() -> dict[str, str]:
 
 def num_threads() -> int:
     """METALCORE_THREADS: CPU threads a launch may use (default: all that the process may run on)."""
-    value = os.environ.get("METALCORE_THREADS")
+    value = os.environ.get("METALCORE_THREADS", "").strip()
     if value:
-        return max(1, int(value))
+        if not re.fullmatch(r"-?[0-9]{1,9}", value):
+            raise ArgumentError(f"METALCORE_THREADS must be a positive whole number (CPU threads), not {value!r}")
+        return min(max(1, int(value)), 1024)
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

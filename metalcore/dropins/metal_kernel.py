@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ from metalcore.dropins.signature import CONSTANT_ARRAY_LIMIT, Input, TemplateVal
 from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.isolate.current import settled
 from metalcore.engine.locks import ForkLock
+from metalcore.engine.options import shown
 from metalcore.engine.unpicklable import Unpicklable
+from metalcore.errors import ArgumentError
 
 if TYPE_CHECKING:
     from metalcore.engine.library import Function
@@ -74,7 +77,10 @@ class MetalKernel(Unpicklable):
     ) -> None:
         for label, text in (("name", name), ("source", source), ("header", header)):
             if not isinstance(text, str):
-                raise TypeError(f"[metal_kernel] `{label}` must be a str, not {type(text).__name__}")
+                raise ArgumentError(f"[metal_kernel] `{label}` must be a str, not {type(text).__name__}")
+        for label, names in (("input_names", input_names), ("output_names", output_names)):
+            if not _is_list(names) or not all(isinstance(each, str) for each in names):
+                raise KernelInputError(f"[metal_kernel] `{label}` must be a list of names, not {shown(names)}")
         if not output_names:
             raise KernelInputError("[metal_kernel] Must specify at least one output.")
         self.name = name
@@ -112,6 +118,8 @@ class MetalKernel(Unpicklable):
         dtypes = tuple(dtype_name(each, f"output '{n}'") for n, each in zip(self._outputs, output_dtypes, strict=True))
         shapes = [_shape(shape, name) for name, shape in zip(self._outputs, output_shapes, strict=True)]
         arguments = _template(template)
+        if init_value is not None and not isinstance(init_value, (Real, np.bool_)):
+            raise KernelInputError(f"[metal_kernel] `init_value` must be a number, not {shown(init_value)}")
 
         def run(given: Sequence[Any]) -> list[Any]:
             ready = [framework.row_contiguous(array) for array in given] if self._contiguous else given
@@ -130,6 +138,8 @@ class MetalKernel(Unpicklable):
         return framework.apply(run, arrays)
 
     def _check_count(self, label: str, given: Sequence[Any], names: tuple[str, ...]) -> None:
+        if not _is_list(given):
+            raise KernelInputError(f"[metal_kernel] `{label}` must be a list, not {type(given).__name__}")
         if len(given) != len(names):
             raise KernelInputError(
                 f"[metal_kernel] Expected `{label}` to have size {len(names)} but got size {len(given)}."
@@ -212,8 +222,15 @@ def _math_mode(options: Mapping[str, str] | None) -> str:
     return mode
 
 
+def _is_list(value: object) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping))
+
+
 def _template(template: Sequence[tuple[str, Any]] | None) -> tuple[tuple[str, TemplateValue], ...]:
-    return tuple((name, _template_value(name, value)) for name, value in template or ())
+    pairs = () if template is None else template
+    if not _is_list(pairs) or not all(_is_list(each) and len(each) == 2 for each in pairs):
+        raise KernelInputError(f"[metal_kernel] `template` must be a list of (name, value), not {shown(template)}")
+    return tuple((name, _template_value(name, value)) for name, value in pairs)
 
 
 def _template_value(name: str, value: Any) -> TemplateValue:
@@ -230,10 +247,9 @@ def _template_value(name: str, value: Any) -> TemplateValue:
 
 
 def _shape(shape: Sequence[int], name: str) -> tuple[int, ...]:
-    sizes = tuple(int(size) for size in shape)
-    if any(size < 0 for size in sizes):
-        raise KernelInputError(f"[metal_kernel] output '{name}': {sizes} is not a shape")
-    return sizes
+    if not _is_list(shape) or not all(isinstance(size, (int, np.integer)) and size >= 0 for size in shape):
+        raise KernelInputError(f"[metal_kernel] output '{name}': {shown(shape)} is not a shape")
+    return tuple(int(size) for size in shape)
 
 
 def _launch_size(
@@ -241,8 +257,8 @@ def _launch_size(
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Total threads, and the threadgroup clamped to them on each axis."""
     for label, value in (("grid", grid), ("threadgroup", threadgroup)):
-        if len(value) != 3 or not all(isinstance(number, (int, np.integer)) for number in value):
-            raise TypeError(f"[metal_kernel] `{label}` must be three integers, not {value!r}")
+        if not _is_list(value) or len(value) != 3 or not all(isinstance(number, (int, np.integer)) for number in value):
+            raise ArgumentError(f"[metal_kernel] `{label}` must be three integers, not {shown(value)}")
         if min(value) < 0:
             raise KernelInputError(f"[metal_kernel] `{label}` {tuple(value)} has a negative size")
     sizes = [int(size) for size in threadgroup]
@@ -250,7 +266,7 @@ def _launch_size(
     if total or min(grid) > 0:  # MLX looks at the threadgroup before it clamps it
         limit = min(each.threads for each in limits)
         lead = f"Thread group size ({total}) is greater than the maximum allowed threads per threadgroup ({limit})"
-        shown = f"threadgroup={tuple(sizes)}"
-        launch.check_group(kernel.name, sizes, limits, shown, lead if total > limit else "[metal_kernel]")
+        said = f"threadgroup={tuple(sizes)}"
+        launch.check_group(kernel.name, sizes, limits, said, lead if total > limit else "[metal_kernel]")
     clamped = [min(int(t), int(g)) for t, g in zip(threadgroup, grid, strict=True)]
     return (int(grid[0]), int(grid[1]), int(grid[2])), (clamped[0], clamped[1], clamped[2])

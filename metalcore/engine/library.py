@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from metalcore import launch, settings
 from metalcore.engine import modes
@@ -16,7 +16,7 @@ from metalcore.engine.files import NotRegular, TooLarge, read_regular
 from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
-from metalcore.engine.options import checked_defines, checked_folders
+from metalcore.engine.options import checked_defines, checked_folders, checked_text, shown
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import Plan
 from metalcore.engine.runtime.native_library import call_objects, raise_again, runtime_library
@@ -52,6 +52,8 @@ def _read_source(source_or_path: object) -> tuple[str, str | None]:
     path = os.path.abspath(os.fspath(source_or_path))
     if not isinstance(path, str):
         raise ArgumentError("the path of a Metal file must be text, not bytes")
+    if "\0" in path or path != path.encode("utf-8", "replace").decode():
+        raise ArgumentError(f"the path of a Metal file is text without zero bytes that UTF-8 can write, not {path!a}")
     try:
         data = read_regular(path, settings.source_size())
     except NotRegular:
@@ -59,6 +61,10 @@ def _read_source(source_or_path: object) -> tuple[str, str | None]:
     except TooLarge:
         limit = settings.source_size() // 1_000_000
         raise CompileError(f"{path} is larger than {limit} MB; METALCORE_SOURCE_SIZE raises the limit") from None
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError as error:  # a name that is too long, a file of /proc that cannot be read
+        raise CompileError(f"{shown(path)} cannot be read: {error.strerror}") from None
     try:
         return _checked_text(data.decode("utf-8"), path), path
     except UnicodeDecodeError as error:
@@ -69,7 +75,8 @@ def _read_source(source_or_path: object) -> tuple[str, str | None]:
 def _names_a_file(text: str) -> bool:
     if "\n" in text or "{" in text or "\0" in text:
         return False
-    return text.endswith((".metal", ".msl", ".h")) or os.path.isfile(text)
+    is_folder = os.sep in text and not text.startswith("//") and os.path.isdir(text)
+    return text.endswith((".metal", ".msl", ".h")) or os.path.isfile(text) or is_folder
 
 
 def _checked_text(text: str, what: str) -> str:
@@ -77,7 +84,7 @@ def _checked_text(text: str, what: str) -> str:
     if at >= 0:
         line = text.count("\n", 0, at) + 1
         raise CompileError(f"{what}:{line}: it is not text, it holds a zero byte")
-    return text
+    return checked_text(text, what)
 
 
 class Library(Unpicklable):
@@ -137,6 +144,8 @@ class Library(Unpicklable):
         """One kernel, specialised on the given function constants (by index or name)."""
         if name not in self.functions:
             raise UnknownFunction(_no_such(name, self.functions))
+        if constants is not None and not isinstance(constants, Mapping):
+            raise ConstantError(f"constants={shown(constants)} must be a dict of function constants, as in {{0: True}}")
         chosen = self._chosen(constants or {})
         made = self._made.get((name, chosen))
         if made is None:
@@ -161,7 +170,7 @@ class Library(Unpicklable):
             if isinstance(index, bool) or index not in known:
                 listed = ", ".join(f"{c.index} ('{c.name}')" for c in self.constants) or "none"
                 raise ConstantError(f"there is no function constant {key!r}; the library has: {listed}")
-            plain = value.item() if hasattr(value, "item") else tuple(value) if isinstance(value, list) else value
+            plain = _plain_constant(key, value)
             if index in values and values[index] != plain:
                 raise ConstantError(f"function constant {index} is given twice, as {values[index]!r} and {plain!r}")
             values[index] = plain
@@ -169,6 +178,19 @@ class Library(Unpicklable):
 
     def __repr__(self) -> str:
         return f"<metalcore.Library of {len(self.functions)} kernels{f' from {self.path}' if self.path else ''}>"
+
+
+def _plain_constant(key: object, value: Any) -> Any:
+    """A number, or a tuple of numbers for a vector; a NumPy array is either."""
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    plain = tuple(plain) if isinstance(plain, list) else plain
+    for number in plain if isinstance(plain, tuple) else (plain,):
+        if not isinstance(number, (SupportsIndex, SupportsFloat)) or isinstance(number, (str, tuple)):
+            what = f"function constant {key!r} takes a number, or as many as its vector has"
+            raise ConstantError(f"{what}, not {shown(value)}")
+        if isinstance(number, int) and number.bit_length() > 64:
+            raise ConstantError(f"function constant {key!r}: {number.bit_length()} bits are more than any type has")
+    return plain
 
 
 def _sandbox(given: bool | isolation.isolate) -> Sandbox | None:

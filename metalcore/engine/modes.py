@@ -8,8 +8,10 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from metalcore.engine.isolate import current as isolation
+from metalcore.engine.options import shown
 from metalcore.engine.timeouts import around as timeout_variable
 from metalcore.engine.timeouts import checked_seconds, timeout_around
+from metalcore.errors import ArgumentError
 from metalcore.launch import blocks
 from metalcore.launch.device import TARGETED, block, chosen_target
 
@@ -115,6 +117,9 @@ class mode:
             raise ValueError(f"unknown mode {name!r}: the modes are 'checked', 'fast' and 'sanitize'")
         if name != SANITIZE and (schedule_seed is not None or also or silence or fail_fast):
             raise ValueError(f"schedule_seed, also, silence and fail_fast are for mode 'sanitize', not {name!r}")
+        for label, kinds in (("also", also), ("silence", silence)):
+            if not isinstance(kinds, (list, tuple, set, frozenset, str)):  # Report has words for a str
+                raise ArgumentError(f"mode: {label}={shown(kinds)} must be a list of kinds of findings")
         self.name = name
         self.timeout = None if timeout is None else checked_seconds(timeout)
         self._options = {"schedule_seed": schedule_seed, "also": also, "silence": silence, "fail_fast": fail_fast}

@@ -19,7 +19,10 @@ def checked_seconds(timeout: object) -> float:
     """A timeout as it was given, in seconds; math.inf lifts that of the block around."""
     if isinstance(timeout, bool) or not isinstance(timeout, Real):
         raise ArgumentError(f"timeout={timeout!r} must be a number of seconds, not {type(timeout).__name__}")
-    seconds = float(timeout)
+    try:
+        seconds = float(timeout)
+    except OverflowError:
+        raise ArgumentError("timeout= is a number that no float holds: math.inf is no limit") from None
     if not seconds > 0:
         raise ArgumentError(f"timeout={timeout!r} must be more than 0 seconds (math.inf: no limit)")
     return seconds
@@ -29,7 +32,7 @@ def limit_of(seconds: float | None) -> int:
     """Nanoseconds as native/launch.c takes them: 0 is no limit."""
     if seconds is None or math.isinf(seconds):
         return 0
-    return min(max(1, round(seconds * 1e9)), _LONGEST)
+    return max(1, round(min(seconds * 1e9, _LONGEST)))
 
 
 def timed_out(kernel: str, seconds: float | None) -> LaunchTimeout:

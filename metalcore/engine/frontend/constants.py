@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
 from metalcore.engine.frontend.model import ConstantSlot, FunctionConstant, Unit
+from metalcore.engine.options import shown
 from metalcore.errors import ConstantError
 
 _LIMITS = {f"int{n}": (-(1 << (n - 1)), (1 << (n - 1)) - 1) for n in (8, 16, 32, 64)}
@@ -54,13 +55,13 @@ def _initialiser(constant: FunctionConstant, slot: ConstantSlot, value: object) 
     items = list(value) if isinstance(value, Sequence) or hasattr(value, "__len__") else None  # type: ignore[call-overload]
     if items is None or len(items) != slot.lanes:
         raise ConstantError(
-            f"function constant '{constant.name}' ({constant.type}) needs {slot.lanes} numbers, got {value!r}"
+            f"function constant '{constant.name}' ({constant.type}) needs {slot.lanes} numbers, got {shown(value)}"
         )
     return "{" + ", ".join(_scalar(constant, slot.scalar, item) for item in items) + "}"
 
 
 def _scalar(constant: FunctionConstant, scalar: str, value: Any) -> str:
-    wrong = ConstantError(f"function constant '{constant.name}' is {constant.type}; {value!r} does not fit")
+    wrong = ConstantError(f"function constant '{constant.name}' is {constant.type}; {shown(value)} does not fit")
     if scalar == "bool":
         if type(value).__name__ in ("bool", "bool_") or (isinstance(value, SupportsIndex) and int(value) in (0, 1)):
             return "true" if value else "false"

@@ -69,8 +69,9 @@ def preprocess(
     source = source.removeprefix("\ufeff")  # a mark of some editors
     limit = settings.source_size()
     if len(source) + len(prelude) > limit:
+        size = (len(source) + len(prelude)) / 1e6
         raise CompileError(
-            f"the Metal source has {len(source) / 1e6:.1f} MB of text, more than {limit // 1_000_000} MB; "
+            f"the Metal source has {size:.1f} MB of text, more than {limit // 1_000_000} MB; "
             "METALCORE_SOURCE_SIZE raises the limit"
         )
     name = path or NO_PATH

@@ -10,13 +10,16 @@ import os
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from metalcore.engine.options import shown
 from metalcore.errors import ArgumentError
 
+_MOST_DIMENSIONS = 32  # of NumPy 1
+_MOST_BYTES = 1 << 44
 _ADD_SEALS, _SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW, _SEAL_WRITE = 1033, 1, 2, 4, 8
 
 
@@ -130,16 +133,29 @@ def shared_array(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndar
     >>> x.tolist()
     [[0, 0, 0], [0, 0, 0]]
     """
-    kind = np.dtype(dtype)
+    try:
+        kind = np.dtype(dtype)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"shared_array: dtype={shown(dtype)} is no dtype of NumPy") from None
     if kind.hasobject:
         raise ArgumentError("shared_array: an array of Python objects has no memory that a kernel could read")
-    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    if any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0 for n in sizes):
-        raise ArgumentError(f"shared_array: {shape!r} is not a shape: give one size, or some, none negative")
+    if not kind.itemsize or kind.subdtype is not None:
+        raise ArgumentError(f"shared_array: dtype={shown(dtype)} must have a size and be no array itself")
+    sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape) if isinstance(shape, Iterable) else None
+    if sizes is None or any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0 for n in sizes):
+        raise ArgumentError(f"shared_array: {shown(shape)} is not a shape: give one size, or some, none negative")
+    if len(sizes) > _MOST_DIMENSIONS:
+        raise ArgumentError(f"shared_array: {len(sizes)} dimensions, and an array has at most {_MOST_DIMENSIONS}")
     count = math.prod(int(n) for n in sizes)
+    if count * kind.itemsize > _MOST_BYTES or max(sizes, default=0) > _MOST_BYTES:
+        raise ArgumentError(f"shared_array: {shown(shape)} of {kind} is more than {_MOST_BYTES} bytes")
     size = max(mmap.PAGESIZE, -(-count * kind.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE)
     descriptor = sealed_file("metalcore-array", size)
-    memory = mmap.mmap(descriptor, size)
+    try:
+        memory = mmap.mmap(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise ArgumentError(f"shared_array: there is no room for {size} bytes ({shown(shape)} of {kind})") from None
     known.add(memory, Segment(descriptor, _address(memory), size))
     array: np.ndarray[Any, Any] = np.frombuffer(memory, kind, count).reshape(sizes)
     return array

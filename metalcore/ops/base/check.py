@@ -32,6 +32,8 @@ def check_array(op: str, argument: str, array: Any) -> str:
         refuse(op, argument, "a torch tensor, a NumPy array or an mlx array", f"of type {type(array).__name__}")
     if getattr(array, "is_nested", False):
         refuse(op, argument, "one block of memory", "a nested tensor: call it for each of its tensors, .unbind()")
+    if getattr(array, "is_sparse", False) or getattr(array, "is_sparse_csr", False):
+        refuse(op, argument, "one block of memory", "a sparse tensor: call it with .to_dense()")
     return dtype_name(array)
 
 
