@@ -151,6 +151,7 @@ class _Guard:
         self.sizes = dict(self.tables)
         slots: dict[str, _Slot] = {}
         self.offset: dict[str, str] = {name: "0" for name in self.tables}
+        self.constants: dict[str, str] = {}  # a constant address -> its table
         behind: dict[str, list[str]] = {}  # pointer -> what it is computed from; "*slot" is what a slot holds
         for line in lines:
             if found := _OBJECT.match(line):
@@ -211,11 +212,12 @@ class _Guard:
         """Constant places in tables among the values that a pointer may have."""
         for text in values:
             if text not in self.sizes and (place := place_of(text, self.tables, self.types)):
-                self.sizes[text], self.offset[text] = self.tables[place[0]], str(place[1])
+                self.constants[text], self.offset[text] = place[0], str(place[1])
 
     def _arrays(self, behind: dict[str, list[str]]) -> dict[str, frozenset[str]]:
         """The arrays that each pointer may point into; none where it may point elsewhere too."""
         found = {name: frozenset([name]) for name in self.sizes}
+        found |= {text: frozenset([table]) for text, table in self.constants.items()}
         lost = {name for name, sources in behind.items() if not sources or set(sources) - behind.keys() - found.keys()}
         changed = True
         while changed:

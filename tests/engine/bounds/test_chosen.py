@@ -13,7 +13,7 @@ using namespace metal;
 struct S { uint x, y, z; };
 kernel void k(device uint* o, device const uint* b, uint l [[thread_position_in_threadgroup]]) {"""
 TWO = "uint a[4], d[4]; for (int j = 0; j < 4; j++) { a[j] = b[j]; d[j] = b[j + 4]; } "
-TABLES = "constant uint t[3] = {1, 2, 3}; constant uint u[5] = {4, 5, 6, 7, 8};\n"
+TABLES = "constant uint t[3] = {1, 2, 3}; constant uint u[5] = {4, 5, 6, 7, 8}; constant uint w[4] = {};\n"
 B = np.arange(64, dtype=np.uint32)
 
 
@@ -86,6 +86,8 @@ def test_past_one_of_two_tables(choice: str) -> None:
     check_found(f"constant uint* p = {choice} ? t : u; o[l] = p[5];", [0] * 32, TABLES)
     check_found(f"constant uint* p = {choice} ? t : u; o[l] = p[b[5]];", [0] * 32, TABLES)
     check_found(f"constant uint* p = {choice} ? t + 1 : u; o[l] = p[-2];", [0] * 32, TABLES)
+    check_found(f"constant uint* p = {choice} ? t + 1 : t + 2; o[l] = p[2];", [0] * 32, TABLES)
+    check_found(f"constant uint* p = {choice} ? w + 1 : w + 2; o[l] = p[3] | p[2];", [0] * 32, TABLES)
 
 
 # Each of these leaves its own array for the one beside it.
