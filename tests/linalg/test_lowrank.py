@@ -54,6 +54,7 @@ def test_all_of_them() -> None:
     assert [x.shape for x in found] == [(3, 7, 0), (3, 0), (3, 5, 0)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("route", ROUTES)
 def test_bands_of_a_gpu(route: str) -> None:
     """More columns than a band has; on mlx each band has a stream."""

@@ -5,14 +5,15 @@
 #include "metal_packed.h"
 #include "metal_vector.h"
 
-#define __MC_WIDTH(t, n)                            \
+// Names are passed on as float2, not as float: that may be a macro (retype.h).
+#define __MC_WIDTH(name)                            \
   namespace metal::_simd_names {                    \
-  typedef ::t##n simd_##t##n, vector_##t##n;        \
-  typedef ::packed_##t##n simd_packed_##t##n;       \
+  typedef ::name simd_##name, vector_##name;        \
+  typedef ::packed_##name simd_packed_##name;       \
   }                                                 \
   namespace metal::_simd_scope {                    \
-  using ::t##n;                                     \
-  using ::packed_##t##n;                            \
+  using ::name;                                     \
+  using ::packed_##name;                            \
   }
 #define __MC_NAMES(T, t)                            \
   namespace metal::_simd_names {                    \
@@ -21,27 +22,26 @@
   namespace metal::_simd_scope {                    \
   typedef T t##1;                                   \
   }                                                 \
-  __MC_WIDTH(t, 2)                                  \
-  __MC_WIDTH(t, 3)                                  \
-  __MC_WIDTH(t, 4)
-#define __MC_MATRIX(t, c, r)                        \
+  __MC_WIDTH(t##2)                                  \
+  __MC_WIDTH(t##3)                                  \
+  __MC_WIDTH(t##4)
+#define __MC_MATRIX(name)                           \
   namespace metal::_simd_names {                    \
-  typedef ::t##c##x##r simd_##t##c##x##r;           \
-  typedef ::t##c##x##r matrix_##t##c##x##r;         \
+  typedef ::name simd_##name, matrix_##name;        \
   }                                                 \
   namespace metal::_simd_scope {                    \
-  using ::t##c##x##r;                               \
+  using ::name;                                     \
   }
 #define __MC_MATRICES(t) \
-  __MC_MATRIX(t, 2, 2)   \
-  __MC_MATRIX(t, 2, 3)   \
-  __MC_MATRIX(t, 2, 4)   \
-  __MC_MATRIX(t, 3, 2)   \
-  __MC_MATRIX(t, 3, 3)   \
-  __MC_MATRIX(t, 3, 4)   \
-  __MC_MATRIX(t, 4, 2)   \
-  __MC_MATRIX(t, 4, 3)   \
-  __MC_MATRIX(t, 4, 4)
+  __MC_MATRIX(t##2x2)    \
+  __MC_MATRIX(t##2x3)    \
+  __MC_MATRIX(t##2x4)    \
+  __MC_MATRIX(t##3x2)    \
+  __MC_MATRIX(t##3x3)    \
+  __MC_MATRIX(t##3x4)    \
+  __MC_MATRIX(t##4x2)    \
+  __MC_MATRIX(t##4x3)    \
+  __MC_MATRIX(t##4x4)
 
 __MC_NAMES(bool, bool)
 __MC_NAMES(char, char)

@@ -165,26 +165,30 @@ def _is_not_negative(value: Value) -> bool:
     """Is a 64-bit number at least (nearly) 0, and so small that no address made with it wraps around?"""
     if isinstance(value, Const):
         return value.value is not None and -_NEAR <= value.value < _FAR
-    return _most(value) < _FAR
+    return _most(value, nearly=True) < _FAR
 
 
-def _most(value: Value, depth: int = 0) -> int:
-    """A number that an unsigned 64-bit value surely does not exceed."""
+def _most(value: Value, depth: int = 0, *, nearly: bool = False) -> int:
+    """A number that an unsigned 64-bit value surely does not exceed; *nearly*: unless it is a little below 0."""
     if isinstance(value, Const):
         return _UNKNOWN if value.value is None else value.value & _UNKNOWN
     if not isinstance(value, Instr) or depth > 8:
         return _UNKNOWN
     if value.op == "zext":
         return (1 << value.args[0].type.bits) - 1
-    most = [_most(v, depth + 1) for v in value.args]
+    is_sum = nearly and value.op == "add"
+    most = [_most(v, depth + 1, nearly=is_sum) for v in value.args]
     if value.op in ("select", "freeze"):
         found = max(most[1:] or most)
     elif value.op == "and":
         found = min(most)
     elif value.op == "or":  # no bit above those of both
         found = (1 << max(most).bit_length()) - 1
-    elif value.op in ("add", "mul"):
-        found = most[0] + most[1] if value.op == "add" else most[0] * most[1]
+    elif value.op == "add":
+        is_less = is_sum and isinstance(value.args[1], Const) and most[1] > _UNKNOWN - _NEAR
+        found = most[0] + (0 if is_less else most[1])
+    elif value.op == "mul":
+        found = most[0] * most[1]
     elif value.op in ("shl", "lshr", "udiv") and isinstance(value.args[1], Const):
         found = most[0] << min(most[1], 64) if value.op == "shl" else most[0] >> (most[1] if value.op == "lshr" else 0)
     else:

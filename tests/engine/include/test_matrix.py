@@ -40,7 +40,10 @@ def test_columns_are_lvalues() -> None:
 
 
 @pytest.mark.feature("types", "matrix products")
-@pytest.mark.parametrize(("kind", "columns", "rows"), [*(("float", c, r) for c, r in SHAPES), ("half", 4, 3)])
+@pytest.mark.parametrize(
+    ("kind", "columns", "rows"),
+    [*(("float", c, r) for c, r in SHAPES), pytest.param("half", 4, 3, marks=pytest.mark.sweep)],
+)
 def test_products(kind: str, columns: int, rows: int) -> None:
     rng = np.random.default_rng(columns * 10 + rows)
     # Small integers, so that every order of summation is exact.

@@ -52,7 +52,7 @@ def test_braces_and_empty_braces() -> None:
 
 @pytest.mark.feature("types", "vector swizzles")
 @pytest.mark.parametrize("letters", ["xyzw", "rgba"])
-@pytest.mark.parametrize("lanes", [2, 3, 4])
+@pytest.mark.parametrize("lanes", [2, 3, pytest.param(4, marks=pytest.mark.sweep)])
 def test_every_swizzle(letters: str, lanes: int) -> None:
     # Each swizzle becomes one number whose digits are its components; the kernel counts those that differ.
     weights = f"float{lanes}({', '.join(str(10**k) for k in reversed(range(lanes)))})"

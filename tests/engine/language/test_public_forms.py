@@ -15,7 +15,7 @@ SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "
 
 
 @pytest.mark.feature("types", "conversion from packed vectors of another element type")
-@pytest.mark.parametrize("lanes", [2, 3, 4])
+@pytest.mark.parametrize("lanes", [2, 3, pytest.param(4, marks=pytest.mark.sweep)])
 def test_packed_vectors_convert_to_every_element_type(lanes: int) -> None:
     """Cast and constructor, from device, constant, threadgroup and thread memory; values that every type holds."""
     values = [1, 2, 3, 4][:lanes]
