@@ -14,7 +14,7 @@ from .ir import Block, Const
 ROUNDS = 1024  # of a counting loop, between two looks
 SHORT_BODY = 16  # instructions of a loop in which asking each time would be felt
 FIRST = 1 << 14  # a counter that starts anywhere from 0 on is looked at when it gets here
-NEAR = 1 << 20  # how far a counter may still have to go without a look, in a kernel with barriers
+FIRST_BESIDE_BARRIERS = 1 << 20  # the same in a kernel with barriers; beyond it, it is looked at in each round
 
 
 class Polls(Flow):
@@ -32,7 +32,8 @@ class Polls(Flow):
             self.set_limit(count, self.exact_limit(count, self.scalar(count.phi)))
         elif self.rises_from_zero(count):  # the same wherever it starts: small loops are entered often
             ty, sign = count.phi.type.text, count.pred[0]
-            self.set_limit(count, self.intrinsic(f"{sign}min", ty, self.last_value(count), str(FIRST)))
+            first = FIRST_BESIDE_BARRIERS if self.plan.coroutine else FIRST
+            self.set_limit(count, self.intrinsic(f"{sign}min", ty, self.last_value(count), str(first)))
         else:
             self.set_limit(count, self.no_round(count))
         again = quoted(self.again_label(block))
@@ -152,8 +153,8 @@ class Polls(Flow):
     def begin_rounds(self, count: Count, value: str) -> None:
         """Look, and go on: *value* is the counter, which has passed its test."""
         stop = self.look()
-        if self.plan.coroutine and count.has_small_step and count.pred != "ne":
-            self.set_limit(count, self.last_if_near(count, value))
+        if self.plan.coroutine and count.pred != "ne" and self.rises_from_zero(count):
+            self.set_limit(count, self.no_round(count))  # arithmetic would take registers that every barrier saves
             return
         # Always 0, which LLVM cannot know: nothing of what follows is computed ahead, where it would cost.
         zero_at = self.temp(f"getelementptr i8, ptr {stop}, i64 4")
@@ -185,17 +186,6 @@ class Polls(Flow):
         limit = self.intrinsic(f"{sign}{'max' if down else 'min'}", ty, limit, str(count.safe_end))
         is_beyond = self.temp(f"icmp {sign}{'lt' if down else 'gt'} {ty} {value}, {count.safe_end}")
         return self.temp(f"select i1 {is_beyond}, {ty} {self.no_round(count)}, {ty} {limit}")
-
-    def last_if_near(self, count: Count, value: str) -> str:
-        """The bound where it is near, else no round without a look. More arithmetic would take registers that are
-        saved at every barrier."""
-        ty, last = count.phi.type.text, self.last_value(count)
-        away = self.temp(f"sub {ty} {last}, {value}")
-        is_near = self.temp(f"icmp ult {ty} {away}, {NEAR}")
-        none = self.no_round(count)
-        limit = self.temp(f"select i1 {is_near}, {ty} {last}, {ty} {none}")
-        is_safe = self.temp(f"icmp {count.pred[0]}le {ty} {last}, {count.safe_end}")
-        return self.temp(f"select i1 {is_safe}, {ty} {limit}, {ty} {none}")
 
     def exact_limit(self, count: Count, value: str) -> str:
         """The bound where it is a few whole steps away, else a value that the counter meets before it."""

@@ -9,7 +9,7 @@ import pytest
 
 import metalcore
 from metalcore.engine.lockstep import vectorise
-from metalcore.engine.lockstep.polls import FIRST, NEAR, ROUNDS
+from metalcore.engine.lockstep.polls import FIRST, FIRST_BESIDE_BARRIERS, ROUNDS
 from metalcore.errors import LaunchTimeout
 
 FORMS = {
@@ -81,7 +81,8 @@ kernel void group(device uint* y, constant uint& n, uint i [[thread_position_in_
 def test_rounds_are_counted_exactly_beside_barriers(mode: str) -> None:
     function = metalcore.Library(BESIDE_A_BARRIER).function("group")
     with np.errstate(over="ignore"), metalcore.mode(mode):
-        for n in (0, 1, 95, 97, FIRST - 1, FIRST, FIRST + 97, NEAR + FIRST - 5, NEAR + FIRST, NEAR + FIRST + 200):
+        far = FIRST_BESIDE_BARRIERS
+        for n in (0, 1, 95, 97, FIRST - 1, FIRST, FIRST + 97, far - 5, far, far + 1, far + FIRST + 200):
             y = np.zeros((96, 2), np.uint32)
             function(y, n, threads=96, group_size=96)
             for i in (0, 1, 31, 95):
