@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # Tests import each other's helpers as tests.*, whatever the working directory is.
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
+
+# A shell starts what runs in the background with Ctrl-C ignored, and so would be the programs that tests start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 AREAS = (
     "language",

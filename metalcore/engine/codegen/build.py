@@ -104,7 +104,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         checked=variant.checked,
         sanitized=variant.sanitized,
         tail=variant.tail,
-        width=llvm.vector_width(),
+        width=llvm.vector_width("@__mc_simdgroup_mma" in scalar),
         value_sizes=values,
         wide=variant.wide,
         keep_tests=variant.keep_tests,

@@ -43,12 +43,24 @@ def host_features() -> dict[str, bool]:
 
 
 @functools.cache
-def vector_width() -> int:
-    """Lanes of 32 bits in one register of this machine."""
+def vector_width(has_matrices: bool = False) -> int:
+    """Lanes of 32 bits in one register of this machine; products of 8x8 matrices are written for eight at most."""
     features = host_features()
+    if not has_matrices and all(features.get(name) for name in _WIDE):
+        return 16
     if features.get("avx2"):
         return 8
     return 4
+
+
+# Ice Lake, Zen 4 and later: before them a processor slows down where it meets registers of 512 bits.
+_WIDE = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi2")
+
+
+def _features() -> str:
+    """Of this machine, as LLVM takes them; it would halve vectors of 512 bits where it prefers those of 256."""
+    found: str = binding.get_host_cpu_features().flatten()
+    return f"{found},-prefer-256-bit" if vector_width() == 16 else found
 
 
 def has_fma() -> bool:
@@ -61,9 +73,8 @@ def has_fma() -> bool:
 def target_machine() -> Any:
     _initialise()
     target = binding.Target.from_default_triple()
-    features = binding.get_host_cpu_features().flatten()
     return target.create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="default"
+        cpu=binding.get_host_cpu_name(), features=_features(), opt=2, reloc="pic", codemodel="default"
     )
 
 
@@ -71,8 +82,7 @@ def target_machine() -> Any:
 def _keeps_registers() -> str:
     """Attributes of a function that preserves all registers. On x86 LLVM would restore them and then, before it
     returns, clear the upper halves of the vectors (LLVM 22)."""
-    features = binding.get_host_cpu_features().flatten()
-    return f'"target-features"="{features},-vzeroupper"' if "x86" in target_machine().triple else ""
+    return f'"target-features"="{_features()},-vzeroupper"' if "x86" in target_machine().triple else ""
 
 
 def parse(text: str) -> Any:
