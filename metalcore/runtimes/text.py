@@ -22,9 +22,14 @@ _CONSTANT = re.compile(r"constant\s+(\w+)\s+(\w+)\s*\[\[function_constant\((\d+)
 def engine_text(variant: Variant) -> str:
     """For the engine: the file itself is included, so that errors name its lines.
 
-    A kernel may ask for memory early with `__builtin_prefetch`, which is no MSL, under `#ifdef METALCORE_ENGINE`.
+    A kernel may ask for memory early with `__builtin_prefetch`, which is no MSL, under `#ifdef METALCORE_ENGINE`, and
+    for twice the sums where registers have 16 lanes, under `#ifdef METALCORE_WIDE`.
     """
     define = "#define METALCORE_ENGINE 1\n" if "METALCORE_ENGINE" in read(variant.kernel.file) else ""
+    if "METALCORE_WIDE" in read(variant.kernel.file):
+        from metalcore.engine.codegen.llvm import vector_width  # llvmlite takes its time
+
+        define += "#define METALCORE_WIDE 1\n" if vector_width() == 16 else ""
     return f'{define}#include "{variant.kernel.file}.metal"\n{variant.instantiation}'
 
 

@@ -10,7 +10,7 @@ from metalcore.ops.base.op import Op
 
 
 def register_autocast(library: Any, op: Op, overload: Any) -> None:
-    """ "float32" widens every floating-point input, "promote" takes the widest of them."""
+    """ "float32" widens every floating-point input, "promote" takes the widest of them, "lower" the type of autocast."""
     for key, device in (("AutocastCPU", "cpu"), ("AutocastMPS", "mps")):
         library.impl(op.noun, _rule(op, overload, key, device), key)
 
@@ -20,7 +20,7 @@ def _rule(op: Op, overload: Any, key: str, device: str) -> Any:
 
     def run(*arguments: Any) -> Any:
         floats = [a.dtype for a in arguments if isinstance(a, torch.Tensor) and a.is_floating_point()]
-        target = torch.float32
+        target = torch.get_autocast_dtype(device) if op.autocast == "lower" else torch.float32
         if op.autocast == "promote" and floats:
             target = floats[0]
             for dtype in floats[1:]:

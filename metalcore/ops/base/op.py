@@ -71,7 +71,8 @@ class Op:
     batched: tuple[str, ...] = ()
     """Inputs with any leading shape: vmap over these alone adds a leading dimension; other cases are looped over."""
     autocast: str = ""
-    """Under autocast: "float32" computes in float32, "promote" in the widest type of the inputs, "" as they come."""
+    """Under autocast: "float32" computes in float32, "promote" in the widest type of the inputs, "lower" in the type of
+    autocast, "" as they come."""
     namesake: str = ""
     """The function of torch that the override replaces, for example torch.nn.functional.rms_norm."""
     accepts: Callable[..., str] | None = None

@@ -1,0 +1,125 @@
+// Forward: o = softmax(scale q k^T) v by blocks of keys, with the largest score and the sum of a row so far (online
+// softmax: arXiv:1805.02867; by blocks: arXiv:2205.14135). A lane has a query.
+#pragma once
+#include "attention.h"
+
+// The largest score and the sum of exp(score - largest).
+struct Softmax {
+  float top;
+  float sum;
+  float low;  // what the sum lost, where is_exact
+
+  float total() const { return is_exact ? sum + low : sum; }
+};
+
+// The sum times `keep`, and the weights of a block.
+inline Softmax added(Softmax so_far, float keep, thread const float* weights) {
+  const float kept = so_far.sum * keep;
+  if (is_exact) {
+    Pair sum = {kept, fma(so_far.sum, keep, -kept) + so_far.low * keep};
+    for (uint j = 0; j < BLOCK; ++j) {
+      sum = plus(sum, weights[j]);
+    }
+    return {so_far.top, sum.high, sum.low};
+  }
+  float sum = 0.0f;
+  for (uint j = 0; j < BLOCK; j += 8) {
+    float part = 0.0f;
+    for (uint e = j; e < j + 8; ++e) {
+      part += weights[e];
+    }
+    sum += part;
+  }
+  return {so_far.top, kept + sum, 0.0f};
+}
+
+inline void drop(thread float* weights, Dropout how, uint query, uint from) {
+  const uint threshold = how.threshold();
+  const float growth = how.growth();
+  for (uint j = 0; j < BLOCK; j += 4) {
+    const uint4 random = philox(how.seed, uint4((from + j) / 4, query, how.head, 0u));
+#pragma unroll
+    for (uint e = 0; e < 4; ++e) {
+      weights[j + e] = random[e] < threshold ? 0.0f : weights[j + e] * growth;
+    }
+  }
+}
+
+// sums = sum over keys of exp(score - top) value, for the keys of a span. T: memory of queries, K: of keys and values.
+template <typename T, typename K, bool is_tiled>
+inline Softmax attend(
+    thread const float* mine,
+    Sums sums,
+    Softmax so_far,
+    Rows<K> keys,
+    Rows<K> values,
+    Scores<T> how,
+    Dropout dropout,
+    uint query,
+    Span span,
+    float scale,
+    uint depth,
+    uint width,
+    threadgroup float* tile,
+    Lane at) {
+  float s[BLOCK];
+  float low[BLOCK];
+  for (uint from = span.begin; from < span.end; from += BLOCK) {
+    const uint n = min(BLOCK, span.end - from);
+    const bool is_edge = span.is_edge(from, n);
+    if constexpr (is_tiled) {
+      fill(tile, keys, from, n, depth, at);
+      products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+    } else {
+      products<AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+    }
+    shape(s, low, how, scale, from, n, is_edge, nullptr);
+    float top = so_far.top;
+    for (uint j = 0; j < BLOCK; ++j) {
+      top = max(top, s[j]);
+    }
+    const float base = top == -INFINITY ? 0.0f : top;
+    const float keep = exp_minus<T>(base - so_far.top);
+    for (uint j = 0; j < BLOCK; ++j) {
+      s[j] = weight_of<T>(s[j], low[j], base);
+    }
+    so_far = added(so_far, keep, s);
+    so_far.top = top;
+    if (has_extras && dropout.probability > 0.0f) {
+      drop(s, dropout, query, from);
+    }
+    const bool skips = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+    if constexpr (is_tiled) {
+      fill(tile, values, from, n, width, at);
+      add_rows<AT_ONCE>(sums, keep, s, (threadgroup const float*)tile, width, n, width, skips);
+    } else {
+      device const float* rows = (device const float*)values.base + from * values.pitch;
+      add_rows<AT_ONCE>(sums, keep, s, rows, values.pitch, n, width, skips);
+    }
+  }
+  return so_far;
+}
+
+// A row that saw no key has the weights 0, the sum 1 and the logarithm -infinity.
+inline float log_sum(Softmax found) { return found.sum == 0.0f ? -INFINITY : found.top + log(found.total()); }
+
+inline Softmax kept(Softmax found) {
+  Softmax empty = {0.0f, 1.0f, 0.0f};
+  return found.sum == 0.0f ? empty : found;
+}
+
+// What a row writes: its result, what the result lost by rounding, and the softmax for the gradient.
+template <typename T>
+inline void finish(Sums sums, Softmax found, uint width, device T* out, device T* rest, bool keeps_rest) {
+  for (uint d = 0; d < width; ++d) {
+    float value = found.sum == 0.0f ? 0.0f : sums.high[d] / found.sum;
+    if (is_exact && isfinite(value) && found.sum != 0.0f) {  // what the division lost, and what its operands had
+      value += (fma(-value, found.sum, sums.high[d]) + (sums.low[d] - value * found.low)) / found.sum;
+    }
+    const T rounded = T(value);
+    out[d] = rounded;
+    if (keeps_rest) {
+      rest[d] = T(value - float(rounded));
+    }
+  }
+}

@@ -1,0 +1,195 @@
+// Backward, without atomics: dq by blocks of queries, dk and dv by blocks of keys, so that the order of every sum is
+// fixed. With p = exp(s - top) / sum of the forward pass and delta = do . o = sum of p dp:
+//   dp = do v^T,  ds = p (dp - delta + dlse),  dq = scale ds k,  dk = scale ds^T q,  dv = p^T do  (arXiv:2205.14135)
+#pragma once
+#include "attention_forward.h"
+
+// ds of a block of keys for the query of this lane, from its scores s and products dp; into dp. Before the derivative
+// of the softcap and the scale it is the gradient of a bias.
+template <typename T>
+inline void score_gradients(
+    thread const float* s,
+    thread const float* low,
+    thread float* dp,
+    thread const float* bends,
+    Softmax row,
+    float2 delta,
+    Scores<T> how,
+    Dropout dropout,
+    uint query,
+    uint from,
+    float scale,
+    bool of_bias) {
+  if (has_extras && dropout.probability > 0.0f) {
+    drop(dp, dropout, query, from);
+  }
+  const bool is_bent = has_extras && how.softcap > 0.0f && !of_bias;
+  const float factor = 1.0f / row.sum;
+  for (uint j = 0; j < BLOCK; ++j) {
+    const float p = divided(weight_of<T>(s[j], low[j], row.top), row.sum, factor);
+    const float ds = s[j] == -INFINITY ? 0.0f : p * ((dp[j] - delta.x) + delta.y) * scale;
+    dp[j] = is_bent ? ds * bends[j] : ds;
+  }
+}
+
+// delta as the sum of p dp over the keys of a span.
+template <typename T, bool is_tiled>
+inline float summed_delta(
+    thread const float* mine,
+    thread const float* g,
+    Rows<T> keys,
+    Rows<T> values,
+    Scores<T> how,
+    Dropout dropout,
+    uint query,
+    Softmax row,
+    Span span,
+    float scale,
+    uint depth,
+    uint width,
+    threadgroup float* tile,
+    Lane at) {
+  float s[BLOCK];
+  float low[BLOCK];
+  float dp[BLOCK];
+  float unused[BLOCK];
+  float sum = 0.0f;
+  const float factor = 1.0f / row.sum;
+  for (uint from = span.begin; from < span.end; from += BLOCK) {
+    const uint n = min(BLOCK, span.end - from);
+    if constexpr (is_tiled) {
+      fill(tile, values, from, n, width, at);
+      products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, unused);
+      fill(tile, keys, from, n, depth, at);
+      products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+    } else {
+      products<AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, unused);
+      products<AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+    }
+    shape(s, low, how, scale, from, n, span.is_edge(from, n), nullptr);
+    if (has_extras && dropout.probability > 0.0f) {
+      drop(dp, dropout, query, from);
+    }
+    for (uint j = 0; j < BLOCK; j += 8) {
+      float part = 0.0f;
+      for (uint e = j; e < j + 8; ++e) {
+        const float p = divided(weight_of<T>(s[e], low[e], row.top), row.sum, factor);
+        part = s[e] == -INFINITY ? part : fma(p, dp[e], part);
+      }
+      sum += part;
+    }
+  }
+  return sum;
+}
+
+// The block's share of dq, with the products of do and the values.
+template <typename T, bool is_tiled>
+inline void add_to_query(
+    thread const float* mine,
+    thread const float* g,
+    Sums sums,
+    Rows<T> keys,
+    Rows<T> values,
+    Scores<T> how,
+    Dropout dropout,
+    uint query,
+    Softmax row,
+    float2 delta,
+    Span span,
+    float scale,
+    uint depth,
+    uint width,
+    threadgroup float* tile,
+    Lane at) {
+  float s[BLOCK];
+  float low[BLOCK];
+  float dp[BLOCK];
+  float unused[BLOCK];
+  float bends[BLOCK];
+  for (uint from = span.begin; from < span.end; from += BLOCK) {
+    const uint n = min(BLOCK, span.end - from);
+    const bool is_edge = span.is_edge(from, n);
+    const bool skips = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+    if constexpr (is_tiled) {
+      fill(tile, values, from, n, width, at);
+      products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, unused);
+      fill(tile, keys, from, n, depth, at);
+      products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+    } else {
+      products<AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, unused);
+      products<AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+    }
+    shape(s, low, how, scale, from, n, is_edge, bends);
+    score_gradients(s, low, dp, bends, row, delta, how, dropout, query, from, scale, false);
+    if constexpr (is_tiled) {
+      add_rows<AT_ONCE>(sums, 1.0f, dp, (threadgroup const float*)tile, depth, n, depth, skips);
+    } else {
+      add_rows<AT_ONCE>(sums, 1.0f, dp, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, skips);
+    }
+  }
+}
+
+inline uint picked(uint4 x, uint i) { return i < 2 ? (i == 0 ? x.x : x.y) : i == 2 ? x.z : x.w; }
+
+// Shares of the queries of one head in dk and dv of the key of this lane. `stats` and `delta` are those of the head.
+template <typename T, bool is_tiled>
+inline void add_to_key(
+    thread const float* k,
+    thread const float* v,
+    Sums dk,
+    Sums dv,
+    Rows<T> queries,
+    Rows<T> grads,
+    device const float* stats,
+    device const float* delta,
+    Scores<T> how,
+    Dropout dropout,
+    uint key,
+    Span span,
+    float scale,
+    uint depth,
+    uint width,
+    threadgroup float* tile,
+    Lane at) {
+  float s[BLOCK];
+  float low[BLOCK];
+  float dp[BLOCK];
+  float unused[BLOCK];
+  float bends[BLOCK];
+  for (uint from = span.begin; from < span.end; from += BLOCK) {
+    const uint n = min(BLOCK, span.end - from);
+    device const float* query_rows = (device const float*)queries.base + from * queries.pitch;
+    device const float* grad_rows = (device const float*)grads.base + from * grads.pitch;
+    if constexpr (is_tiled) {
+      fill(tile, queries, from, n, depth, at);
+      products<AT_ONCE>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
+      fill(tile, grads, from, n, width, at);
+      products<AT_ONCE>(v, (threadgroup const float*)tile, width, n, width, dp, unused);
+    } else {
+      products<AT_ONCE>(k, query_rows, queries.pitch, n, depth, s, low);
+      products<AT_ONCE>(v, grad_rows, grads.pitch, n, width, dp, unused);
+    }
+    shape(s, low, how, scale, from, n, span.is_edge(from, n), bends);
+    const bool is_bent = has_extras && how.softcap > 0.0f;
+    const bool drops = has_extras && dropout.probability > 0.0f;
+    for (uint i = 0; i < n; ++i) {
+      const float p = weight_of<T>(s[i], low[i], stats[2 * (from + i)]) / stats[2 * (from + i) + 1];
+      float growth = 1.0f;
+      if (drops) {
+        const uint4 random = philox(dropout.seed, uint4(key / 4, from + i, dropout.head, 0u));
+        growth = picked(random, key % 4) < dropout.threshold() ? 0.0f : dropout.growth();
+      }
+      const float ds = s[i] == -INFINITY ? 0.0f : p * ((dp[i] * growth - delta[2 * (from + i)]) + delta[2 * (from + i) + 1]) * scale;
+      dp[i] = is_bent ? ds * bends[i] : ds;
+      s[i] = p * growth;
+    }
+    if constexpr (is_tiled) {
+      add_rows<AT_ONCE>(dv, 1.0f, s, (threadgroup const float*)tile, width, n, width, false);
+      fill(tile, queries, from, n, depth, at);
+      add_rows<AT_ONCE>(dk, 1.0f, dp, (threadgroup const float*)tile, depth, n, depth, false);
+    } else {
+      add_rows<AT_ONCE>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, false);
+      add_rows<AT_ONCE>(dk, 1.0f, dp, query_rows, queries.pitch, n, depth, false);
+    }
+  }
+}

@@ -1,0 +1,288 @@
+"""Plans of dense attention: kernels/attention.metal, attention_decode.metal and attention_gradient.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from metalcore.ops.base.launch import accumulator
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+FORWARD = Kernel("attention", "attention_forward", ("has_extras", "is_split", "is_exact"))
+DECODE = Kernel("attention_decode", "attention_decode", ("has_extras", "is_split", "is_whole"))
+JOIN = Kernel("attention", "attention_join")
+DELTA = Kernel("attention_gradient", "attention_delta", ("has_extras", "is_exact"))
+QUERY_GRADIENT = Kernel("attention_gradient", "attention_query_gradient", ("has_extras", "is_exact"))
+KEY_GRADIENT = Kernel("attention_gradient", "attention_key_gradient", ("has_extras", "is_exact"))
+BIAS_GRADIENT = Kernel("attention_gradient", "attention_bias_gradient", ("has_extras", "is_exact"))
+BIAS_SUM = Kernel("attention_gradient", "attention_bias_sum")
+SINK_GRADIENT = Kernel("attention_gradient", "attention_sink_gradient")
+
+# As in kernels/attention.h
+HAS_BIAS, HAS_MASK, HAS_SLOPES, SLOPES_BY_BATCH, HAS_SINKS = 1, 2, 4, 8, 16
+QUERY_ROWS_FIRST, KEY_ROWS_FIRST, IS_PACKED, KEEPS_REST = 32, 64, 128, 256
+FAR = 1 << 29  # further than any key lies
+LANES = 32
+MOST_SPLITS = 64
+DEEPEST = 256
+_FEW = 1 << 21  # multiplications
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Shapes of a call. Arrays have any leading shape, then heads, rows, depth, or rows, heads, depth."""
+
+    leading: tuple[int, ...]
+    queries: int
+    keys: int
+    key_rows: int  # rows of memory; those from `keys` on are not looked at
+    heads: int
+    key_heads: int
+    depth: int
+    width: int
+
+    @staticmethod
+    def of(query: Any, key: Any, value: Any, query_rows_first: bool, key_rows_first: bool, keys: int) -> Sizes:
+        *leading, a, b, depth = query.shape
+        c, d, _ = key.shape[-3:]
+        queries, heads = (a, b) if query_rows_first else (b, a)
+        rows, key_heads = (c, d) if key_rows_first else (d, c)
+        last = rows if keys < 0 else keys
+        return Sizes(tuple(leading), queries, last, rows, heads, key_heads, depth, value.shape[-1])
+
+    @property
+    def batch(self) -> int:
+        return math.prod(self.leading)
+
+    @property
+    def heads_each(self) -> int:
+        return self.heads // max(1, self.key_heads)
+
+    def is_few(self, dtype: str) -> bool:
+        """Whether sums are made with more care, at several times their time. Of few results torch's own error may
+        happen to be near nothing."""
+        return dtype == "float32" and self.batch * self.heads * self.queries * self.keys * self.depth < _FEW
+
+    def reach(self, is_causal: bool, left: int, right: int) -> tuple[int, int]:
+        """A query sees the keys from itself + low to itself + high. Causal is aligned at the first query and key, a
+        window at the last ones."""
+        shift = self.keys - self.queries
+        low = -FAR if left < 0 else shift - left
+        high = FAR if right < 0 else shift + right
+        return max(-FAR, low), min(high, 0) if is_causal else min(FAR, high)
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What may be added to scores, as kernels take it."""
+
+    bias: Any
+    mask: Any
+    slopes: Any
+    strides: tuple[int, int, int, int]  # of bias or mask: batch, head, query, key
+    flags: int
+
+    @staticmethod
+    def of(run: Any, sizes: Sizes, attn_mask: Any, slopes: Any) -> Extras:
+        flags, bias, mask, strides = 0, None, None, (0, 0, 0, 0)
+        if attn_mask is not None:
+            shape = mask_shape(sizes, attn_mask)
+            found, steps = run.contiguous(attn_mask), [1]
+            for n in reversed(shape[1:]):
+                steps.append(steps[-1] * n)
+            strides = tuple(step if n > 1 else 0 for n, step in zip(shape, reversed(steps), strict=True))  # type: ignore[assignment]
+            if run.dtype(found) == "bool":
+                mask, flags = found, HAS_MASK
+            else:
+                bias, flags = found, HAS_BIAS
+        if slopes is not None:
+            slopes = run.contiguous(slopes)
+            flags |= HAS_SLOPES | (SLOPES_BY_BATCH if len(slopes.shape) > 1 else 0)
+        return Extras(bias, mask, slopes, strides, flags)
+
+
+def mask_shape(sizes: Sizes, attn_mask: Any) -> tuple[int, int, int, int]:
+    """Batch, heads, queries, keys of a mask; 1 where it does not have the dimension or is broadcast."""
+    shape = (1,) * (4 - len(attn_mask.shape)) + tuple(attn_mask.shape)
+    return math.prod(shape[:-3]), *shape[-3:]  # type: ignore[return-value]
+
+
+def capacity(run: Any, dtype: str, sizes: Sizes, name: str = "capacities") -> int:
+    fits: list[int] = policy("attention", run.family, dtype)[name]
+    return next(n for n in fits if n >= max(sizes.depth, sizes.width))
+
+
+def split_count(run: Any, dtype: str, tasks: int, keys: int) -> int:
+    chosen = policy("attention", run.family, dtype)
+    if not 0 < tasks < chosen["tasks"]:
+        return 1
+    return max(1, min(-(-chosen["tasks"] // tasks), keys // chosen["split_keys"], MOST_SPLITS))
+
+
+def forward(
+    run: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    alibi_slopes: Any,
+    sinks: Any,
+    seed: Any,
+    dropout: float,
+    is_causal: bool,
+    scale: float,
+    softcap: float,
+    left: int,
+    right: int,
+    query_rows_first: bool,
+    key_rows_first: bool,
+    keys: int,
+    wants_gradient: bool,
+) -> tuple[Any, ...]:
+    dtype, exact = run.dtype(query), accumulator(run.dtype(query))
+    sizes = Sizes.of(query, key, value, query_rows_first, key_rows_first, keys)
+    query, key, value = run.contiguous(query), run.contiguous(key), run.contiguous(value)
+    extras = Extras.of(run, sizes, attn_mask, alibi_slopes)
+    sinks = None if sinks is None else run.contiguous(sinks)
+    keeps = wants_gradient and dtype not in ("float32", "float64")
+    flags = extras.flags | (HAS_SINKS if sinks is not None else 0) | (KEEPS_REST if keeps else 0)
+    flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
+    has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
+    chosen = policy("attention", run.family, dtype)
+
+    is_exact = sizes.is_few(dtype)
+    rows = sizes.queries * sizes.heads_each
+    # A gradient computes scores again, in the order of FORWARD: those of another order would not fit the sums.
+    is_short = rows <= chosen["short_rows"] and not (dropout or wants_gradient or is_exact)
+    is_packed = not is_short and sizes.heads_each > 1 and rows <= chosen["threads"]
+    if is_packed:
+        flags |= IS_PACKED
+    rows = rows if is_packed else sizes.queries
+    threads = LANES if is_short else min(chosen["threads"], max(1, -(-rows // LANES)) * LANES)
+    blocks = 1 if is_short else -(-rows // threads)
+    heads = sizes.key_heads if is_short or is_packed else sizes.heads
+    splits = split_count(run, dtype, blocks * heads * sizes.batch, sizes.keys)
+
+    shape, places = (*query.shape[:-1], sizes.width), (*sizes.leading, sizes.heads, sizes.queries)
+    results = (
+        Out(shape, dtype),
+        Out(shape if keeps else (0,), dtype),
+        Out((*places, 2), exact),
+        Out(places, exact),
+    )
+    nothing = tuple(Out((0,), out.dtype) for out in results)
+    parts = Out((*places, splits, sizes.width + 2) if splits > 1 else (0,), exact)
+    inputs = (query, key, value, extras.bias, extras.mask, extras.slopes, sinks)
+    numbers = (
+        *(sizes.queries, sizes.keys, sizes.key_rows, sizes.heads, sizes.heads_each, sizes.depth, sizes.width),
+        *(scale, softcap, *sizes.reach(is_causal, left, right), *extras.strides),
+    )
+    outputs = (*(nothing if splits > 1 else results), parts)
+    grid = (blocks * splits, heads, sizes.batch if sizes.queries else 0)
+    if is_short:
+        room = capacity(run, dtype, sizes, "short_capacities")
+        constants = (has_extras, splits > 1, sizes.depth == sizes.width == room)
+        arguments = (*inputs, *outputs, *numbers, flags, splits)
+        found = run.launch(DECODE, (dtype, room), constants, arguments, grid, (LANES,))
+    else:
+        types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
+        arguments = (*inputs, seed, *outputs, *numbers, dropout, flags, splits)
+        found = run.launch(FORWARD, types, (has_extras, splits > 1, is_exact), arguments, grid, (threads,))
+    if splits > 1:
+        arguments = (found[-1], sinks, *results, sizes.queries, sizes.heads, sizes.width, flags, splits)
+        found = run.launch(JOIN, (dtype,), (), arguments, (sizes.queries, sizes.heads, sizes.batch), (LANES,))
+    out, rest, stats, lse = found[:4]
+    return out, lse, stats, rest
+
+
+def backward(
+    run: Any,
+    grad_out: Any,
+    grad_lse: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    alibi_slopes: Any,
+    sinks: Any,
+    seed: Any,
+    out: Any,
+    stats: Any,
+    rest: Any,
+    dropout: float,
+    is_causal: bool,
+    scale: float,
+    softcap: float,
+    left: int,
+    right: int,
+    query_rows_first: bool,
+    key_rows_first: bool,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    dtype, exact = run.dtype(query), accumulator(run.dtype(query))
+    sizes = Sizes.of(query, key, value, query_rows_first, key_rows_first, -1)
+    query, key, value, g = (run.contiguous(x) for x in (query, key, value, grad_out))
+    extras = Extras.of(run, sizes, attn_mask, alibi_slopes)
+    keeps = rest.shape[0] > 0 and len(rest.shape) > 1
+    flags = extras.flags | (KEEPS_REST if keeps else 0)
+    flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
+    has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
+    chosen, room = policy("attention", run.family, dtype), capacity(run, dtype, sizes)
+    types, is_exact = (dtype, room, chosen["is_tiled"]), sizes.is_few(dtype)
+    places = (*sizes.leading, sizes.heads, sizes.queries)
+
+    inputs = (g, query, key, value, extras.bias, extras.mask, extras.slopes, seed, run.contiguous(stats))
+    numbers = (
+        *(sizes.queries, sizes.keys, sizes.heads, sizes.heads_each, sizes.depth, sizes.width, scale, softcap),
+        *(*sizes.reach(is_causal, left, right), *extras.strides, dropout, flags),
+    )
+    threads = min(chosen["threads"], max(1, -(-sizes.queries // LANES)) * LANES)
+    grid = (-(-sizes.queries // threads), sizes.heads, sizes.batch)
+    results = (run.contiguous(out), run.contiguous(rest) if keeps else None, run.contiguous(grad_lse))
+    arguments: tuple[Any, ...] = (*inputs, *results, Out((*places, 2), exact), *numbers)
+    (delta,) = run.launch(DELTA, types, (has_extras, is_exact), arguments, grid, (threads,))
+    inputs = (*inputs, delta)
+    dq = dk = dv = run.empty((0,), dtype)
+    if wanted[0]:
+        arguments = (*inputs, Out(tuple(query.shape), dtype), *numbers)
+        (dq,) = run.launch(QUERY_GRADIENT, types, (has_extras, is_exact), arguments, grid, (threads,))
+    if wanted[1] or wanted[2]:
+        threads = min(chosen["threads"], max(1, -(-sizes.keys // LANES)) * LANES)
+        grid = (-(-sizes.keys // threads), sizes.key_heads, sizes.batch)
+        arguments = (*inputs, Out(tuple(key.shape), dtype), Out(tuple(value.shape), dtype), *numbers)
+        dk, dv = run.launch(KEY_GRADIENT, types, (has_extras, is_exact), arguments, grid, (threads,))
+    dmask = dsinks = run.empty((0,), dtype)
+    if wanted[3] and extras.bias is not None:
+        dmask = _bias_gradient(run, sizes, (*inputs[:5], *inputs[6:]), numbers, (dtype, room), attn_mask, is_exact)
+    if wanted[4] and sinks is not None:
+        arguments = (run.contiguous(sinks), inputs[8], delta, Out((sizes.heads,), exact))
+        arguments += (sizes.queries, sizes.heads, sizes.batch)
+        (dsinks,) = run.launch(SINK_GRADIENT, (exact,), (), arguments, (sizes.heads,), (LANES,))
+    return dq, dk, dv, dmask, dsinks
+
+
+def _bias_gradient(
+    run: Any,
+    sizes: Sizes,
+    inputs: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    types: tuple[Any, ...],
+    bias: Any,
+    is_exact: bool,
+) -> Any:
+    """First for every query and key, then summed over those that share an element."""
+    dtype, _ = types
+    batches, heads, queries, keys = mask_shape(sizes, bias)
+    whole = Out((batches, heads, sizes.queries, sizes.keys), accumulator(dtype))
+    arguments = (*inputs, whole, *numbers, batches, heads, sizes.batch)
+    grid = (-(-sizes.queries // LANES), -(-sizes.keys // LANES), batches * heads)
+    (found,) = run.launch(BIAS_GRADIENT, types, (True, is_exact), arguments, grid, (LANES,))
+    if dtype == accumulator(dtype) and (queries, keys) == (sizes.queries, sizes.keys):
+        return found.reshape(bias.shape)
+    count = math.prod(bias.shape)
+    arguments = (found, Out(tuple(bias.shape), dtype), sizes.queries, sizes.keys, queries, keys, count)
+    (summed,) = run.launch(BIAS_SUM, (dtype,), (), arguments, (-(-count // LANES),), (LANES,))
+    return summed

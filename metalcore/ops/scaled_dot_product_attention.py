@@ -1,0 +1,149 @@
+"""Attention with torch's meaning, and what FlashAttention adds to it: kernels/attention.metal and its neighbours."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from metalcore.ops.base import attention
+from metalcore.ops.base.attention_arguments import Arguments, check_numbers, check_window, draw_seed
+from metalcore.ops.base.attention_reference import reference as plain
+from metalcore.ops.base.attention_samples import draw_case
+from metalcore.ops.base.check import dtype_name
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.op import FLOATS, Op, Stage
+
+NOUN = "scaled_dot_product_attention"
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    softcap: float = 0.0,
+    window_size: tuple[int, int] = (-1, -1),
+    alibi_slopes: Any = None,
+    sinks: Any = None,
+    return_lse: bool = False,
+) -> Any:
+    """softmax(scale query key^T + mask) value for (..., heads, rows, depth), as torch's function of this name.
+
+    No array of rows x keys is made, forward or backward. `is_causal` is aligned at the first query and key, as torch's.
+    `attn_mask` is bool (True is seen) or of the query's dtype and is added; it may have a gradient. A row that sees no
+    key is 0, and so is its gradient. With `enable_gqa` a head of keys serves several of queries. The depth of values
+    may be another one; neither may be above 256.
+
+    What torch's does not have is aligned at the last query and key, as FlashAttention's: `window_size` (left, right)
+    keys around a query are seen, -1 is all; `alibi_slopes` (heads,) or (batch, heads) take slope * distance from a
+    score. `softcap` bends scores to +-softcap before masks. `sinks` (heads,) are one more score of each head that has
+    no value. `return_lse`: also the logarithm of each row's sum of exponentials, (..., heads, rows).
+
+    `dropout_p`: weights are dropped by a Philox generator in the kernel, seeded by torch's; the mask is not stored.
+
+    >>> import numpy as np, metalcore
+    >>> one = np.ones((1, 1, 2, 4), np.float32)
+    >>> metalcore.scaled_dot_product_attention(one, one, one, is_causal=True)[0, 0]
+    array([[1., 1., 1., 1.],
+           [1., 1., 1., 1.]], dtype=float32)
+    """
+    check_numbers(NOUN, dropout_p, scale, softcap)
+    left, right = check_window(NOUN, window_size)
+    given = Arguments.of(NOUN, query, key, value, attn_mask, alibi_slopes, sinks, bool(enable_gqa))
+    out, lse = OP(
+        *(given.query, given.key, given.value, given.mask, given.slopes, given.sinks),
+        draw_seed(query, dropout_p),
+        float(dropout_p),
+        bool(is_causal),
+        1.0 / math.sqrt(max(1, given.depth)) if scale is None else float(scale),
+        float(softcap),
+        *(left, right, given.query_rows_first, given.key_rows_first, given.keys, given.wants_gradient),
+    )
+    out, lse = given.restored(out, lse)
+    return (out, lse) if return_lse else out
+
+
+def reference(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    softcap: float = 0.0,
+    window_size: tuple[int, int] = (-1, -1),
+    alibi_slopes: Any = None,
+    sinks: Any = None,
+    return_lse: bool = False,
+) -> Any:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    own = window_size != (-1, -1) or alibi_slopes is not None or sinks is not None or softcap > 0 or return_lse
+    if not own and not (is_causal and attn_mask is not None) and query.ndim > 2:
+        with sdpa_kernel(SDPBackend.MATH):
+            return torch.nn.functional.scaled_dot_product_attention(
+                query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa
+            )
+    flat = [x[None] if x.ndim == 2 else x for x in (query, key, value)]
+    out, lse = plain(
+        *flat,
+        attn_mask,
+        is_causal,
+        scale=scale,
+        softcap=softcap,
+        window_size=window_size,
+        alibi_slopes=alibi_slopes,
+        sinks=sinks,
+    )
+    out, lse = (out[0], lse[0]) if query.ndim == 2 else (out, lse)
+    return (out, lse) if return_lse else out
+
+
+def samples(draw: Draw) -> Sample:
+    return draw_case(draw)
+
+
+def accepts(query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any, **named: Any) -> str:
+    """The override leaves to torch what this op refuses, and what torch does faster."""
+    if dtype_name(query) not in FLOATS or len(query.shape) < 3:
+        return f"query of dtype {dtype_name(query)} and {len(query.shape)} dimensions"
+    if max(query.shape[-1], value.shape[-1]) > attention.DEEPEST:
+        return f"a depth above {attention.DEEPEST}"
+    return ""
+
+
+_NUMBERS = (
+    "float dropout, bool is_causal, float scale, float softcap, int left, int right, bool query_rows_first, "
+    "bool key_rows_first"
+)
+_INPUTS = "Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? alibi_slopes, Tensor? sinks, Tensor? seed"
+OP = Op(
+    noun=NOUN,
+    summary="softmax(scale q k^T + mask) v without an array of rows x keys: masks, windows, ALiBi, sinks, softcap, GQA",
+    forward=Stage(
+        f"({_INPUTS}, {_NUMBERS}, int keys, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)",
+        attention.forward,
+    ),
+    backward=Stage(
+        f"(Tensor grad_out, Tensor grad_lse, {_INPUTS}, Tensor out, Tensor stats, Tensor rest, {_NUMBERS}, "
+        "bool[] wanted) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dmask, Tensor dsinks)",
+        attention.backward,
+    ),
+    gradients=("query", "key", "value", "attn_mask", "sinks"),
+    public_outputs=2,
+    reference=reference,
+    samples=samples,
+    autocast="lower",
+    namesake="torch.nn.functional.scaled_dot_product_attention",
+    accepts=accepts,
+    override_from=None,
+)
