@@ -60,9 +60,10 @@ def gather_kv_cache(
         wanted = kind
     if total is None:
         check_index(NOUN, "seq_lens", seq_lens)
-        total = int(seq_lens.sum().item()) if math.prod(seq_lens.shape) else 0
+        # A negative length is named by the kernel that looks at lengths.
+        total = max(0, int(seq_lens.sum().item())) if math.prod(seq_lens.shape) else 0
     scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
-    return OP(key_cache, value_cache, block_tables, seq_lens, max(0, total), wanted, *scales)
+    return OP(key_cache, value_cache, block_tables, seq_lens, total, wanted, *scales)
 
 
 def forward(
@@ -137,8 +138,8 @@ def check(key_cache: Any, value_cache: Any, block_tables: Any, seq_lens: Any, to
         refuse(NOUN, "seq_lens", expected, f"of shape {tuple(seq_lens.shape)}")
     if not shape[1]:
         refuse(NOUN, "key_cache", "of blocks that hold a token or more", f"of shape {shape}")
-    if total >= LARGEST_ROW:
-        refuse(NOUN, "total", f"below {LARGEST_ROW}", total)
+    if total < 0 or total >= LARGEST_ROW:
+        refuse(NOUN, "total", f"in 0 to {LARGEST_ROW - 1}", total)
     named = {"key_cache": key_cache, "value_cache": value_cache, "block_tables": block_tables}
     check_device(NOUN, {**named, "seq_lens": seq_lens})
 
