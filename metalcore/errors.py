@@ -31,6 +31,14 @@ class IndexRangeError(MetalcoreError, IndexError, RuntimeError):
     """An index that came from data is out of range; the message names it. torch raises one of the two bases."""
 
 
+class PagedCacheFull(MetalcoreError, RuntimeError):
+    """A paged cache has too few free blocks for tokens; the message has the numbers. Free a sequence first."""
+
+
+class UnknownSequence(MetalcoreError, LookupError):
+    """A paged cache has no such sequence: it was freed, or never allocated."""
+
+
 class TransformError(MetalcoreError, RuntimeError):
     """An op was called where the framework does not compute but trace, or for a gradient that it does not have."""
 

@@ -1,7 +1,10 @@
-"""`from metalcore.nn import RMSNorm`: modules over the ops, for PyTorch."""
+"""`from metalcore.nn import RMSNorm`: modules over the ops, for PyTorch, and the paged cache of a decoding loop."""
 
 from metalcore.packages import needed_for
 
 with needed_for("metalcore.nn"):
     from metalcore.torch.nn import *  # noqa: F403
-    from metalcore.torch.nn import __all__ as __all__
+    from metalcore.torch.nn import __all__ as _modules
+    from metalcore.torch.paged_cache import PagedCache as PagedCache
+
+__all__ = [*_modules, "PagedCache"]

@@ -91,7 +91,7 @@ class CpuRuntime:
         self._prepared: dict[Any, Prepared] = {}
 
     check_errors, any_set = staticmethod(raise_first), staticmethod(any_set)
-    writes_in_place = True
+    writes_in_place, keeps_arguments = True, False
 
     def check_info(self, info: Any, explain: Callable[[int, int], str]) -> None:
         raise_info(info, explain, self.arrays.linalg_error)

@@ -10,7 +10,7 @@ from metalcore.runtimes.kernel import Out
 
 class FakeRuntime:
     family = "cpu"
-    writes_in_place = True
+    writes_in_place, keeps_arguments = True, False
 
     def __init__(self, device: Any) -> None:
         arrays = TorchArrays(device)

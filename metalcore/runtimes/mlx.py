@@ -75,7 +75,7 @@ class MlxRuntime:
     """Runs kernels as steps of MLX's lazy graph. `make` is mx.fast.metal_kernel, or what stands in for it."""
 
     family = "apple"
-    writes_in_place = False
+    writes_in_place, keeps_arguments = False, True
     any_set = staticmethod(any_set)
 
     def __init__(self, make: Callable[..., Any] | None = None, is_eager: bool = False) -> None:
@@ -161,9 +161,9 @@ def _metal() -> MlxRuntime:
 
 
 class EngineRuntime(CpuRuntime):
-    """The engine on mlx arrays: it runs at once, so they must have values."""
+    """The engine on mlx arrays: it runs at once, so they must have values. The caller's own are never written."""
 
-    is_eager = True
+    is_eager = keeps_arguments = True
 
 
 @cache

@@ -57,7 +57,7 @@ class MpsRuntime:
     """Runs kernels on tensors of one device. `compile_shader` is torch.mps.compile_shader, or what stands in for it."""
 
     family = "apple"
-    writes_in_place = True
+    writes_in_place, keeps_arguments = True, False
     any_set = staticmethod(any_set)
 
     def __init__(self, compile_shader: Callable[[str], Any] | None = None, device: str = "mps") -> None:

@@ -72,6 +72,7 @@ class _Recorder:
     def __init__(self, run: CpuRuntime, arguments: tuple[Any, ...]) -> None:
         self._run = run
         self.family, self.dtype, self.writes_in_place = run.family, run.dtype, True
+        self.keeps_arguments = run.keeps_arguments
         self.arrays: list[Any] = list(arguments)
         self.steps: list[Step | Check] | None = []
         known = [id(a) for a in arguments if hasattr(a, "data_ptr")]

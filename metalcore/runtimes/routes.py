@@ -71,7 +71,7 @@ class Recorder:
     """Notes launches; outputs are zeros, so that a plan which asks for errors finds none."""
 
     family = "apple"
-    writes_in_place = True
+    writes_in_place, keeps_arguments = True, False
 
     def __init__(self) -> None:
         from metalcore.runtimes.arrays import TorchArrays

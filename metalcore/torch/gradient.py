@@ -28,7 +28,13 @@ def remembered(stage: Stage, name: str) -> Remembered:
 
 
 def single(stage: Stage, plan: Callable[..., Any]) -> Callable[..., Any]:
-    """A plan returns a tuple, torch wants a single output as it is."""
+    """A plan returns a tuple, torch wants a single output as it is, and None for none."""
+    if not stage.schema.outputs:
+
+        def run(*arguments: Any) -> None:
+            plan(*arguments)
+
+        return run
     return (lambda *arguments: plan(*arguments)[0]) if len(stage.schema.outputs) == 1 else plan
 
 

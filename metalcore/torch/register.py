@@ -65,6 +65,8 @@ def _register(op: Op) -> None:
         from metalcore.torch.autocast import register_autocast
 
         register_autocast(_library, op, overload)
+    if op.written:
+        _library.impl(noun, _counted(op, overload), "ADInplaceOrView", with_keyset=True)
     from metalcore.torch.vmap import register_vmap
 
     register_vmap(_library, op)
@@ -98,6 +100,24 @@ def _mps() -> Any:
     return torch_mps()
 
 
+def _counted(op: Op, overload: Any) -> Callable[..., Any]:
+    """Below the autograd key, for an op that writes arguments in place: autograd must hear of each change."""
+
+    def run(keys: Any, *arguments: Any) -> Any:
+        count_changes(op, arguments)
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            return overload.redispatch(keys & torch._C._after_ADInplaceOrView_keyset, *arguments)
+
+    return run
+
+
+def count_changes(op: Op, arguments: tuple[Any, ...]) -> None:
+    """The version of a tensor, by which autograd knows that a value it keeps was changed."""
+    for declared, value in zip(op.forward.schema.arguments, arguments, strict=True):
+        if declared.is_written and not value.is_inference():
+            torch.autograd.graph.increment_version(value)
+
+
 def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     """What runs at the autograd key."""
     arrays = [i for i, a in enumerate(op.forward.schema.arguments) if a.is_array]
@@ -126,6 +146,8 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
         if not plain:
             with torch._C._AutoDispatchBelowAutograd():
                 return overload(*arguments)
+        if op.written:
+            count_changes(op, arguments)
         return plan(*arguments)
 
     return run

@@ -22,6 +22,13 @@ def _register(library: Any, name: str, stage: Stage, leading: tuple[str, ...]) -
     overload = getattr(torch.ops.metalcore, name).default
     names = stage.schema.names
 
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError(f"metalcore.{name} cannot run inside torch.func.vmap: it writes its arguments in place")
+
+    if any(a.is_written for a in stage.schema.arguments):
+        torch.library.register_vmap(overload, refuse, lib=library)
+        return
+
     def rule(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
         # A list of numbers has a list of None here.
         at = {n: d for n, d in zip(names, in_dims, strict=False) if isinstance(d, int)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from itertools import product
 
 import metalcore
 from metalcore.ops import find, nouns
@@ -31,9 +32,9 @@ class Found:
 class Noting(CpuRuntime):
     """The engine's runtime, which writes down the variants that it runs."""
 
-    def __init__(self, family: str, found: Found) -> None:
+    def __init__(self, family: str, found: Found, keeps_arguments: bool = False) -> None:
         super().__init__(TorchArrays(), family)
-        self._found = found
+        self._found, self.keeps_arguments = found, keeps_arguments
 
     def prepared(self, kernel, types, constants):  # type: ignore[no-untyped-def]
         self._found.launches.add(f"{kernel.name} {self.family}")
@@ -41,10 +42,10 @@ class Noting(CpuRuntime):
 
 
 def examine(noun: str, dtype: str = "float32", cases: int = CASES, families: tuple[str, ...] = FAMILIES) -> Found:
-    """The first cases of an op, forward and backward."""
+    """The first cases of an op, forward and backward; of one that writes in place, the form for mlx too."""
     op, found = find(noun), Found(noun)
-    for family in families:
-        run = Noting(family, found)
+    for family, keeps in product(families, (False, True) if op.written else (False,)):
+        run = Noting(family, found, keeps)
         for index in range(cases):
             with metalcore.mode("sanitize") as report:
                 routes.on_runtime(run, op, draw_sample(op, index), dtype, index)

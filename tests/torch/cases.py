@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,8 +30,17 @@ class Case:
     inputs: list[torch.Tensor]
     """Those that may have a gradient."""
 
-    def run(self) -> tuple[torch.Tensor, ...]:
-        return outputs(function(self.op.noun)(*self.arguments, **self.named))
+    def run(self, call: Callable[..., Any] | None = None) -> tuple[torch.Tensor, ...]:
+        """Outputs of the public function, or of what stands for it. An op that writes in place gets copies of what it
+        writes, which are its outputs."""
+        call = call or function(self.op.noun)
+        if not self.op.written:
+            return outputs(call(*self.arguments, **self.named))
+        given = inspect.signature(function(self.op.noun)).bind(*self.arguments, **self.named)
+        for name in self.op.written:
+            given.arguments[name] = given.arguments[name].clone()
+        assert call(*given.args, **given.kwargs) is None
+        return tuple(given.arguments[name] for name in self.op.written)
 
     def schema_arguments(self) -> tuple[Any, ...]:
         """What the public function hands to torch.ops.metalcore.<noun>, tensors cut from any graph."""

@@ -37,6 +37,8 @@ def _call(op: Op, arguments: tuple[Any, ...]) -> Any:
     first = arguments[0]
     if "torch" in _modules and isinstance(first, _modules["torch"].Tensor):
         outputs = _torch_op(op.noun, arguments)(*arguments)
+        if op.written:
+            return None
         # torch gives one output as it is, several as a tuple
         return outputs if len(op.forward.schema.outputs) == 1 else _public(op, outputs)
     if isinstance(first, np.ndarray):
@@ -45,8 +47,10 @@ def _call(op: Op, arguments: tuple[Any, ...]) -> Any:
         if any(hasattr(type(a), "dtype") and not isinstance(a, np.ndarray) for a in arguments):
             _refuse_mixture(op, arguments)  # arrays of others would be taken, as they have memory too
         if recorders:
-            return _public(op, watched(op.noun, op.forward.plan, numpy_cpu(), arguments))
-        return _public(op, op.forward.plan(numpy_cpu(), *arguments))
+            outputs = watched(op.noun, op.forward.plan, numpy_cpu(), arguments)
+        else:
+            outputs = op.forward.plan(numpy_cpu(), *arguments)
+        return None if op.written else _public(op, outputs)
     if "mlx.core" in _modules and isinstance(first, _modules["mlx.core"].array):
         from metalcore.mlx.call import mlx_call
 
@@ -80,4 +84,5 @@ def _torch_op(noun: str, arguments: tuple[Any, ...]) -> Any:
 
 
 def _public(op: Op, outputs: Any) -> Any:
-    return outputs[0] if op.public_outputs == 1 else tuple(outputs[: op.public_outputs])
+    count = len(op.written) or op.public_outputs
+    return outputs[0] if count == 1 else tuple(outputs[:count])

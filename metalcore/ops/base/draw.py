@@ -42,7 +42,9 @@ class Values:
     def numpy(self, dtype: str) -> Any:
         from metalcore.runtimes.arrays import _numpy_dtype
 
-        return self._laid_out().astype(_numpy_dtype(dtype)) if self.is_float else self._laid_out()
+        if self.is_float:
+            return self._laid_out().astype(_numpy_dtype(dtype))
+        return self._laid_out().copy() if self.layout == "contiguous" else self._laid_out()
 
     def mlx(self, dtype: str) -> Any:
         import mlx.core as mx
@@ -128,3 +130,7 @@ class Draw:
         """low to high, both included."""
         values = self._random.integers(low, high + 1, shape).astype(dtype)
         return Values(values, layout or self.choice(LAYOUTS), is_float=False, grad=False)
+
+    def distinct(self, count: int, below: int, dtype: str = "int64") -> np.ndarray[Any, Any]:
+        """`count` different numbers of 0 to below - 1, in random order."""
+        return self._random.permutation(below)[:count].astype(dtype)

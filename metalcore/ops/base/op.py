@@ -84,13 +84,19 @@ class Op:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run `forward` on arrays of torch, NumPy or mlx: arguments in the order of the schema. Returns the public
-        outputs: one array, or a tuple."""
+        outputs: one array, or a tuple; None where arguments are written in place."""
         return call(self, arguments)
 
     @property
     def public_name(self) -> str:
         """As users write it: linalg.svd."""
         return self.noun.replace("linalg_", "linalg.", 1)
+
+    @cached_property
+    def written(self) -> tuple[str, ...]:
+        """The arguments that `forward` changes in place; it has no outputs then. Where arrays are immutable (mlx), its
+        plan returns new ones in their place."""
+        return tuple(a.name for a in self.forward.schema.arguments if a.is_written)
 
     @property
     def stages(self) -> dict[str, Stage]:

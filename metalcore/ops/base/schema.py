@@ -20,6 +20,11 @@ class SchemaArgument(NamedTuple):
     def is_array(self) -> bool:
         return self.type.startswith("Tensor")
 
+    @property
+    def is_written(self) -> bool:
+        """Changed in place: Tensor(a!)."""
+        return "!" in self.type
+
 
 class Schema(NamedTuple):
     """`(Tensor x, Tensor? weight, float eps) -> (Tensor y, Tensor scale)`"""

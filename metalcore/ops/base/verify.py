@@ -7,9 +7,10 @@ that is rounded correctly from the exact one cannot be blamed, so the rule never
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,6 +153,8 @@ def with_torch(
     arguments = [made(a) for a in sample.arguments]
     named = {k: made(v) for k, v in sample.named.items()}
     found = run(*arguments, **named)
+    if op.written:
+        found = written(op, arguments, named)
     outputs = list(found) if isinstance(found, (tuple, list)) else [found]
     gradients: list[Any] = []
     reached = [o for o in outputs if o.requires_grad]
@@ -160,6 +163,12 @@ def with_torch(
         cotangents = [torch.randn(o.shape, generator=random).to(getattr(torch, dtype)).to(o) for o in reached]
         gradients = list(torch.autograd.grad(reached, inputs, cotangents, allow_unused=True))
     return Results([_double(o) for o in outputs], [None if g is None else _double(g) for g in gradients])
+
+
+def written(op: Op, arguments: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+    """The arrays of a call that the op writes in place: public functions have the names of the schema."""
+    given = inspect.signature(function(op.noun)).bind(*arguments, **named).arguments
+    return [given[name] for name in op.written]
 
 
 def _double(tensor: Any) -> Any:
@@ -177,6 +186,8 @@ def _numpy_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
     arguments = [a.numpy(dtype) if isinstance(a, Values) else a for a in sample.arguments]
     named = {k: v.numpy(dtype) if isinstance(v, Values) else v for k, v in sample.named.items()}
     found = function(op.noun)(*arguments, **named)
+    if op.written:
+        found = tuple(written(op, arguments, named))
     return Results([np.asarray(o, np.float64) for o in (found if isinstance(found, tuple) else (found,))], None)
 
 

@@ -1,0 +1,95 @@
+"""Whole blocks to other places of the same caches: kernels/cache_blocks.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metalcore.ops.base.check import refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.index import INDEX_TYPES
+from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
+from metalcore.ops.base.op import Op, Stage
+
+
+def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> Any:
+    """Copy blocks inside each cache, bit for bit: `cache[to] = cache[from]` for each pair (from, to) of
+    `block_mapping`, which is (pairs, 2) and holds int64 or int32.
+
+    `key_caches` and `value_caches` are lists with a cache for each layer, or one array each. Blocks are dimension 0,
+    and all caches have as many; the layout and dtype of each are free. Caches are written in place and nothing is
+    returned; for mlx arrays new ones are returned, as they were given. Pairs are independent: a block out of range, one
+    that two pairs write, or one that a pair writes and another reads, raises IndexRangeError, and nothing is written;
+    on a GPU pairs out of range are skipped (METALCORE_CHECK_GPU=1 makes all of these errors).
+
+    >>> import numpy as np, metalcore
+    >>> keys, values = np.arange(4, dtype=np.float32).reshape(4, 1), np.ones((4, 2, 1), np.float32)
+    >>> metalcore.copy_blocks(keys, values, np.array([[3, 0], [3, 1]]))
+    >>> keys.ravel().tolist()
+    [3.0, 3.0, 2.0, 3.0]
+    """
+    if not isinstance(key_caches, (list, tuple)) and not isinstance(value_caches, (list, tuple)):
+        return OP(key_caches, value_caches, block_mapping, True)
+    given = [len(c) if isinstance(c, (list, tuple)) else "one array" for c in (key_caches, value_caches)]
+    if given[0] != given[1]:
+        refuse("copy_blocks", "value_caches", f"as many as key_caches, {given[0]}", given[1])
+    layers = list(zip(key_caches, value_caches, strict=True))
+    if not layers:
+        return None
+    for i, pair in enumerate(layers):  # all before the first is written
+        _check_layer(pair, layers[0][0].shape[0], f"[{i}]")
+    made = [OP(*pair, block_mapping, i == 0) for i, pair in enumerate(layers)]
+    return None if made[0] is None else tuple([m[place] for m in made] for place in range(2))
+
+
+def _check_layer(caches: tuple[Any, Any], blocks: int, at: str) -> None:
+    for name, cache in zip(("key_caches", "value_caches"), caches, strict=True):
+        check_cache("copy_blocks", f"{name}{at}", cache)
+        if cache.shape[0] != blocks:
+            refuse("copy_blocks", f"{name}{at}", f"of {blocks} blocks, as the first", f"of {cache.shape[0]}")
+
+
+def forward(run: Any, key_caches: Any, value_caches: Any, block_mapping: Any, is_first: bool) -> tuple[Any, ...]:
+    """One layer. The first one looks at the mapping, for all."""
+    _check_layer((key_caches, value_caches), key_caches.shape[0] if len(key_caches.shape) else 0, "")
+    check_mapping("copy_blocks", block_mapping)
+    named = {"key_caches": key_caches, "value_caches": value_caches, "block_mapping": block_mapping}
+    check_device("copy_blocks", named)
+    mapping, blocks = run.contiguous(block_mapping), key_caches.shape[0]
+    if is_first:
+        check_pairs(run, "copy_blocks", mapping, blocks, blocks, True)
+    caches = key_caches, value_caches
+    return tuple(made for cache in caches for made in move_blocks(run, cache, cache, mapping))
+
+
+def reference(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
+    pairs = block_mapping.long()
+    for cache in (key_caches, value_caches):
+        cache[pairs[:, 1]] = cache[pairs[:, 0]]
+
+
+def samples(draw: Draw) -> Sample:
+    size, value_size = draw.size(most=1031), draw.choice((1, 31, 33))
+    blocks = draw.choice((1, 2, 7, 16))
+    order = draw.distinct(blocks, blocks, draw.choice(INDEX_TYPES))
+    targets = order[: draw.integer(0, blocks - 1)]
+    sources = order[len(targets) :]
+    mapping = np.stack([np.resize(sources, len(targets)), targets], 1)
+    caches = []
+    is_fp8 = draw.chance(0.3)
+    for shape in ((blocks, size), (blocks, 2, value_size)):
+        fp8 = draw.integers(shape, 0, 255, "uint8", "contiguous")
+        caches.append(fp8 if is_fp8 else draw.floats(shape, layout="contiguous", grad=False))
+    return Sample((*caches, Values(mapping, is_float=False, grad=False)))
+
+
+OP = Op(
+    noun="copy_blocks",
+    summary="blocks of caches to other places of the same caches",
+    forward=Stage(
+        "(Tensor(a!) key_caches, Tensor(b!) value_caches, Tensor block_mapping, bool is_first) -> ()", forward
+    ),
+    reference=reference,
+    samples=samples,
+)

@@ -1,0 +1,76 @@
+"""Whole blocks from one cache to another: kernels/cache_blocks.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metalcore.ops.base.check import check_array, check_shape, refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.index import INDEX_TYPES
+from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
+from metalcore.ops.base.op import Op, Stage
+
+
+def swap_blocks(src: Any, dst: Any, block_mapping: Any) -> Any:
+    """Copy blocks of the cache `src` into the cache `dst`, bit for bit: `dst[to] = src[from]` for each pair (from, to)
+    of `block_mapping`, which is (pairs, 2) and holds int64 or int32.
+
+    Both have the same dtype and blocks (dimension 0) of the same shape, in any layout, on one device; how many blocks
+    each has is its own. `dst` is written in place and nothing is returned; for mlx arrays a new `dst` is returned. A
+    block out of range, or one that two pairs write, raises IndexRangeError, and nothing is written; on a GPU pairs out
+    of range are skipped (METALCORE_CHECK_GPU=1 makes them an error).
+
+    >>> import numpy as np, metalcore
+    >>> src, dst = np.arange(6, dtype=np.float32).reshape(3, 2), np.zeros((2, 2), np.float32)
+    >>> metalcore.swap_blocks(src, dst, np.array([[2, 0]]))
+    >>> dst.tolist()
+    [[4.0, 5.0], [0.0, 0.0]]
+    """
+    return OP(src, dst, block_mapping, src is dst)
+
+
+def forward(run: Any, src: Any, dst: Any, block_mapping: Any, is_one_array: bool) -> tuple[Any, ...]:
+    dtype = check_cache("swap_blocks", "dst", dst)
+    if check_array("swap_blocks", "src", src) != dtype:
+        refuse("swap_blocks", "src", f"of the dtype of dst, {dtype}", f"of dtype {run.dtype(src)}")
+    if not len(src.shape):
+        refuse("swap_blocks", "src", "an array of blocks", "of no dimension")
+    check_shape("swap_blocks", "src", src, (src.shape[0], *dst.shape[1:]))
+    check_mapping("swap_blocks", block_mapping)
+    check_device("swap_blocks", {"dst": dst, "src": src, "block_mapping": block_mapping})
+    mapping = run.contiguous(block_mapping)
+    check_pairs(run, "swap_blocks", mapping, src.shape[0], dst.shape[0], is_one_array)
+    return move_blocks(run, src, dst, mapping)
+
+
+def reference(src: Any, dst: Any, block_mapping: Any) -> None:
+    pairs = block_mapping.long()
+    dst[pairs[:, 1]] = src[pairs[:, 0]]
+
+
+def samples(draw: Draw) -> Sample:
+    size, shape = draw.size(most=1031), draw.choice(((), (1,), (2, 3)))
+    sources, targets = draw.choice((1, 2, 7)), draw.choice((1, 3, 8))
+    pairs = draw.integer(0, targets)
+    kind = draw.choice(INDEX_TYPES)
+    mapping = np.stack([np.arange(pairs) % sources, draw.distinct(pairs, targets)], 1).astype(kind)
+    arrays = _arrays(draw, (sources, *shape, size), (targets, *shape, size))
+    return Sample((*arrays, Values(mapping, is_float=False, grad=False)))
+
+
+def _arrays(draw: Draw, src: tuple[int, ...], dst: tuple[int, ...]) -> tuple[Values, Values]:
+    """Caches of floats, or of fp8; the source in any layout."""
+    if draw.chance(0.3):
+        return draw.integers(src, 0, 255, "uint8"), draw.integers(dst, 0, 255, "uint8", "contiguous")
+    return draw.floats(src, grad=False), draw.floats(dst, layout="contiguous", grad=False)
+
+
+OP = Op(
+    noun="swap_blocks",
+    summary="blocks of one cache into another",
+    forward=Stage("(Tensor src, Tensor(a!) dst, Tensor block_mapping, bool is_one_array) -> ()", forward),
+    reference=reference,
+    samples=samples,
+)
