@@ -159,7 +159,7 @@ def _theirs(
     if mask is None and causal:
         mask = _explicit(query.shape[2], key.shape[2], 0, 0, query.device)
     if mask is not None and mask.dtype == torch.bool:
-        mask = torch.where(mask, 0.0, torch.finfo(query.dtype).min).to(query.dtype)
+        mask = query.new_zeros(()).masked_fill(~mask, torch.finfo(query.dtype).min)
     eager = inspect.unwrap(type(module).forward).__globals__["eager_attention_forward"]
     return eager(module, query, key, value, mask, dropout=dropout, scaling=scaling, **others)
 
