@@ -89,20 +89,32 @@ def rotary(theirs: Callable[..., Any], tables: str) -> Callable[..., Any]:
     """apply_rotary_pos_emb of transformers: q (batch, heads, tokens, dim), cos (batch, tokens, width).
 
     `tables` says how a family differs: "half" has one angle a pair, "partial" turns the first `width` elements,
-    "float32" rounds after the rotation alone.
+    "float32" rounds after the rotation alone. A function each: torch.compile takes these for the functions of
+    transformers that they stand for, and would look for `tables` in those.
     """
 
-    def apply_rotary_pos_emb(
-        q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1
-    ) -> Any:
-        turned = cos.shape[-1] * 2 if tables == "half" else cos.shape[-1]
-        given = (q, k) if tables == "float32" and cos.dtype == torch.float32 else (q, k, cos, sin)
-        whole = turned == q.shape[-1] or tables == "partial"
-        if unsqueeze_dim != 1 or not whole or not taken("rope", *given):
+    def whole(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
+        if unsqueeze_dim != 1 or cos.shape[-1] != q.shape[-1] or not taken("rope", q, k, cos, sin):
             return theirs(q, k, cos, sin, unsqueeze_dim)
-        return metalcore.rope(q, k, cos, sin, rotary_dim=turned)
+        return metalcore.rope(q, k, cos, sin)
 
-    return apply_rotary_pos_emb
+    def half(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
+        if unsqueeze_dim != 1 or 2 * cos.shape[-1] != q.shape[-1] or not taken("rope", q, k, cos, sin):
+            return theirs(q, k, cos, sin, unsqueeze_dim)
+        return metalcore.rope(q, k, cos, sin)
+
+    def part(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
+        if unsqueeze_dim != 1 or not taken("rope", q, k, cos, sin):
+            return theirs(q, k, cos, sin, unsqueeze_dim)
+        return metalcore.rope(q, k, cos, sin, rotary_dim=cos.shape[-1])
+
+    def float32(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
+        exact = cos.dtype == sin.dtype == torch.float32 and cos.device == q.device
+        if unsqueeze_dim != 1 or not exact or cos.shape[-1] != q.shape[-1] or not taken("rope", q, k):
+            return theirs(q, k, cos, sin, unsqueeze_dim)
+        return metalcore.rope(q, k, cos, sin)
+
+    return {"": whole, "half": half, "partial": part, "float32": float32}[tables]
 
 
 def _causal_loss(

@@ -119,8 +119,12 @@ def test_loss_options_of_transformers() -> None:
     torch.testing.assert_close(model(**given).loss, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_generation_and_compilation() -> None:
-    model = make("llama").eval()
+_COMPILED = ["llama", *(pytest.param(f, marks=pytest.mark.sweep) for f in ("phi3", "gpt_oss", "olmo2", "gemma2"))]
+
+
+@pytest.mark.parametrize("family", _COMPILED)
+def test_generation_and_compilation(family: str) -> None:
+    model = make(family).eval()
     batch = tokens(1, batch=1, length=5)[0]
     options: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False}
     expected = model.generate(batch, **options)
