@@ -99,6 +99,7 @@ def attend(
 ) -> Any:
     """query (batch, heads, tokens, dim); gives (batch, tokens, heads, dim), and no weights."""
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal) and query.shape[2] > 1
+    query, key, value = _cast(query, key, value)
     if not taken(OP, query, key, value, reason=_reason(query, value, others)):
         return _theirs(module, query, key, value, attention_mask, causal, scaling, dropout, others)
     window, visible = (-1, -1), key.shape[2]
@@ -109,6 +110,8 @@ def attend(
         if _is_span(attention_mask, query):
             window, visible = (attention_mask.shape[1] - 1, 0), attention_mask.shape[3] + query.shape[2]
             attention_mask = None
+        elif attention_mask.dtype != torch.bool:
+            attention_mask = attention_mask.to(query.dtype)
     key, value = key[:, :, :visible], value[:, :, :visible]
     found = metalcore.scaled_dot_product_attention(
         query,
@@ -124,6 +127,16 @@ def attend(
         sinks=others.get("s_aux"),
     )
     return found.transpose(1, 2).contiguous(), None
+
+
+def _cast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Under autocast the rotary embedding may leave queries and keys in float32 beside values in half precision: torch's
+    attention takes all three in the type of autocast then."""
+    device = tensors[0].device.type
+    if not torch.is_autocast_enabled(device) or any(t.dtype == torch.float64 for t in tensors):
+        return tensors
+    dtype = torch.get_autocast_dtype(device)
+    return tuple(t.to(dtype) for t in tensors)
 
 
 def _reason(query: torch.Tensor, value: torch.Tensor, others: dict[str, Any]) -> str:

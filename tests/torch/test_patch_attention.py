@@ -216,3 +216,39 @@ def test_calls_that_the_op_does_not_take(family: str) -> None:
         torch.testing.assert_close(model(input_ids=batch).logits, expected, rtol=1e-12, atol=1e-12)
         assert torch.equal(model.generate(batch, **given), written)
     assert len(log) > 0 and all(row.by_torch for row in log)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_oss"])
+def test_autocast(family: str) -> None:
+    """Queries and keys in float32 beside values in bfloat16, as the rotary embedding leaves them."""
+    options = {"num_experts_per_tok": 4} if family == "gpt_oss" else {}
+    model, batch = make(family, **options), tokens(1, length=12)[0]
+
+    def run() -> tuple[Any, Any]:
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            out = model(input_ids=batch, labels=batch)
+        out.loss.backward()
+        return out.loss, model.model.layers[0].self_attn.k_proj.weight.grad.clone()
+
+    expected = run()
+    metalcore.patch_model(model)
+    with metalcore.explain() as log:
+        found = run()
+    assert not any(row.by_torch for row in log if row.op == OP)
+    torch.testing.assert_close(found[0], expected[0], rtol=1e-3, atol=1e-3)
+    assert (found[1] - expected[1]).norm() < 2e-2 * expected[1].norm()
+
+
+def test_masks_of_four_dimensions() -> None:
+    """Given by hand: bool, and float of another dtype than the model's."""
+    model, batch = make("llama", torch.bfloat16).eval(), tokens(1, batch=2, length=8)[0]
+    seen = torch.rand(2, 1, 8, 8) < 0.5
+    seen |= torch.eye(8, dtype=torch.bool)
+    added = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
+    with torch.no_grad():
+        expected = model(input_ids=batch, attention_mask=seen).logits
+        metalcore.patch_model(model, only=ONLY)
+        for mask in (seen, added, added.bfloat16()):
+            found = model(input_ids=batch, attention_mask=mask).logits
+            torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
