@@ -130,8 +130,8 @@ def attend(
 
 
 def _cast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Under autocast the rotary embedding may leave queries and keys in float32 beside values in half precision: torch's
-    attention takes all three in the type of autocast then."""
+    """Under autocast rope may leave queries and keys in float32 beside values in half precision; torch's
+    attention takes all in the type of autocast."""
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device) or any(t.dtype == torch.float64 for t in tensors):
         return tensors
