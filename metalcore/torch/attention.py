@@ -75,8 +75,9 @@ def make_mask(
 
 
 def _readable(*tensors: Any) -> bool:
-    """torch.compile cannot ask for values: a static cache's length, a padding mask."""
-    return not torch.compiler.is_compiling() or not any(isinstance(t, torch.Tensor) for t in tensors)
+    """A traced program cannot ask for values: a static cache's length, a padding mask."""
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return not traced or not any(isinstance(t, torch.Tensor) for t in tensors)
 
 
 def _no_padding(attention_mask: torch.Tensor | None, start: int, length: int) -> bool:
