@@ -205,7 +205,7 @@ def use_attention(model: torch.nn.Module, modules: dict[str, Any], left: dict[st
         if id(config) not in names:
             reason = _other_choice(model, config)
             if reason:
-                left[f"attention of {name.rpartition('.layers.')[0] or name}"] = reason
+                left[f"attention of {name.partition('layers.')[0].rstrip('.') or type(model).__name__}"] = reason
             names[id(config)] = "" if reason else config._attn_implementation
             if not reason:
                 config._attn_implementation_internal = NAME  # the property would set sub-configs too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,34 @@ def test_generation_gives_the_same_tokens(family: str, cache: str) -> None:
     assert sum(row.op == OP for row in log) == 2 * 6 * 3 and not any(row.by_torch for row in log)
     for theirs, ours in zip(expected, found, strict=True):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("family", ["mistral", "gemma3", "gpt_oss"])
+def test_other_ways_to_generate(family: str) -> None:
+    """Beams reorder the cache, drafts of several tokens are looked up and cut off again; no cache; sampling."""
+    model, batch = make(family, **WILD).eval(), tokens(1, batch=2, length=WINDOW + 3)[0]
+    given: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False, "eos_token_id": None}
+
+    def generate() -> list[Any]:
+        torch.manual_seed(5)
+        drawn = model.generate(batch, **{**given, "do_sample": True})
+        beams, uncached = model.generate(batch, num_beams=3, **given), model.generate(batch, use_cache=False, **given)
+        return [drawn, beams, uncached, model.generate(batch[:1], prompt_lookup_num_tokens=3, **given)]
+
+    expected = generate()
+    metalcore.patch_model(model, only=ONLY)
+    for theirs, ours in zip(expected, generate(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_packed_sequences_do_not_see_each_other() -> None:
+    model, batch = make("llama", **WILD).eval(), tokens(1, batch=2, length=10)[0]
+    positions = torch.cat([torch.arange(6), torch.arange(4)]).expand(2, -1)
+    metalcore.patch_model(model)
+    with torch.no_grad():
+        packed = model(input_ids=batch, position_ids=positions, use_cache=False).logits
+        apart = [model(input_ids=part).logits for part in batch.split([6, 4], 1)]
+    torch.testing.assert_close(packed, torch.cat(apart, 1), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["DynamicCache", "StaticCache"])
@@ -141,7 +170,7 @@ def test_no_mask_of_queries_by_keys_is_made() -> None:
     assert not made
 
 
-def test_models_of_one_config_are_not_touched() -> None:
+def test_models_of_one_config_are_not_touched(tmp_path: Path) -> None:
     config = configure("llama")
     first, second = transformers.LlamaForCausalLM(config), transformers.LlamaForCausalLM(config)
     batch = tokens(1)[0]
@@ -151,6 +180,8 @@ def test_models_of_one_config_are_not_touched() -> None:
     assert len(log) == 0 and config._attn_implementation == "sdpa" and second.config is config
     assert first.config is first.model.config is first.model.layers[1].self_attn.config
     assert first.config._attn_implementation == "metalcore"
+    first.save_pretrained(tmp_path)
+    assert "metalcore" not in (tmp_path / "config.json").read_text()
     twin = copy.deepcopy(first)
     metalcore.unpatch_model(first)
     assert first.config._attn_implementation == "sdpa" and first.config.to_dict() == config.to_dict()
@@ -189,7 +220,12 @@ def test_an_implementation_that_was_chosen_stays() -> None:
     assert model.metalcore_patch.left == {"attention of model": "its implementation was set to eager"}
     model = metalcore.patch_model(make("gemma2", output_attentions=True))
     assert model.metalcore_patch.left == {"attention of model": "its config asks for attention weights"}
-    assert "attention of model" not in metalcore.patch_model(make("gemma2"), only=("norm",)).metalcore_patch.left
+    assert metalcore.patch_model(make("gemma2"), only=("norm",)).metalcore_patch.left == {}
+    bare = metalcore.patch_model(transformers.LlamaModel(configure("llama", attn_implementation="eager")))
+    assert list(bare.metalcore_patch.left) == ["attention of LlamaModel"]
+    model = metalcore.patch_model(make("llama"))
+    model.set_attn_implementation("eager")  # chosen later
+    assert metalcore.unpatch_model(model).config._attn_implementation == "eager"
 
 
 def test_weights_that_are_asked_for_come_from_their_own_code() -> None:
