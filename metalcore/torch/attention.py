@@ -76,7 +76,7 @@ def make_mask(
 
 def _readable(*tensors: Any) -> bool:
     """A traced program cannot ask for values: a static cache's length, a padding mask."""
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return not traced or not any(isinstance(t, torch.Tensor) for t in tensors)
 
 

@@ -180,9 +180,9 @@ def test_models_of_one_config_are_not_touched(tmp_path: Path) -> None:
     assert len(log) == 0 and config._attn_implementation == "sdpa" and second.config is config
     assert first.config is first.model.config is first.model.layers[1].self_attn.config
     assert first.config._attn_implementation == "metalcore"
-    first.save_pretrained(tmp_path)
-    assert "metalcore" not in (tmp_path / "config.json").read_text()
     twin = copy.deepcopy(first)
+    twin.save_pretrained(tmp_path)
+    assert "metalcore" not in (tmp_path / "config.json").read_text()
     metalcore.unpatch_model(first)
     assert first.config._attn_implementation == "sdpa" and first.config.to_dict() == config.to_dict()
     assert attention.BEFORE not in first.model.layers[0].self_attn.__dict__
