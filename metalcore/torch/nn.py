@@ -10,6 +10,7 @@ from torch import Tensor, nn
 import metalcore
 from metalcore.errors import ArgumentError
 from metalcore.ops import nouns
+from metalcore.torch.multihead import MultiheadAttention
 
 # Looked up once here: torch.compile then sees plain functions of the package.
 for _noun in nouns():
@@ -271,6 +272,7 @@ __all__ = [
     "KLDivLoss",
     "LayerNorm",
     "LogSoftmax",
+    "MultiheadAttention",
     "RMSNorm",
     "RotaryEmbedding",
     "SiLU",

@@ -1,4 +1,4 @@
-"""Models of Hugging Face transformers on the library's ops: norms, gated activations, rotary embedding and loss.
+"""Models of Hugging Face transformers on the library's ops: norms, gated activations, rope, attention and loss.
 
 Only the instance is changed: each module of the model gets a `forward` of its own, and unpatch_model takes it away
 again, so that the class's function is found as before. Other models of the process are not touched.
@@ -16,20 +16,32 @@ from typing import Any, TypeVar
 import torch
 
 from metalcore.errors import ArgumentError
-from metalcore.torch.forwards import CHOICES, GATED, MARK, NORMS, causal_loss, rotary
+from metalcore.torch.attention import restore_attention, use_attention
+from metalcore.torch.forwards import CHOICES, FUSED, GATED, MARK, NORMS, causal_loss, rotary
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
 FAMILIES = {
     "llama": "llama",
     "mistral": "llama",
+    "mixtral": "llama",
     "qwen2": "llama",
     "qwen3": "llama",
+    "phi3": "llama",
+    "granite": "llama",
+    "olmo2": "llama",
+    "gpt_oss": "llama",
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3": "gemma",
 }
 """The families of transformers that are known, and whose norm theirs is."""
+
+TABLES = {"gpt_oss": "half", "phi3": "partial", "olmo2": "float32"}
+"""The families whose rotary embedding differs from Llama's, and in what."""
+
+SLOTS = ("forward", "_apply_gate", "_loss_function")
+"""The attributes of a module that a patch hides."""
 
 
 @dataclass
@@ -47,9 +59,16 @@ class Patched:
 def patch_model(model: Model, only: Collection[str] = CHOICES) -> Model:
     """Let a model of Hugging Face transformers run on the library's ops, in place; returns the model.
 
-    Families: Llama, Mistral, Qwen2, Qwen3, Gemma, Gemma2, Gemma3. `only`: some of "norm", "activation",
-    "rope", "loss". `model.metalcore_patch` says what was done. A call that an op does not take (another dtype or
-    device, a weight of another dtype than the input) runs the model's own code. `unpatch_model` undoes it.
+    Families: Llama, Mistral, Mixtral, Qwen2, Qwen3, Gemma, Gemma2, Gemma3, Phi3, Granite, Olmo2, GPT-OSS. `only`: some
+    of "norm", "activation", "rope", "attention", "loss". `model.metalcore_patch` says what was done. A call that an op
+    does not take (another dtype or device, a weight of another dtype than the input) runs the model's own code.
+    Attention is left alone where its implementation was chosen by hand. `unpatch_model` undoes it.
+
+    >>> import metalcore, transformers
+    >>> size = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, vocab_size=9)
+    >>> model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**size))
+    >>> print(metalcore.patch_model(model).metalcore_patch)
+    norm: 5, activation: 2, rope: 2, attention: 2, loss: 1
     """
     _check_model("patch_model", model)
     if isinstance(only, str) or not isinstance(only, Collection) or not set(only) <= set(CHOICES):
@@ -61,22 +80,31 @@ def patch_model(model: Model, only: Collection[str] = CHOICES) -> Model:
         )
     unpatch_model(model)
     report = Patched()
+    attention: dict[str, Any] = {}
     for name, module in model.named_modules():
         _patch_module(name or type(model).__name__, module, only, report)
+        if "attention" in only and _attends(module):
+            attention[name] = module
+    if attention:
+        report.counts["attention"] = use_attention(model, attention, report.left)
     model.__dict__[MARK] = report
     return model
 
 
 def unpatch_model(model: Model) -> Model:
-    """Undo patch_model: every module has its class's forward again."""
+    """Undo patch_model: every module has its class's functions again, and attention its implementation.
+
+    >>> import metalcore, torch
+    >>> metalcore.unpatch_model(torch.nn.Linear(2, 2))  # nothing to undo
+    Linear(in_features=2, out_features=2, bias=True)
+    """
     _check_model("unpatch_model", model)
     for module in model.modules():
-        forward = module.__dict__.get("forward")
-        if hasattr(forward, MARK):
-            del module.__dict__["forward"]
-        if hasattr(module.__dict__.get("_loss_function"), MARK):
-            del module.__dict__["_loss_function"]
+        for slot in SLOTS:
+            if hasattr(module.__dict__.get(slot), MARK):
+                del module.__dict__[slot]
         module.__dict__.pop(MARK, None)
+    restore_attention(model)
     return model
 
 
@@ -95,14 +123,16 @@ def _patch_module(name: str, module: Any, only: Collection[str], report: Patched
     family = _family(module)
     if not family:
         return
-    kind = type(module).forward.__qualname__.removesuffix(".forward")
-    found: tuple[str, Callable[..., Any]] | str | None = None
+    kind = _kind(module)
+    found: tuple[str, str, Callable[..., Any]] | str | None = None
     if kind.endswith("RMSNorm"):
-        found = ("norm", NORMS[FAMILIES[family]])
-    elif kind.endswith("MLP"):
+        found = ("norm", "forward", NORMS[FAMILIES[family]])
+    elif kind.endswith("Experts"):
+        found = _experts(module)
+    elif kind.endswith("MLP") and not hasattr(module, "experts"):
         found = _gated(module)
     elif kind.endswith("Attention"):
-        found = _attention(type(module).forward)
+        found = _rope(type(module).forward, TABLES.get(family, ""))
     elif kind.endswith("ForCausalLM"):
         found = _loss(module)
     if found is None:
@@ -110,30 +140,51 @@ def _patch_module(name: str, module: Any, only: Collection[str], report: Patched
     if isinstance(found, str):
         report.left[name] = found
         return
-    what, forward = found
+    what, slot, function = found
     if what not in only:
         return
-    if what == "loss":
-        module.__dict__["_loss_function"] = forward
-    elif "forward" in module.__dict__:
-        report.left[name] = "it has a forward of its own"
+    if slot in module.__dict__:
+        report.left[name] = f"it has a {slot} of its own"
         return
-    else:
-        module.__dict__["forward"] = MethodType(forward, module)
+    module.__dict__[slot] = function if what == "loss" else MethodType(function, module)
     report.counts[what] += 1
 
 
-def _gated(module: Any) -> tuple[str, Callable[..., Any]] | str:
-    """act(gate_proj(x)) * up_proj(x), by the activation."""
-    if not all(hasattr(module, n) for n in ("gate_proj", "up_proj", "down_proj", "act_fn")):
+def _kind(module: torch.nn.Module) -> str:
+    return str(type(module).forward.__qualname__).removesuffix(".forward")
+
+
+def _attends(module: Any) -> bool:
+    """Whether a module is the attention of a family."""
+    return bool(_family(module)) and _kind(module).endswith("Attention") and hasattr(module, "config")
+
+
+def _gated(module: Any) -> tuple[str, str, Callable[..., Any]] | str:
+    """act(gate) * up, by where gate and up come from, and by the activation."""
+    if all(hasattr(module, n) for n in ("gate_proj", "up_proj", "down_proj", "act_fn")):
+        form, activation = "two projections", type(module.act_fn).__name__
+    elif all(hasattr(module, n) for n in ("gate_up_proj", "down_proj", "activation_fn")):
+        form, activation = "one projection", type(module.activation_fn).__name__
+    else:
         return "it has no gate_proj, up_proj, down_proj and act_fn"
-    activation = type(module.act_fn).__name__
-    if activation not in GATED:
+    if activation not in FUSED:
         return f"there is no fused form of the activation {activation}"
-    return "activation", GATED[activation]
+    return "activation", "forward", GATED[form]
 
 
-def _attention(forward: Any) -> tuple[str, Callable[..., Any]] | str:
+def _experts(module: Any) -> tuple[str, str, Callable[..., Any]] | str:
+    """act(gate) * up of experts, which transformers calls between its grouped products."""
+    if type(module)._apply_gate.__name__ != "_default_apply_gate":
+        return "there is no fused form of its gate"
+    activation = type(module.act_fn).__name__
+    if activation not in FUSED:
+        return f"there is no fused form of the activation {activation}"
+    if module.config._experts_implementation == "eager":
+        return "its experts run one by one, in their own code"
+    return "activation", "_apply_gate", GATED["experts"]
+
+
+def _rope(forward: Any, tables: str) -> tuple[str, str, Callable[..., Any]] | str:
     """The same code, with a namespace of its own in which the rotary embedding is ours."""
     name = "apply_rotary_pos_emb"
     if (
@@ -145,17 +196,15 @@ def _attention(forward: Any) -> tuple[str, Callable[..., Any]] | str:
     theirs = forward.__globals__[name]
     if list(inspect.signature(theirs).parameters)[:4] != ["q", "k", "cos", "sin"]:
         return f"its {name} takes other arguments"
-    namespace = {**forward.__globals__, name: rotary(theirs)}
+    namespace = {**forward.__globals__, name: rotary(theirs, tables)}
     copy = FunctionType(forward.__code__, namespace, forward.__name__, forward.__defaults__, forward.__closure__)
     copy.__kwdefaults__, copy.__qualname__, copy.__doc__ = forward.__kwdefaults__, forward.__qualname__, forward.__doc__
     setattr(copy, MARK, "rope")
-    return "rope", copy
+    return "rope", "forward", copy
 
 
-def _loss(module: Any) -> tuple[str, Callable[..., Any]] | str:
-    if "_loss_function" in module.__dict__:
-        return "it has a loss function of its own"
+def _loss(module: Any) -> tuple[str, str, Callable[..., Any]] | str:
     theirs = module.loss_function
     if getattr(theirs, "__name__", "") != "ForCausalLMLoss":
         return f"its loss is {getattr(theirs, '__name__', theirs)}"
-    return "loss", causal_loss(theirs)
+    return "loss", "_loss_function", causal_loss(theirs)

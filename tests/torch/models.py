@@ -10,38 +10,62 @@ import torch
 FAMILIES = {
     "llama": "Llama",
     "mistral": "Mistral",
+    "mixtral": "Mixtral",
     "qwen2": "Qwen2",
     "qwen3": "Qwen3",
+    "phi3": "Phi3",
+    "granite": "Granite",
+    "olmo2": "Olmo2",
+    "gpt_oss": "GptOss",
     "gemma": "Gemma",
     "gemma2": "Gemma2",
     "gemma3": "Gemma3",
 }
 VOCABULARY = 97
+WINDOW = 7
+OPTIONS: dict[str, dict[str, Any]] = {
+    "mistral": {"sliding_window": WINDOW},
+    "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None},
+    "qwen2": {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1},
+    "phi3": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+    "granite": {"attention_multiplier": 0.2, "residual_multiplier": 0.5, "logits_scaling": 2.0},
+    "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": WINDOW},
+    "gemma2": {"sliding_window": WINDOW, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 16},
+    "gemma3": {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]},
+}
+"""What makes a family differ from Llama is on: windows shorter than the sequences, soft caps, sinks, factors."""
 
 
-def make(family: str, dtype: torch.dtype = torch.float32, layers: int = 2) -> Any:
-    """A causal language model of two layers, on the CPU, its norms' weights not all alike."""
+def configure(family: str, **options: Any) -> Any:
     import transformers
 
-    name = FAMILIES[family]
-    config = getattr(transformers, f"{name}Config" if family != "gemma3" else "Gemma3TextConfig")(
-        vocab_size=VOCABULARY,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=64,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
+    kind = f"{FAMILIES[family]}Config" if family != "gemma3" else "Gemma3TextConfig"
+    given: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 64,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    return getattr(transformers, kind)(**{**given, **OPTIONS.get(family, {}), **options})
+
+
+def make(family: str, dtype: torch.dtype = torch.float32, **options: Any) -> Any:
+    """A causal language model of two layers, on the CPU, its norms' weights and sinks not all alike."""
+    import transformers
+
+    config = configure(family, **options)
     torch.manual_seed(7)
-    model = getattr(transformers, f"{name}ForCausalLM")(config)
+    model = getattr(transformers, f"{FAMILIES[family]}ForCausalLM")(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "norm" in name:
+            if "norm" in name or "sinks" in name:
                 parameter += 0.1 * torch.randn_like(parameter)
     return model.to(dtype).train()
 

@@ -15,7 +15,9 @@ from metalcore.errors import ArgumentError  # noqa: E402
 from tests.torch.models import FAMILIES, make, tokens, train  # noqa: E402
 
 LAYERS = 2
-NORMS = {"llama": 2 * LAYERS + 1, "mistral": 5, "qwen2": 5, "gemma": 5, "qwen3": 9, "gemma2": 9, "gemma3": 13}
+NORMS = {**dict.fromkeys(FAMILIES, 2 * LAYERS + 1), "qwen3": 9, "olmo2": 9, "gemma2": 9, "gemma3": 13}
+LEFT = {f"model.layers.{i}.mlp.experts": "there is no fused form of its gate" for i in range(LAYERS)}
+OPS = {"rms_norm", "rope", "scaled_dot_product_attention", "cross_entropy"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -27,12 +29,14 @@ def test_every_family_gives_the_same_and_is_undone(family: str) -> None:
     expected = {n: p.grad.clone() for n, p in model.named_parameters()}
     model.zero_grad()
     assert metalcore.patch_model(model) is model
-    assert model.metalcore_patch.counts == {"norm": NORMS[family], "activation": 2, "rope": 2, "loss": 1}
-    assert model.metalcore_patch.left == {}
+    activations = 0 if family == "gpt_oss" else 2
+    counts = {"norm": NORMS[family], "activation": activations, "rope": 2, "attention": 2, "loss": 1}
+    assert model.metalcore_patch.counts == counts
+    assert model.metalcore_patch.left == (LEFT if family == "gpt_oss" else {})
     with metalcore.explain() as log:
         after = model(input_ids=batch, labels=batch)
         after.loss.backward()
-    assert {row.op for row in log if not row.op.endswith("_backward")} >= {"rms_norm", "rope", "cross_entropy"}
+    assert {row.op for row in log if not row.op.endswith("_backward")} >= OPS
     assert not any(row.by_torch for row in log)
     torch.testing.assert_close(after.logits, before.logits, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(after.loss, before.loss, rtol=1e-5, atol=1e-5)
@@ -40,7 +44,8 @@ def test_every_family_gives_the_same_and_is_undone(family: str) -> None:
         torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-3, atol=1e-5)
     assert metalcore.unpatch_model(model) is model
     assert [module.forward for module in model.modules()] == forwards
-    assert all("forward" not in module.__dict__ for module in model.modules())
+    assert not any(name in module.__dict__ for module in model.modules() for name in ("forward", "_apply_gate"))
+    assert model.config._attn_implementation in ("sdpa", "eager")
     assert "_loss_function" not in model.__dict__ and not hasattr(model, "metalcore_patch")
 
 
@@ -53,11 +58,12 @@ def test_convergence(dtype: Any, limit: float) -> None:
     model, batches = make("llama", dtype), tokens(50)
     plain = train(model, batches)
     patched = train(metalcore.patch_model(model), batches)
+    assert model.metalcore_patch.counts["attention"] == LAYERS
     assert max(abs(a - b) for a, b in zip(plain, patched, strict=True)) < limit
     assert plain[-1] < 0.6 * plain[0]  # it learns
 
 
-@pytest.mark.parametrize("family", ["qwen2", "gemma", "mistral"])
+@pytest.mark.parametrize("family", ["qwen2", "gemma", "mistral", "mixtral", "gpt_oss", "gemma2"])
 def test_convergence_of_other_families(family: str) -> None:
     model, batches = make(family), tokens(8)
     plain = train(model, batches)
@@ -76,7 +82,7 @@ def test_other_models_of_the_process_are_not_touched() -> None:
 
 def test_parts_copies_and_patching_twice() -> None:
     model = metalcore.patch_model(make("llama"), only=("norm",))
-    assert model.metalcore_patch.counts == {"norm": 5, "activation": 0, "rope": 0, "loss": 0}
+    assert model.metalcore_patch.counts == {"norm": 5, "activation": 0, "rope": 0, "attention": 0, "loss": 0}
     metalcore.patch_model(model)
     assert model.metalcore_patch.counts["rope"] == 2
     twin = copy.deepcopy(model)
@@ -113,8 +119,12 @@ def test_loss_options_of_transformers() -> None:
     torch.testing.assert_close(model(**given).loss, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_generation_and_compilation() -> None:
-    model = make("llama").eval()
+_COMPILED = ["llama", *(pytest.param(f, marks=pytest.mark.sweep) for f in ("phi3", "gpt_oss", "olmo2", "gemma2"))]
+
+
+@pytest.mark.parametrize("family", _COMPILED)
+def test_generation_and_compilation(family: str) -> None:
+    model = make(family).eval()
     batch = tokens(1, batch=1, length=5)[0]
     options: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False}
     expected = model.generate(batch, **options)

@@ -21,9 +21,7 @@ _WRAPPED = (
 )
 # `uint4 k = {a, b, c};`, `k = {a, b};`: the rest is zero. A constructor with a tag takes fewer; `uint4(a, b, c)` stays
 # an error.
-_FEWER = re.compile(
-    r"no matching constructor for initialization of '.*\b(?:packed_)?vec<|no viable overloaded '='"
-)
+_FEWER = re.compile(r"no matching constructor for initialization of '.*\b(?:packed_)?vec<|no viable overloaded '='")
 # Constants that clang would fold to nothing: behind the wrapper it computes them at run time, with a defined result.
 _FOLDED = (
     (re.compile(r"shift count (?:>= width of type|is negative)"), slice(-1, None), "::__mc::at_run_time"),
