@@ -118,7 +118,8 @@ def split_count(run: Any, dtype: str, tasks: int, keys: int) -> int:
     chosen = policy("attention", run.family, dtype)
     if not 0 < tasks < chosen["tasks"]:
         return 1
-    return max(1, min(-(-chosen["tasks"] // tasks), keys // chosen["split_keys"], MOST_SPLITS))
+    most: int = min(-(-chosen["tasks"] // tasks), keys // chosen["split_keys"], MOST_SPLITS)
+    return max(1, most)
 
 
 def forward(
