@@ -93,9 +93,11 @@ def reference(
             return torch.nn.functional.scaled_dot_product_attention(
                 query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa
             )
-    flat = [x[None] if x.ndim == 2 else x for x in (query, key, value)]
+    q, k, v = (x[None] if x.ndim == 2 else x for x in (query, key, value))
     out, lse = plain(
-        *flat,
+        q,
+        k,
+        v,
         attn_mask,
         is_causal,
         scale=scale,
@@ -128,9 +130,10 @@ _NUMBERS = (
 _INPUTS = "Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? alibi_slopes, Tensor? sinks, Tensor? seed"
 OP = Op(
     noun=NOUN,
-    summary="softmax(scale q k^T + mask) v without an array of rows x keys: masks, windows, ALiBi, sinks, softcap, GQA",
+    summary="softmax(scale q k^T + mask) v with no array of rows x keys: masks, windows, ALiBi, sinks, softcap, GQA",
     forward=Stage(
-        f"({_INPUTS}, {_NUMBERS}, int keys, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)",
+        f"({_INPUTS}, {_NUMBERS}, int keys, bool wants_gradient) -> "
+        "(Tensor out, Tensor lse, Tensor stats, Tensor rest)",
         attention.forward,
     ),
     backward=Stage(

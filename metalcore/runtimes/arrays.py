@@ -52,7 +52,7 @@ class TorchArrays:
 
     def memory(self, array: Any) -> tuple[int, int]:
         address, size = array.data_ptr(), array.nbytes
-        if size and size > torch_room(array):
+        if size and size > torch_room(array):  # a view of no elements may begin behind its storage
             raise ArgumentError(f"an argument must be one block of memory, not {short_storage(array, size)}")
         return address, size
 

@@ -10,7 +10,7 @@ from metalcore.ops.base.op import Op
 
 
 def register_autocast(library: Any, op: Op, overload: Any) -> None:
-    """ "float32" widens every floating-point input, "promote" takes the widest of them, "lower" the type of autocast."""
+    """ "float32" widens every floating-point input, "promote" takes the widest of them, "lower" autocast's own."""
     for key, device in (("AutocastCPU", "cpu"), ("AutocastMPS", "mps")):
         library.impl(op.noun, _rule(op, overload, key, device), key)
 

@@ -178,6 +178,9 @@ def test_no_tokens_and_no_blocks() -> None:
     keys, values = torch.full((2, 3, 1, 4), 7.0), torch.full((2, 3, 1, 4), 8.0)
     none = torch.zeros(0, 1, 4)
     assert metalcore.reshape_and_cache_flash(none, none, keys, values, torch.zeros(0, dtype=torch.int64)) is None
+    view = torch.zeros(0, 1, 9)[..., 1::2]  # begins behind its storage, which is empty
+    assert view.storage_offset() == 1 and view.untyped_storage().nbytes() == 0
+    metalcore.reshape_and_cache_flash(view, none, keys, values, torch.zeros(0, dtype=torch.int64))
     assert (keys == 7).all() and (values == 8).all()
     with pytest.raises(IndexRangeError, match="slot 0 for token 0"):
         one = torch.ones(1, 1, 4)

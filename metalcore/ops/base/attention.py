@@ -89,11 +89,10 @@ class Extras:
     def of(run: Any, sizes: Sizes, attn_mask: Any, slopes: Any) -> Extras:
         flags, bias, mask, strides = 0, None, None, (0, 0, 0, 0)
         if attn_mask is not None:
-            shape = mask_shape(sizes, attn_mask)
-            found, steps = run.contiguous(attn_mask), [1]
-            for n in reversed(shape[1:]):
-                steps.append(steps[-1] * n)
-            strides = tuple(step if n > 1 else 0 for n, step in zip(shape, reversed(steps), strict=True))  # type: ignore[assignment]
+            found, (batches, heads, queries, keys) = run.contiguous(attn_mask), mask_shape(attn_mask)
+            steps = (heads * queries * keys, queries * keys, keys, 1)
+            counts = (batches > 1, heads > 1, queries > 1, keys > 1)  # what has one element for all does not move
+            strides = (steps[0] * counts[0], steps[1] * counts[1], steps[2] * counts[2], steps[3] * counts[3])
             if run.dtype(found) == "bool":
                 mask, flags = found, HAS_MASK
             else:
@@ -104,22 +103,23 @@ class Extras:
         return Extras(bias, mask, slopes, strides, flags)
 
 
-def mask_shape(sizes: Sizes, attn_mask: Any) -> tuple[int, int, int, int]:
+def mask_shape(attn_mask: Any) -> tuple[int, int, int, int]:
     """Batch, heads, queries, keys of a mask; 1 where it does not have the dimension or is broadcast."""
-    shape = (1,) * (4 - len(attn_mask.shape)) + tuple(attn_mask.shape)
-    return math.prod(shape[:-3]), *shape[-3:]  # type: ignore[return-value]
+    *leading, heads, queries, keys = (1,) * (4 - len(attn_mask.shape)) + tuple(attn_mask.shape)
+    return math.prod(leading), heads, queries, keys
 
 
 def capacity(run: Any, dtype: str, sizes: Sizes, name: str = "capacities") -> int:
     fits: list[int] = policy("attention", run.family, dtype)[name]
-    return next(n for n in fits if n >= max(sizes.depth, sizes.width))
+    return min(n for n in fits if n >= max(sizes.depth, sizes.width))
 
 
 def split_count(run: Any, dtype: str, tasks: int, keys: int) -> int:
     chosen = policy("attention", run.family, dtype)
     if not 0 < tasks < chosen["tasks"]:
         return 1
-    return max(1, min(-(-chosen["tasks"] // tasks), keys // chosen["split_keys"], MOST_SPLITS))
+    most: int = min(-(-chosen["tasks"] // tasks), keys // chosen["split_keys"], MOST_SPLITS)
+    return max(1, most)
 
 
 def forward(
@@ -234,7 +234,8 @@ def backward(
     types, is_exact = (dtype, room, chosen["is_tiled"]), sizes.is_few(dtype)
     places = (*sizes.leading, sizes.heads, sizes.queries)
 
-    inputs = (g, query, key, value, extras.bias, extras.mask, extras.slopes, seed, run.contiguous(stats))
+    stats = run.contiguous(stats)
+    inputs: tuple[Any, ...] = (g, query, key, value, extras.bias, extras.mask, extras.slopes, seed, stats)
     numbers = (
         *(sizes.queries, sizes.keys, sizes.heads, sizes.heads_each, sizes.depth, sizes.width, scale, softcap),
         *(*sizes.reach(is_causal, left, right), *extras.strides, dropout, flags),
@@ -258,7 +259,7 @@ def backward(
     if wanted[3] and extras.bias is not None:
         dmask = _bias_gradient(run, sizes, (*inputs[:5], *inputs[6:]), numbers, (dtype, room), attn_mask, is_exact)
     if wanted[4] and sinks is not None:
-        arguments = (run.contiguous(sinks), inputs[8], delta, Out((sizes.heads,), exact))
+        arguments = (run.contiguous(sinks), stats, delta, Out((sizes.heads,), exact))
         arguments += (sizes.queries, sizes.heads, sizes.batch)
         (dsinks,) = run.launch(SINK_GRADIENT, (exact,), (), arguments, (sizes.heads,), (LANES,))
     return dq, dk, dv, dmask, dsinks
@@ -275,7 +276,7 @@ def _bias_gradient(
 ) -> Any:
     """First for every query and key, then summed over those that share an element."""
     dtype, _ = types
-    batches, heads, queries, keys = mask_shape(sizes, bias)
+    batches, heads, queries, keys = mask_shape(bias)
     whole = Out((batches, heads, sizes.queries, sizes.keys), accumulator(dtype))
     arguments = (*inputs, whole, *numbers, batches, heads, sizes.batch)
     grid = (-(-sizes.queries // LANES), -(-sizes.keys // LANES), batches * heads)

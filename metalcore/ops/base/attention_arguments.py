@@ -68,21 +68,34 @@ class Arguments:
 
     @staticmethod
     def of(
-        op: str, query: Any, key: Any, value: Any, mask: Any, slopes: Any, sinks: Any, enable_gqa: bool
+        op: str,
+        query: Any,
+        key: Any,
+        value: Any,
+        mask: Any,
+        slopes: Any,
+        sinks: Any,
+        enable_gqa: bool,
+        names: tuple[str, str, str] = ("query", "key", "value"),
     ) -> Arguments:
-        dtype = check_float(op, "query", query)
-        for name, array in (("key", key), ("value", value)):
+        dtype = check_float(op, names[0], query)
+        for name, array in ((names[1], key), (names[2], value)):
             if check_float(op, name, array) != dtype:
-                refuse(op, name, f"of the dtype of query, {dtype}", f"of dtype {dtype_name(array)}")
+                refuse(op, name, f"of the dtype of {names[0]}, {dtype}", f"of dtype {dtype_name(array)}")
             if len(array.shape) != len(query.shape):
-                expected = f"of as many dimensions as query, {len(query.shape)}"
+                expected = f"of as many dimensions as {names[0]}, {len(query.shape)}"
                 refuse(op, name, expected, f"of shape {tuple(array.shape)}")
+            _check_device(op, names[0], query, name, array)
+        for name, array in (("attn_mask", mask), ("alibi_slopes", slopes), ("sinks", sinks)):
+            if array is not None:
+                check_array(op, name, array)
+                _check_device(op, names[0], query, name, array)
         if len(query.shape) < 2:
-            refuse(op, "query", "of shape (..., rows, depth)", f"of shape {tuple(query.shape)}")
+            refuse(op, names[0], "of shape (..., rows, depth)", f"of shape {tuple(query.shape)}")
         is_flat = len(query.shape) == 2
         if is_flat:
             query, key, value = query[None], key[None], value[None]
-        query, key, value = _alike(op, query, key, value, enable_gqa)
+        query, key, value = _alike(op, query, key, value, enable_gqa, names)
         heads, queries, keys = query.shape[-3], query.shape[-2], key.shape[-2]
         mask = _checked_mask(op, mask, query, dtype, keys)
         exact = "float64" if dtype == "float64" else "float32"
@@ -110,21 +123,28 @@ class Arguments:
         return (out[0], lse[0]) if self.is_flat else (out, lse)
 
 
-def _alike(op: str, query: Any, key: Any, value: Any, enable_gqa: bool) -> tuple[Any, Any, Any]:
+def _check_device(op: str, first: str, query: Any, name: str, array: Any) -> None:
+    if hasattr(array, "is_cpu") and hasattr(query, "is_cpu") and array.device != query.device:
+        refuse(op, name, f"on the device of {first}, {query.device}", f"on {array.device}")
+
+
+def _alike(
+    op: str, query: Any, key: Any, value: Any, enable_gqa: bool, names: tuple[str, str, str]
+) -> tuple[Any, Any, Any]:
     """Checked shapes; leading dimensions of 1 are repeated, as torch repeats them."""
     if query.shape[-1] != key.shape[-1]:
-        refuse(op, "key", f"of the depth of query, {query.shape[-1]}", f"of shape {tuple(key.shape)}")
-    for name, array in (("query", query), ("value", value)):
+        refuse(op, names[1], f"of the depth of {names[0]}, {query.shape[-1]}", f"of shape {tuple(key.shape)}")
+    for name, array in ((names[0], query), (names[2], value)):
         if not 1 <= array.shape[-1] <= DEEPEST:
             refuse(op, name, f"of a depth from 1 to {DEEPEST}", f"of shape {tuple(array.shape)}")
     if key.shape[-2] != value.shape[-2]:
-        refuse(op, "value", f"of as many rows as key, {key.shape[-2]}", f"of shape {tuple(value.shape)}")
+        refuse(op, names[2], f"of as many rows as {names[1]}, {key.shape[-2]}", f"of shape {tuple(value.shape)}")
     heads, key_heads = query.shape[-3], key.shape[-3]
     if value.shape[-3] != key_heads:
-        refuse(op, "value", f"of as many heads as key, {key_heads}", f"of shape {tuple(value.shape)}")
+        refuse(op, names[2], f"of as many heads as {names[1]}, {key_heads}", f"of shape {tuple(value.shape)}")
     if key_heads != heads and (key_heads == 0 or heads % key_heads or not (enable_gqa or key_heads == 1)):
-        expected = f"of {heads} heads, as query, or of a divisor of that with enable_gqa=True"
-        refuse(op, "key", expected, f"of {key_heads}")
+        expected = f"of {heads} heads, as {names[0]}, or of a divisor of that with enable_gqa=True"
+        refuse(op, names[1], expected, f"of {key_heads}")
     shapes = [tuple(x.shape[:-3]) for x in (query, key, value)]
     if shapes[0] == shapes[1] == shapes[2]:
         return query, key, value
@@ -132,7 +152,7 @@ def _alike(op: str, query: Any, key: Any, value: Any, enable_gqa: bool) -> tuple
         leading = np.broadcast_shapes(*shapes)
     except ValueError:
         given = ", ".join(map(str, shapes))
-        refuse(op, "query, key and value", "of leading dimensions that go together", given)
+        refuse(op, " and ".join(names), "of leading dimensions that go together", given)
     query, key, value = (_repeated(x, (*leading, *x.shape[-3:])) for x in (query, key, value))
     return query, key, value
 

@@ -1,4 +1,4 @@
-"""Attention in plain torch: the truth in float64, and in the op's own dtype what torch's MATH does with all that torch's
+"""Attention in plain torch: the truth in float64, and in the op's own dtype what torch's MATH does, with what torch's
 function does not have."""
 
 from __future__ import annotations
