@@ -4,6 +4,8 @@
 #pragma once
 #include "attention_forward.h"
 
+constant uint FEW_KEYS = 256;  // up to which delta is summed over the keys
+
 // ds of a block of keys for the query of this lane, from its scores s and products dp; into dp. Before the derivative
 // of the softcap and the scale it is the gradient of a bias.
 template <typename T>
@@ -78,6 +80,21 @@ inline float summed_delta(
       }
       sum += part;
     }
+  }
+  return sum;
+}
+
+// delta as do . o, in the order of dp; `rest` is what o lost by its rounding.
+template <typename T>
+inline float product_delta(device const T* g, device const T* out, device const T* rest, bool keeps_rest, uint width) {
+  float sum = 0.0f;
+  for (uint begin = 0; begin < width; begin += CHUNK) {
+    const uint end = min(begin + CHUNK, width);
+    float part = 0.0f;
+    for (uint d = begin; d < end; ++d) {
+      part = fma(float(g[d]), float(out[d]) + (keeps_rest ? float(rest[d]) : 0.0f), part);
+    }
+    sum += part;
   }
   return sum;
 }

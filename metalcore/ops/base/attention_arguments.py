@@ -107,16 +107,15 @@ class Arguments:
             sinks = cast(sinks, exact)
         if max(queries, keys) >= FAR:
             refuse(op, "query and key", f"of fewer than {FAR} rows", f"of {max(queries, keys)}")
-        wants_gradient = _wants_gradient(
-            (query, key, value, mask, sinks), queries * heads // max(1, key.shape[-3]), keys
-        )
+        rows = queries * heads // max(1, key.shape[-3])
+        is_wanted = wants_gradient((query, key, value, mask, sinks), rows, keys)
         query, query_first = _as_it_lies(query)
         (key, key_first), (value, value_first) = _as_it_lies(key), _as_it_lies(value)
         if key_first != value_first:  # both layouts are one to kernels
             key = key.swapaxes(-3, -2) if key_first else key
             value = value.swapaxes(-3, -2) if value_first else value
             key_first = False
-        return Arguments(query, key, value, mask, slopes, sinks, query_first, key_first, -1, wants_gradient, is_flat)
+        return Arguments(query, key, value, mask, slopes, sinks, query_first, key_first, -1, is_wanted, is_flat)
 
     def restored(self, out: Any, lse: Any) -> tuple[Any, Any]:
         out = out.swapaxes(-3, -2) if self.query_rows_first else out
@@ -209,7 +208,7 @@ def _repeated(array: Any, shape: tuple[int, ...]) -> Any:
     return sys.modules["mlx.core"].broadcast_to(array, shape)
 
 
-def _wants_gradient(arrays: tuple[Any, ...], rows: int, keys: int) -> bool:
+def wants_gradient(arrays: tuple[Any, ...], rows: int = FAR, keys: int = 0) -> bool:
     """Whether the gradient may be asked for. mlx does not tell: there, few rows over many keys are taken for decoding,
     whose gradient has a digit less."""
     first = arrays[0]
