@@ -3,6 +3,7 @@
 // sums are float, whatever memory holds.
 #pragma once
 #include "exponential.h"
+#include "fp8.h"
 #include "group.h"
 
 constant bool has_extras [[function_constant(0)]];  // masks, softcap, ALiBi or dropout; `flags` says which
@@ -10,6 +11,8 @@ constant bool has_extras [[function_constant(0)]];  // masks, softcap, ALiBi or 
 // Of small problems, where a plain sum's error may happen to be near nothing: scores have a second number each, what
 // their sums and roundings lost.
 constant bool is_exact [[function_constant(3)]];
+
+constant bool is_parted [[function_constant(4)]];  // elements of a row do not lie one after the other
 
 constant uint BLOCK = 32;  // rows of the other side at a time
 #ifdef METALCORE_WIDE
@@ -337,24 +340,30 @@ inline float divided(float a, float b, float inverse) {
   return isfinite(better) ? better : found;
 }
 
-// A number of memory as float.
+// A number of memory as float; one of 8 bits has a scale.
 template <typename K>
 inline float widened(K x, float) {
   return float(x);
 }
+inline float widened(uchar x, float scale) { return e4m3(x) * scale; }
 
-// Rows of keys or values: those of one head lie `pitch` apart, or in blocks that a table names.
+// Rows of keys or values of one head.
 template <typename K>
 struct Rows {
   device const K* base;
-  ulong pitch;
-  device const int* table;  // null: the rows lie one after the other
+  ulong pitch;              // from a row to the next
+  device const int* table;  // of blocks; null: the rows lie one after the other
   uint block;               // rows in a block
-  float scale;              // of numbers of 8 bits
+  float scale;
+  ulong block_pitch;        // from a block to the next
+  uint step;                // where is_parted: elements of a part, which lie `inner` apart, and parts `outer`
+  ulong inner;
+  ulong outer;
 
   ulong offset(uint j) const {
-    return (table == nullptr ? ulong(j) : ulong(table[j / block]) * block + j % block) * pitch;
+    return table == nullptr ? j * pitch : ulong(table[j / block]) * block_pitch + j % block * pitch;
   }
+  ulong element(uint d) const { return is_parted ? d / step * outer + d % step * inner : d; }
 };
 
 // n rows from `from` on as floats, one after the other. All threads of the threadgroup are here.
@@ -364,7 +373,7 @@ inline void fill(threadgroup float* tile, Rows<K> rows, uint from, uint n, uint 
   for (uint j = at.group; j < n; j += at.groups) {
     device const K* row = rows.base + rows.offset(from + j);
     for (uint d = at.lane; d < width; d += 32) {
-      tile[j * width + d] = widened(row[d], rows.scale);
+      tile[j * width + d] = widened(row[rows.element(d)], rows.scale);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);

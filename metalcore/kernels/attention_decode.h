@@ -57,12 +57,9 @@ struct Short {
   long mask_key;
 };
 
-template <uint C, typename K>
-inline float element(device const K* row, uint c, uint lane, uint width, float scale) {
-  if (is_whole) {
-    return widened(row[c * 32 + lane], scale);
-  }
-  return c * 32 + lane < width ? widened(row[c * 32 + lane], scale) : 0.0f;
+template <typename K>
+inline float element(Rows<K> rows, device const K* row, uint d, uint width) {
+  return is_whole || d < width ? widened(row[rows.element(d)], rows.scale) : 0.0f;
 }
 
 // The score of key `from` + lane from the product x, or -infinity.
@@ -108,7 +105,7 @@ inline void attend_short(
       float k[parts];
 #pragma unroll
       for (uint c = 0; c < parts; ++c) {
-        k[c] = element<C>(key, c, lane, of.depth, keys.scale);
+        k[c] = element(keys, key, c * 32 + lane, of.depth);
       }
       for (uint r = 0; r < of.rows; ++r) {
         float sum = 0.0f;
@@ -150,7 +147,7 @@ inline void attend_short(
         if (weight != 0.0f) {  // a NaN of a masked row stays out
 #pragma unroll
           for (uint c = 0; c < parts; ++c) {
-            part[c] = fma(weight, element<C>(value, c, lane, of.width, values.scale), part[c]);
+            part[c] = fma(weight, element(values, value, c * 32 + lane, of.width), part[c]);
           }
         }
       }

@@ -78,7 +78,7 @@ template <typename T, uint C>
     device const T* from = q + batch * of_q.batch + head * of_q.head + query * of_q.row;
 #pragma unroll
     for (uint c = 0; c < C / 32; ++c) {
-      mine[r * (C / 32) + c] = element<C>(from, c, lane, uint(depth), 1.0f);
+      mine[r * (C / 32) + c] = is_whole || c * 32 + lane < uint(depth) ? float(from[c * 32 + lane]) : 0.0f;
       sums[r * (C / 32) + c] = 0.0f;
     }
     const bool begins = !is_split && (set & HAS_SINKS);

@@ -146,6 +146,7 @@ OP = Op(
     reference=reference,
     samples=samples,
     autocast="lower",
+    exact=("alibi_slopes", "sinks"),
     namesake="torch.nn.functional.scaled_dot_product_attention",
     accepts=accepts,
     override_from=None,

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 import metalcore
+from metalcore.ops.base.attention import DEEPEST
 from metalcore.torch.forwards import taken
 
 NAME = "metalcore"  # of the implementation, in the config and in transformers' tables
 BEFORE = "metalcore_attention"  # attribute of a patched attention module: the implementation it had before
 OP = "scaled_dot_product_attention"
-LARGEST_HEAD = 256
 
 
 def span(q_length: int, offset: int, window: int, device: Any) -> torch.Tensor:
@@ -142,8 +142,8 @@ def _cast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def _reason(query: torch.Tensor, value: torch.Tensor, others: dict[str, Any]) -> str:
     """Why the op does not take a call, beside dtypes and devices."""
-    if max(query.shape[-1], value.shape[-1]) > LARGEST_HEAD:
-        return f"head dimension above {LARGEST_HEAD}"
+    if max(query.shape[-1], value.shape[-1]) > DEEPEST:
+        return f"head dimension above {DEEPEST}"
     for name in ("output_attentions", "position_bias", "cache"):
         if others.get(name) is not None and others[name] is not False:
             return f"{name} is given"

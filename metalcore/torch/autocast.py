@@ -16,6 +16,7 @@ def register_autocast(library: Any, op: Op, overload: Any) -> None:
 
 
 def _rule(op: Op, overload: Any, key: str, device: str) -> Any:
+    exact = {i for i, a in enumerate(op.forward.schema.arguments) if a.name in op.exact}
     excluded = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
 
     def run(*arguments: Any) -> Any:
@@ -26,8 +27,10 @@ def _rule(op: Op, overload: Any, key: str, device: str) -> Any:
             for dtype in floats[1:]:
                 target = torch.promote_types(target, dtype)
         cast = [
-            a.to(target) if isinstance(a, torch.Tensor) and a.is_floating_point() and a.dtype != torch.float64 else a
-            for a in arguments
+            a
+            if i in exact or not isinstance(a, torch.Tensor) or not a.is_floating_point() or a.dtype == torch.float64
+            else a.to(target)
+            for i, a in enumerate(arguments)
         ]
         with torch._C._ExcludeDispatchKeyGuard(excluded):
             return overload(*cast)

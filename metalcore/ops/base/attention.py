@@ -11,13 +11,14 @@ from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
-FORWARD = Kernel("attention", "attention_forward", ("has_extras", "is_split", "is_exact"))
-DECODE = Kernel("attention_decode", "attention_decode", ("has_extras", "is_split", "is_whole"))
-JOIN = Kernel("attention", "attention_join")
-DELTA = Kernel("attention_gradient", "attention_delta", ("has_extras", "is_exact"))
-QUERY_GRADIENT = Kernel("attention_gradient", "attention_query_gradient", ("has_extras", "is_exact"))
-KEY_GRADIENT = Kernel("attention_gradient", "attention_key_gradient", ("has_extras", "is_exact"))
-BIAS_GRADIENT = Kernel("attention_gradient", "attention_bias_gradient", ("has_extras", "is_exact"))
+FORWARD = Kernel("attention", "attention_forward", ("has_extras", "is_split", "is_exact", "is_parted"))
+DECODE = Kernel("attention_decode", "attention_decode", ("has_extras", "is_split", "is_whole", "is_exact", "is_parted"))
+CONSTANTS = ("has_extras", "is_exact", "is_parted")
+JOIN = Kernel("attention", "attention_join", ("is_exact",))
+DELTA = Kernel("attention_gradient", "attention_delta", CONSTANTS)
+QUERY_GRADIENT = Kernel("attention_gradient", "attention_query_gradient", CONSTANTS)
+KEY_GRADIENT = Kernel("attention_gradient", "attention_key_gradient", CONSTANTS)
+BIAS_GRADIENT = Kernel("attention_gradient", "attention_bias_gradient", CONSTANTS)
 BIAS_SUM = Kernel("attention_gradient", "attention_bias_sum")
 SINK_GRADIENT = Kernel("attention_gradient", "attention_sink_gradient")
 
@@ -184,16 +185,16 @@ def forward(
     grid = (blocks * splits, heads, sizes.batch if sizes.queries else 0)
     if is_short:
         room = capacity(run, dtype, sizes, "short_capacities")
-        constants = (has_extras, splits > 1, sizes.depth == sizes.width == room)
+        constants = (has_extras, splits > 1, sizes.depth == sizes.width == room, False, False)
         arguments = (*inputs, *outputs, *numbers, flags, splits)
         found = run.launch(DECODE, (dtype, room), constants, arguments, grid, (LANES,))
     else:
         types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
         arguments = (*inputs, seed, *outputs, *numbers, dropout, flags, splits)
-        found = run.launch(FORWARD, types, (has_extras, splits > 1, is_exact), arguments, grid, (threads,))
+        found = run.launch(FORWARD, types, (has_extras, splits > 1, is_exact, False), arguments, grid, (threads,))
     if splits > 1:
         arguments = (found[-1], sinks, *results, sizes.queries, sizes.heads, sizes.width, flags, splits)
-        found = run.launch(JOIN, (dtype,), (), arguments, (sizes.queries, sizes.heads, sizes.batch), (LANES,))
+        found = run.launch(JOIN, (dtype,), (False,), arguments, (sizes.queries, sizes.heads, sizes.batch), (LANES,))
     out, rest, stats, lse = found[:4]
     return out, lse, stats, rest
 
@@ -244,17 +245,17 @@ def backward(
     grid = (-(-sizes.queries // threads), sizes.heads, sizes.batch)
     results = (run.contiguous(out), run.contiguous(rest) if keeps else None, run.contiguous(grad_lse))
     arguments: tuple[Any, ...] = (*inputs, *results, Out((*places, 2), exact), *numbers)
-    (delta,) = run.launch(DELTA, types, (has_extras, is_exact), arguments, grid, (threads,))
+    (delta,) = run.launch(DELTA, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     inputs = (*inputs, delta)
     dq = dk = dv = run.empty((0,), dtype)
     if wanted[0]:
         arguments = (*inputs, Out(tuple(query.shape), dtype), *numbers)
-        (dq,) = run.launch(QUERY_GRADIENT, types, (has_extras, is_exact), arguments, grid, (threads,))
+        (dq,) = run.launch(QUERY_GRADIENT, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     if wanted[1] or wanted[2]:
         threads = min(chosen["threads"], max(1, -(-sizes.keys // LANES)) * LANES)
         grid = (-(-sizes.keys // threads), sizes.key_heads, sizes.batch)
         arguments = (*inputs, Out(tuple(key.shape), dtype), Out(tuple(value.shape), dtype), *numbers)
-        dk, dv = run.launch(KEY_GRADIENT, types, (has_extras, is_exact), arguments, grid, (threads,))
+        dk, dv = run.launch(KEY_GRADIENT, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     dmask = dsinks = run.empty((0,), dtype)
     if wanted[3] and extras.bias is not None:
         dmask = _bias_gradient(run, sizes, (*inputs[:5], *inputs[6:]), numbers, (dtype, room), attn_mask, is_exact)
@@ -280,7 +281,7 @@ def _bias_gradient(
     whole = Out((batches, heads, sizes.queries, sizes.keys), accumulator(dtype))
     arguments = (*inputs, whole, *numbers, batches, heads, sizes.batch)
     grid = (-(-sizes.queries // LANES), -(-sizes.keys // LANES), batches * heads)
-    (found,) = run.launch(BIAS_GRADIENT, types, (True, is_exact), arguments, grid, (LANES,))
+    (found,) = run.launch(BIAS_GRADIENT, types, (True, is_exact, False), arguments, grid, (LANES,))
     if dtype == accumulator(dtype) and (queries, keys) == (sizes.queries, sizes.keys):
         return found.reshape(bias.shape)
     count = math.prod(bias.shape)

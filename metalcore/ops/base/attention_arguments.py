@@ -105,7 +105,7 @@ class Arguments:
             check_float(op, "sinks", sinks)
             if tuple(sinks.shape) != (heads,):
                 refuse(op, "sinks", f"of shape ({heads},), one for each head", f"of shape {tuple(sinks.shape)}")
-            sinks = _cast(sinks, exact)
+            sinks = cast(sinks, exact)
         if max(queries, keys) >= FAR:
             refuse(op, "query and key", f"of fewer than {FAR} rows", f"of {max(queries, keys)}")
         wants_gradient = _wants_gradient(
@@ -199,10 +199,10 @@ def _checked_slopes(op: str, slopes: Any, query: Any, exact: str) -> Any:
     shape = tuple(slopes.shape)
     if shape not in ((heads,), (batch, heads)):
         refuse(op, "alibi_slopes", f"of shape ({heads},) or ({batch}, {heads})", f"of shape {shape}")
-    return _cast(slopes, exact)
+    return cast(slopes, exact)
 
 
-def _cast(array: Any, dtype: str) -> Any:
+def cast(array: Any, dtype: str) -> Any:
     if dtype_name(array) == dtype:
         return array
     if isinstance(array, np.ndarray):

@@ -73,6 +73,8 @@ class Op:
     autocast: str = ""
     """Under autocast: "float32" computes in float32, "promote" in the widest type of the inputs, "lower" in the type of
     autocast, "" as they come."""
+    exact: tuple[str, ...] = ()
+    """Inputs that the op takes in float32 whatever the others are: autocast leaves them."""
     namesake: str = ""
     """The function of torch that the override replaces, for example torch.nn.functional.rms_norm."""
     accepts: Callable[..., str] | None = None
