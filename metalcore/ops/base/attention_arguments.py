@@ -78,6 +78,7 @@ class Arguments:
         enable_gqa: bool,
         names: tuple[str, str, str] = ("query", "key", "value"),
     ) -> Arguments:
+        query, key, value, mask = _autocast(query, key, value, mask)
         dtype = check_float(op, names[0], query)
         for name, array in ((names[1], key), (names[2], value)):
             if check_float(op, name, array) != dtype:
@@ -122,6 +123,17 @@ class Arguments:
         return (out[0], lse[0]) if self.is_flat else (out, lse)
 
 
+def _autocast(query: Any, *others: Any) -> tuple[Any, ...]:
+    """Inside torch.autocast arrays of several dtypes go together, as they do for torch's function."""
+    arrays = (query, *others)
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(query, torch.Tensor) or not torch.is_autocast_enabled(query.device.type):
+        return arrays
+    target = torch.get_autocast_dtype(query.device.type)
+    kinds = (torch.float32, torch.float16, torch.bfloat16)
+    return tuple(a.to(target) if isinstance(a, torch.Tensor) and a.dtype in kinds else a for a in arrays)
+
+
 def _check_device(op: str, first: str, query: Any, name: str, array: Any) -> None:
     if hasattr(array, "is_cpu") and hasattr(query, "is_cpu") and array.device != query.device:
         refuse(op, name, f"on the device of {first}, {query.device}", f"on {array.device}")
@@ -143,6 +155,7 @@ def _alike(
         refuse(op, names[2], f"of as many heads as {names[1]}, {key_heads}", f"of shape {tuple(value.shape)}")
     if key_heads != heads and (key_heads == 0 or heads % key_heads or not (enable_gqa or key_heads == 1)):
         expected = f"of {heads} heads, as {names[0]}, or of a divisor of that with enable_gqa=True"
+        expected = f"of as many heads as divide those of {names[0]}, {heads}" if enable_gqa else expected
         refuse(op, names[1], expected, f"of {key_heads}")
     shapes = [tuple(x.shape[:-3]) for x in (query, key, value)]
     if shapes[0] == shapes[1] == shapes[2]:
