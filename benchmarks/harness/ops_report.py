@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
+
+from harness.plot import BLUE, GREEN, Dot
+from harness.plot import plot as draw
 
 BINDS_FROM = 1 << 18  # elements: smaller sizes are shown only
 KINDS = {"forward": "forward", "both": "forward + backward"}
@@ -86,34 +88,13 @@ def markdown(rows: Sequence[Row], figures: Sequence[tuple[str, str, str, bool]])
 
 
 def plot(rows: Sequence[Row]) -> str:
-    """Speed against torch eager, a line an op, a dot a row that binds, on a scale of powers of two."""
-    chosen = [r for r in rows if r.elements >= BINDS_FROM and r.ratio("torch")]
-    names = sorted({r.noun for r in chosen})
-    left, right, step, top = 170, 880, 22, 34
-    height = top + step * len(names) + 26
-    low, high = -2, 5
-
-    def x(ratio: float) -> float:
-        return left + (min(max(math.log2(ratio), low), high) - low) * (right - left) / (high - low)
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {height}" font-family="sans-serif" font-size="11">',
-        f'<rect width="900" height="{height}" fill="white"/>',
-        f'<text x="{left}" y="14">speed against torch eager; blue: float32, green: bfloat16; '
-        "ring: forward + backward</text>",
+    """Speed against torch eager, a line an op, a dot a row that binds."""
+    chosen = [(r, ratio) for r in rows if r.elements >= BINDS_FROM and (ratio := r.ratio("torch"))]
+    dots = [
+        Dot(row.noun, ratio, BLUE, row.kind != "forward", -4)
+        if row.dtype == "float32"
+        else Dot(row.noun, ratio, GREEN, row.kind != "forward", 4)
+        for row, ratio in chosen
     ]
-    for power in range(low, high + 1):
-        at = x(2.0**power)
-        colour = "#dc2626" if power == 0 else "#e5e7eb"
-        out.append(f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{top - 10}" y2="{height - 22}" stroke="{colour}"/>')
-        out.append(f'<text x="{at:.0f}" y="{height - 6}" text-anchor="middle">{2.0**power:g}</text>')
-    for i, name in enumerate(names):
-        y = top + i * step
-        out.append(f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
-        for row in chosen:
-            if row.noun == name:
-                colour = "#2563eb" if row.dtype == "float32" else "#059669"
-                style = f'fill="{colour}"' if row.kind == "forward" else f'fill="none" stroke="{colour}"'
-                shift = -4 if row.dtype == "float32" else 4
-                out.append(f'<circle cx="{x(row.ratio("torch") or 1):.0f}" cy="{y + shift}" r="3.5" {style}/>')
-    return "\n".join([*out, "</svg>", ""])
+    title = "speed against torch eager; blue: float32, green: bfloat16; ring: forward + backward"
+    return draw(title, sorted({row.noun for row, _ in chosen}), dots)
