@@ -309,6 +309,11 @@ inline void shape(
         hide(s[j], low[j], how.mask[long(from + j) * how.step]);
       }
     }
+    if (how.flags & HAS_BIAS) {  // -infinity masks, whatever the score is: NaN and infinity would stay NaN
+      for (uint j = 0; j < n; ++j) {
+        hide(s[j], low[j], added[j] != -INFINITY);
+      }
+    }
   } else {
     for (uint j = 0; j < BLOCK; ++j) {
       s[j] = scaled(s[j], low[j], scale, 0.0f);

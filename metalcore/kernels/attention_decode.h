@@ -76,6 +76,7 @@ inline float short_score(float x, Short of, ShortRow<T> row, uint from, uint n, 
     if (of.flags & HAS_MASK) {
       x = row.mask[at] ? x : -INFINITY;
     }
+    x = added == -INFINITY ? -INFINITY : x;  // a NaN would stay
   } else {
     x *= of.scale;
   }

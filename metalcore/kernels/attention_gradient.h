@@ -4,6 +4,8 @@
 #pragma once
 #include "attention_forward.h"
 
+constant uint FEW_KEYS = 256;  // up to which delta is summed over the keys
+
 // ds of a block of keys for the query of this lane, from its scores s and products dp; into dp. Before the derivative
 // of the softcap and the scale it is the gradient of a bias.
 template <typename T>
@@ -78,6 +80,21 @@ inline float summed_delta(
       }
       sum += part;
     }
+  }
+  return sum;
+}
+
+// delta as do . o, in the order of dp; `rest` is what o lost by its rounding.
+template <typename T>
+inline float product_delta(device const T* g, device const T* out, device const T* rest, bool keeps_rest, uint width) {
+  float sum = 0.0f;
+  for (uint begin = 0; begin < width; begin += CHUNK) {
+    const uint end = min(begin + CHUNK, width);
+    float part = 0.0f;
+    for (uint d = begin; d < end; ++d) {
+      part = fma(float(g[d]), float(out[d]) + (keeps_rest ? float(rest[d]) : 0.0f), part);
+    }
+    sum += part;
   }
   return sum;
 }
@@ -169,7 +186,9 @@ inline void add_to_key(
       products<AT_ONCE>(k, query_rows, queries.pitch, n, depth, s, low);
       products<AT_ONCE>(v, grad_rows, grads.pitch, n, width, dp, unused);
     }
-    shape(s, low, how, scale, from, n, span.is_edge(from, n), bends);
+    const bool is_edge = span.is_edge(from, n);
+    const bool skips = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+    shape(s, low, how, scale, from, n, is_edge, bends);
     const bool is_bent = has_extras && how.softcap > 0.0f;
     const bool drops = has_extras && dropout.probability > 0.0f;
     for (uint i = 0; i < n; ++i) {
@@ -184,12 +203,12 @@ inline void add_to_key(
       s[i] = p * growth;
     }
     if constexpr (is_tiled) {
-      add_rows<AT_ONCE>(dv, 1.0f, s, (threadgroup const float*)tile, width, n, width, false);
+      add_rows<AT_ONCE>(dv, 1.0f, s, (threadgroup const float*)tile, width, n, width, skips);
       fill(tile, queries, from, n, depth, at);
-      add_rows<AT_ONCE>(dk, 1.0f, dp, (threadgroup const float*)tile, depth, n, depth, false);
+      add_rows<AT_ONCE>(dk, 1.0f, dp, (threadgroup const float*)tile, depth, n, depth, skips);
     } else {
-      add_rows<AT_ONCE>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, false);
-      add_rows<AT_ONCE>(dk, 1.0f, dp, query_rows, queries.pitch, n, depth, false);
+      add_rows<AT_ONCE>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, skips);
+      add_rows<AT_ONCE>(dk, 1.0f, dp, query_rows, queries.pitch, n, depth, skips);
     }
   }
 }

@@ -2,8 +2,6 @@
 #include "attention_gradient.h"
 #include "exact_sum.h"
 
-constant uint FEW_KEYS = 256;
-
 // delta = do . o and dlse of each row. Where a row sees few keys, delta is summed over them: what dp and delta have in
 // common then cancels in dp - delta, as it should. Otherwise it is do . o, with `rest`, what o lost by its rounding; in
 // the order of dp. A lane has a query. grid: blocks of queries, heads, batch.
@@ -85,15 +83,8 @@ template <typename T, uint C, bool is_tiled>
     sum = summed_delta<T, is_tiled>(
         mine, grads, of_keys, of_values, how, dropout, query, softmax, span, scale, uint(depth), uint(width), tile, at);
   } else {
-    for (uint begin = 0; begin < uint(width); begin += CHUNK) {
-      const uint end = min(begin + CHUNK, uint(width));
-      float part = 0.0f;
-      for (uint d = begin; d < end; ++d) {
-        const float o = float(out[from_g + d]) + (set & KEEPS_REST ? float(rest[from_g + d]) : 0.0f);
-        part = fma(float(g[from_g + d]), o, part);
-      }
-      sum += part;
-    }
+    const bool keeps = set & KEEPS_REST;
+    sum = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
   }
   if (row < uint(queries)) {
     delta[2 * place] = sum;

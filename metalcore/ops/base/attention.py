@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from metalcore.ops.base.check import refuse
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -91,6 +92,9 @@ class Extras:
         flags, bias, mask, strides = 0, None, None, (0, 0, 0, 0)
         if attn_mask is not None:
             found, (batches, heads, queries, keys) = run.contiguous(attn_mask), mask_shape(attn_mask)
+            if batches not in (1, sizes.batch):
+                expected = f"of 1 or {sizes.batch} batch elements"
+                refuse("scaled_dot_product_attention", "attn_mask", expected, f"of shape {tuple(attn_mask.shape)}")
             steps = (heads * queries * keys, queries * keys, keys, 1)
             counts = (batches > 1, heads > 1, queries > 1, keys > 1)  # what has one element for all does not move
             strides = (steps[0] * counts[0], steps[1] * counts[1], steps[2] * counts[2], steps[3] * counts[3])

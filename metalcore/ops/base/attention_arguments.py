@@ -78,6 +78,7 @@ class Arguments:
         enable_gqa: bool,
         names: tuple[str, str, str] = ("query", "key", "value"),
     ) -> Arguments:
+        query, key, value, mask = _autocast(query, key, value, mask)
         dtype = check_float(op, names[0], query)
         for name, array in ((names[1], key), (names[2], value)):
             if check_float(op, name, array) != dtype:
@@ -107,20 +108,33 @@ class Arguments:
             sinks = cast(sinks, exact)
         if max(queries, keys) >= FAR:
             refuse(op, "query and key", f"of fewer than {FAR} rows", f"of {max(queries, keys)}")
-        wants_gradient = _wants_gradient(
-            (query, key, value, mask, sinks), queries * heads // max(1, key.shape[-3]), keys
-        )
+        rows = queries * heads // max(1, key.shape[-3])
+        is_wanted = wants_gradient((query, key, value, mask, sinks), rows, keys)
         query, query_first = _as_it_lies(query)
+        whole = None if is_wanted else _whole_caches(key, value)
+        if whole is not None:
+            return Arguments(query, *whole, mask, slopes, sinks, query_first, False, keys, False, is_flat)
         (key, key_first), (value, value_first) = _as_it_lies(key), _as_it_lies(value)
         if key_first != value_first:  # both layouts are one to kernels
             key = key.swapaxes(-3, -2) if key_first else key
             value = value.swapaxes(-3, -2) if value_first else value
             key_first = False
-        return Arguments(query, key, value, mask, slopes, sinks, query_first, key_first, -1, wants_gradient, is_flat)
+        return Arguments(query, key, value, mask, slopes, sinks, query_first, key_first, -1, is_wanted, is_flat)
 
     def restored(self, out: Any, lse: Any) -> tuple[Any, Any]:
         out = out.swapaxes(-3, -2) if self.query_rows_first else out
         return (out[0], lse[0]) if self.is_flat else (out, lse)
+
+
+def _autocast(query: Any, *others: Any) -> tuple[Any, ...]:
+    """Inside torch.autocast arrays of several dtypes go together, as they do for torch's function."""
+    arrays = (query, *others)
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(query, torch.Tensor) or not torch.is_autocast_enabled(query.device.type):
+        return arrays
+    target = torch.get_autocast_dtype(query.device.type)
+    kinds = (torch.float32, torch.float16, torch.bfloat16)
+    return tuple(a.to(target) if isinstance(a, torch.Tensor) and a.dtype in kinds else a for a in arrays)
 
 
 def _check_device(op: str, first: str, query: Any, name: str, array: Any) -> None:
@@ -144,6 +158,7 @@ def _alike(
         refuse(op, names[2], f"of as many heads as {names[1]}, {key_heads}", f"of shape {tuple(value.shape)}")
     if key_heads != heads and (key_heads == 0 or heads % key_heads or not (enable_gqa or key_heads == 1)):
         expected = f"of {heads} heads, as {names[0]}, or of a divisor of that with enable_gqa=True"
+        expected = f"of as many heads as divide those of {names[0]}, {heads}" if enable_gqa else expected
         refuse(op, names[1], expected, f"of {key_heads}")
     shapes = [tuple(x.shape[:-3]) for x in (query, key, value)]
     if shapes[0] == shapes[1] == shapes[2]:
@@ -209,7 +224,7 @@ def _repeated(array: Any, shape: tuple[int, ...]) -> Any:
     return sys.modules["mlx.core"].broadcast_to(array, shape)
 
 
-def _wants_gradient(arrays: tuple[Any, ...], rows: int, keys: int) -> bool:
+def wants_gradient(arrays: tuple[Any, ...], rows: int = FAR, keys: int = 0) -> bool:
     """Whether the gradient may be asked for. mlx does not tell: there, few rows over many keys are taken for decoding,
     whose gradient has a digit less."""
     first = arrays[0]
@@ -217,6 +232,31 @@ def _wants_gradient(arrays: tuple[Any, ...], rows: int, keys: int) -> bool:
         torch = sys.modules["torch"]
         return torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in arrays)
     return not isinstance(first, np.ndarray) and not (rows <= 8 and keys >= 256)
+
+
+def _whole_caches(key: Any, value: Any) -> tuple[Any, Any] | None:
+    """Where both are the first rows of each head of larger caches, those caches: a step of decoding must not copy all
+    that came before it. What stands behind the rows is not looked at."""
+    if not hasattr(key, "as_strided") or sys.modules["torch"].compiler.is_compiling():
+        return None
+    found = [_whole_cache(x) for x in (key, value)]
+    if found[0] is None or found[1] is None or found[0].shape[-2] != found[1].shape[-2]:
+        return None
+    return found[0], found[1]
+
+
+def _whole_cache(array: Any) -> Any:
+    if array.is_contiguous() or array.ndim != 4 or type(array) is not sys.modules["torch"].Tensor:
+        return None
+    batch, heads, rows, depth = array.shape
+    steps = array.stride()
+    room = steps[1] // depth
+    if steps[2:] != (depth, 1) or steps[1] % depth or room <= rows or (batch > 1 and steps[0] != heads * steps[1]):
+        return None
+    size = batch * heads * room * depth
+    if array.storage_offset() + size > array.untyped_storage().nbytes() // array.element_size():
+        return None
+    return array.as_strided((batch, heads, room, depth), (heads * room * depth, room * depth, depth, 1))
 
 
 def _as_it_lies(array: Any) -> tuple[Any, bool]:

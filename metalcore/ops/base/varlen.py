@@ -1,0 +1,157 @@
+"""Plans of attention over sequences that stand one after the other: kernels/attention_varlen.metal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.attention import (
+    CONSTANTS,
+    HAS_SLOPES,
+    KEEPS_REST,
+    LANES,
+    SLOPES_BY_BATCH,
+    Sizes,
+    capacity,
+)
+from metalcore.ops.base.launch import accumulator
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+FILE = "attention_varlen"
+CHECK = Kernel(FILE, "attention_varlen_check")
+FORWARD = Kernel(FILE, "attention_varlen_forward", CONSTANTS)
+DELTA = Kernel(FILE, "attention_varlen_delta", CONSTANTS)
+QUERY_GRADIENT = Kernel(FILE, "attention_varlen_query_gradient", CONSTANTS)
+KEY_GRADIENT = Kernel(FILE, "attention_varlen_key_gradient", CONSTANTS)
+
+
+class Call:
+    """What forward and backward have in common."""
+
+    def __init__(
+        self,
+        run: Any,
+        arrays: tuple[Any, Any, Any],
+        starts: tuple[Any, Any],
+        slopes: Any,
+        numbers: tuple[int, int, float, float, float, int, int],
+        keeps_rest: bool,
+    ) -> None:
+        query, key, value = arrays
+        most_q, most_k, dropout, scale, softcap, left, right = numbers
+        self.dtype = run.dtype(query)
+        self.sequences = starts[0].shape[0] - 1
+        total_q, heads, depth = query.shape
+        (total_k, key_heads), width = key.shape[:2], value.shape[2]
+        self.sizes = Sizes((), most_q, most_k, most_k, heads, key_heads, depth, width)
+        self.arrays = tuple(run.contiguous(x) for x in arrays)
+        self.starts = tuple(run.contiguous(run.cast(x, "int32")) for x in starts)
+        self.slopes = None if slopes is None else run.contiguous(slopes)
+        flags = KEEPS_REST if keeps_rest else 0
+        if slopes is not None:
+            flags |= HAS_SLOPES | (SLOPES_BY_BATCH if len(slopes.shape) > 1 else 0)
+        self.totals = (total_q, total_k)
+        few = Sizes((), total_q, most_k, most_k, heads, key_heads, depth, width).is_few(self.dtype)
+        self.constants = (slopes is not None or softcap > 0 or dropout > 0, few, False)
+        self.chosen = policy("attention", run.family, self.dtype)
+        self.types = (self.dtype, capacity(run, self.dtype, self.sizes), self.chosen["is_tiled"])
+        sizes = (total_q, total_k, heads, heads // max(1, key_heads), depth, width)
+        self.numbers = (*sizes, scale, softcap, left, right, dropout, flags)
+
+    def grid(self, longest: int, heads: int) -> tuple[tuple[int, int, int], tuple[int]]:
+        threads = min(self.chosen["threads"], max(1, -(-longest // LANES)) * LANES)
+        return (-(-longest // threads), heads, self.sequences), (threads,)
+
+
+def forward(
+    run: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    starts_q: Any,
+    starts_k: Any,
+    alibi_slopes: Any,
+    seed: Any,
+    most_q: int,
+    most_k: int,
+    dropout: float,
+    scale: float,
+    softcap: float,
+    left: int,
+    right: int,
+    wants_gradient: bool,
+) -> tuple[Any, ...]:
+    dtype, exact = run.dtype(query), accumulator(run.dtype(query))
+    keeps = wants_gradient and dtype not in ("float32", "float64")
+    numbers = (most_q, most_k, dropout, scale, softcap, left, right)
+    call = Call(run, (query, key, value), (starts_q, starts_k), alibi_slopes, numbers, keeps)
+    arguments: tuple[Any, ...] = (*call.starts, Out((2, 3), "int64"), call.sequences, *call.totals, most_q, most_k)
+    (errors,) = run.launch(CHECK, (), (), arguments, (2,), (LANES,))
+    run.check_errors(errors, lambda place, found: _explain(place, found, call))
+    (total, heads), width = query.shape[:2], value.shape[2]
+    results = (
+        Out((total, heads, width), dtype),
+        Out((total, heads, width) if keeps else (0,), dtype),
+        Out((heads, total, 2), exact),
+        Out((heads, total), exact),
+    )
+    arguments = (*call.arrays, call.slopes, seed, *call.starts, *results, *call.numbers)
+    grid, group = call.grid(most_q, heads)
+    out, rest, stats, lse = run.launch(FORWARD, call.types, call.constants, arguments, grid, group)
+    return out, lse, stats, rest
+
+
+def backward(
+    run: Any,
+    grad_out: Any,
+    grad_lse: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    starts_q: Any,
+    starts_k: Any,
+    alibi_slopes: Any,
+    seed: Any,
+    out: Any,
+    stats: Any,
+    rest: Any,
+    most_q: int,
+    most_k: int,
+    dropout: float,
+    scale: float,
+    softcap: float,
+    left: int,
+    right: int,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    dtype, exact = run.dtype(query), accumulator(run.dtype(query))
+    keeps = len(rest.shape) > 1
+    numbers = (most_q, most_k, dropout, scale, softcap, left, right)
+    call = Call(run, (query, key, value), (starts_q, starts_k), alibi_slopes, numbers, keeps)
+    heads, key_heads = query.shape[1], key.shape[1]
+    inputs = (run.contiguous(grad_out), *call.arrays, call.slopes, seed, *call.starts, run.contiguous(stats))
+    results = (run.contiguous(out), run.contiguous(rest) if keeps else None, run.contiguous(grad_lse))
+    grid, group = call.grid(most_q, heads)
+    arguments: tuple[Any, ...] = (*inputs, *results, Out((heads, query.shape[0], 2), exact), *call.numbers)
+    (delta,) = run.launch(DELTA, call.types, call.constants, arguments, grid, group)
+    dq = dk = dv = run.empty((0,), dtype)
+    if wanted[0]:
+        arguments = (*inputs, delta, Out(tuple(query.shape), dtype), *call.numbers)
+        (dq,) = run.launch(QUERY_GRADIENT, call.types, call.constants, arguments, grid, group)
+    if wanted[1] or wanted[2]:
+        grid, group = call.grid(most_k, key_heads)
+        made = (Out(tuple(key.shape), dtype), Out(tuple(value.shape), dtype))
+        arguments = (*inputs, delta, *made, *call.numbers)
+        dk, dv = run.launch(KEY_GRADIENT, call.types, call.constants, arguments, grid, group)
+    return dq, dk, dv
+
+
+def _explain(place: int, value: int, call: Call) -> str:
+    which, at = divmod(place, call.sequences + 1)
+    name, what = (("cu_seqlens_q", "q"), ("cu_seqlens_k", "k"))[which]
+    most = (call.sizes.queries, call.sizes.keys)[which]
+    return (
+        f"flash_attn_varlen_func: {name} has {value} at {at}: it must begin with 0, ascend by at most "
+        f"max_seqlen_{what}, {most}, and end with {call.totals[which]}, the tokens of {what}"
+    )

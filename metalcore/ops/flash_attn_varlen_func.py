@@ -1,0 +1,199 @@
+"""Attention of sequences one after the other, with FlashAttention's arguments: kernels/attention_varlen.metal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from metalcore.ops.base import varlen
+from metalcore.ops.base.attention import DEEPEST, FAR
+from metalcore.ops.base.attention_arguments import cast, check_numbers, check_window, draw_seed, wants_gradient
+from metalcore.ops.base.attention_reference import reference as plain
+from metalcore.ops.base.check import check_float, refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.index import check_index
+from metalcore.ops.base.kv_cache import check_device
+from metalcore.ops.base.op import Op, Stage
+
+NOUN = "flash_attn_varlen_func"
+
+
+def flash_attn_varlen_func(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: Any = None,
+) -> Any:
+    """Attention of sequences of different lengths, as FlashAttention's function of this name: q (tokens, heads, depth),
+    k and v likewise, with heads that divide those of q. Sequence s has the rows cu_seqlens[s] to cu_seqlens[s + 1].
+
+    `causal` and `window_size` are aligned at the last query and key of each sequence. With `block_table` (sequences,
+    most blocks), k and v are paged caches (blocks, block_size, heads, depth), the lengths are those of cu_seqlens_k,
+    and there is no gradient. `return_attn_probs` gives (out, softmax_lse (heads, tokens), None). Starts that do not
+    ascend, or sequences longer than max_seqlen, raise IndexRangeError; on a GPU rows of such sequences are not written.
+
+    >>> import numpy as np, metalcore
+    >>> x, starts = np.ones((3, 1, 4), np.float32), np.array([0, 1, 3], np.int32)
+    >>> metalcore.flash_attn_varlen_func(x, x, x, starts, starts, 2, 2, causal=True).shape
+    (3, 1, 4)
+    """
+    check_numbers(NOUN, dropout_p, softmax_scale, softcap)
+    left, right = check_window(NOUN, window_size)
+    right = 0 if causal else right
+    _check_starts(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    if block_table is not None:
+        _refuse_with_table(dropout_p, causal, right, return_attn_probs, max_seqlen_q)
+        from metalcore.ops.paged_attention import paged_attention
+
+        named = {"scale": softmax_scale, "window_size": (left, -1), "softcap": softcap, "alibi_slopes": alibi_slopes}
+        lengths = cu_seqlens_k[1:] - cu_seqlens_k[:-1]
+        return paged_attention(q, k, v, block_table, lengths, cu_seqlens_q=cu_seqlens_q, **named)
+    slopes = _check_arrays(q, k, v, alibi_slopes, cu_seqlens_q.shape[0] - 1)
+    scale = 1.0 / math.sqrt(q.shape[2]) if softmax_scale is None else float(softmax_scale)
+    out, lse = OP(
+        *(q, k, v, cu_seqlens_q, cu_seqlens_k, slopes, draw_seed(q, dropout_p), int(max_seqlen_q), int(max_seqlen_k)),
+        *(float(dropout_p), scale, float(softcap), left, right, wants_gradient((q, k, v))),
+    )
+    return (out, lse, None) if return_attn_probs else out
+
+
+def _check_starts(q: Any, starts_q: Any, starts_k: Any, most_q: Any, most_k: Any) -> None:
+    check_float(NOUN, "q", q)
+    for name, starts in (("cu_seqlens_q", starts_q), ("cu_seqlens_k", starts_k)):
+        check_index(NOUN, name, starts)
+        if len(starts.shape) != 1 or starts.shape[0] < 1:
+            refuse(NOUN, name, "of shape (sequences + 1,)", f"of shape {tuple(starts.shape)}")
+    if tuple(starts_k.shape) != tuple(starts_q.shape):
+        expected = f"of the shape of cu_seqlens_q, {tuple(starts_q.shape)}"
+        refuse(NOUN, "cu_seqlens_k", expected, f"of shape {tuple(starts_k.shape)}")
+    for name, most in (("max_seqlen_q", most_q), ("max_seqlen_k", most_k)):
+        if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or not 0 <= most < FAR:
+            refuse(NOUN, name, "a whole number, the length of the longest sequence", repr(most))
+
+
+def _check_arrays(q: Any, k: Any, v: Any, slopes: Any, sequences: int) -> Any:
+    """The slopes as kernels take them."""
+    dtype = check_float(NOUN, "q", q)
+    for name, array in (("k", k), ("v", v)):
+        if check_float(NOUN, name, array) != dtype:
+            refuse(NOUN, name, f"of the dtype of q, {dtype}", f"of dtype {check_float(NOUN, name, array)}")
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        if len(array.shape) != 3 or not 1 <= array.shape[2] <= DEEPEST:
+            expected = f"of shape (tokens, heads, depth), with a depth from 1 to {DEEPEST}"
+            refuse(NOUN, name, expected, f"of shape {tuple(array.shape)}")
+    check_device(NOUN, {"q": q, "k": k, "v": v})
+    if k.shape[2] != q.shape[2]:
+        refuse(NOUN, "k", f"of the depth of q, {q.shape[2]}", f"of shape {tuple(k.shape)}")
+    if tuple(v.shape[:2]) != tuple(k.shape[:2]):
+        refuse(NOUN, "v", f"of the tokens and heads of k, {tuple(k.shape[:2])}", f"of shape {tuple(v.shape)}")
+    if not k.shape[1] or q.shape[1] % k.shape[1]:
+        refuse(NOUN, "k", f"of heads that divide those of q, {q.shape[1]}", f"of {k.shape[1]}")
+    if slopes is None:
+        return None
+    check_float(NOUN, "alibi_slopes", slopes)
+    if tuple(slopes.shape) not in ((q.shape[1],), (sequences, q.shape[1])):
+        expected = f"of shape ({q.shape[1]},) or ({sequences}, {q.shape[1]})"
+        refuse(NOUN, "alibi_slopes", expected, f"of shape {tuple(slopes.shape)}")
+    return cast(slopes, "float64" if dtype == "float64" else "float32")
+
+
+def _refuse_with_table(dropout_p: float, causal: bool, right: int, returns: bool, most: int) -> None:
+    if dropout_p or returns:
+        refuse(NOUN, "block_table", "None with dropout_p or return_attn_probs", "given")
+    if most > 1 and right != 0:
+        refuse(NOUN, "causal", "True with block_table and several queries a sequence", repr(causal))
+
+
+def reference(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: Any = None,
+) -> Any:
+    """Sequence by sequence."""
+    import torch
+
+    found = []
+    a, b = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
+    for s in range(len(a) - 1):
+        query = q[a[s] : a[s + 1]].transpose(0, 1)
+        key, value = (x[b[s] : b[s + 1]].transpose(0, 1) for x in (k, v))
+        slopes = alibi_slopes if alibi_slopes is None or alibi_slopes.ndim == 1 else alibi_slopes[s]
+        window = (window_size[0], 0 if causal else window_size[1])
+        out, _ = plain(query, key, value, scale=softmax_scale, softcap=softcap, window_size=window, alibi_slopes=slopes)
+        found.append(out.transpose(0, 1))
+    return torch.cat(found) if found else q.new_zeros(0, q.shape[1], v.shape[2])
+
+
+def samples(draw: Draw) -> Sample:
+    lengths = (0, 1, 31, 33, 65, 7, 128)
+    sequences = draw.choice((1, 2, 3))
+    queries = [lengths[(draw.index + s) % 7] for s in range(sequences)]
+    keys = queries if draw.chance(0.6) else [draw.choice(lengths) for _ in range(sequences)]
+    depth = (64, 33, 8, 1, 128, 80, 17)[draw.index % 7]
+    width, heads = depth if draw.chance(0.6) else draw.choice((16, 65)), draw.choice((1, 2))
+    each = draw.choice((1, 1, 2, 4))
+    # Not expanded: of keys that are all the same, the gradient of a query is 0 and rounding is all that is left.
+    layouts = ("contiguous", "transposed", "sliced")
+    q = draw.floats((sum(queries), heads * each, depth), layout=draw.choice(layouts))
+    k, v = (draw.floats((sum(keys), heads, d), layout=draw.choice(layouts)) for d in (depth, width))
+    kind = draw.choice(("int32", "int64"))
+    starts = [Values(np.cumsum([0, *n]).astype(kind), is_float=False, grad=False) for n in (queries, keys)]
+    named: dict[str, Any] = {"causal": draw.chance(0.5)}
+    if draw.chance(0.3):
+        named["window_size"] = (draw.choice((-1, 0, 40)), draw.choice((-1, 0, 7)))
+    if draw.chance(0.2):
+        named["softcap"] = 20.0
+    if draw.chance(0.3):
+        shape = draw.choice(((heads * each,), (sequences, heads * each)))
+        named["alibi_slopes"] = draw.floats(shape, 0.01, 0.5, layout="contiguous", grad=False)
+    return Sample((q, k, v, *starts, max(queries), max(keys)), named)
+
+
+_INPUTS = "Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? alibi_slopes, Tensor? seed"
+_NUMBERS = "int most_q, int most_k, float dropout, float scale, float softcap, int left, int right"
+OP = Op(
+    noun=NOUN,
+    summary="attention of sequences one after the other, as FlashAttention's, without padding",
+    forward=Stage(
+        f"({_INPUTS}, {_NUMBERS}, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)",
+        varlen.forward,
+    ),
+    backward=Stage(
+        f"(Tensor grad_out, Tensor grad_lse, {_INPUTS}, Tensor out, Tensor stats, Tensor rest, {_NUMBERS}, "
+        "bool[] wanted) -> (Tensor dq, Tensor dk, Tensor dv)",
+        varlen.backward,
+    ),
+    gradients=("q", "k", "v"),
+    public_outputs=2,
+    reference=reference,
+    samples=samples,
+    autocast="lower",
+    exact=("alibi_slopes",),
+)

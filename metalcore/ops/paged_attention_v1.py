@@ -1,0 +1,164 @@
+"""Attention over a paged cache with Hugging Face's arguments and layout, written into `out`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base import paged
+from metalcore.ops.base.attention_arguments import cast, check_numbers
+from metalcore.ops.base.check import check_array, refuse
+from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.kv_cache import FP8, check_cache, check_scale
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.paged_attention import count_up, draw_paged
+from metalcore.ops.paged_attention import reference as plain
+
+NOUN = "paged_attention_v1"
+
+
+def paged_attention_v1(
+    out: Any,
+    query: Any,
+    key_cache: Any,
+    value_cache: Any,
+    num_kv_heads: int,
+    scale: float,
+    block_tables: Any,
+    seq_lens: Any,
+    block_size: int,
+    max_seq_len: int,
+    alibi_slopes: Any = None,
+    kv_cache_dtype: str = "auto",
+    k_scale: Any = 1.0,
+    v_scale: Any = 1.0,
+    tp_rank: int = 0,
+    blocksparse_local_blocks: int = 0,
+    blocksparse_vert_stride: int = 0,
+    blocksparse_block_size: int = 64,
+    blocksparse_head_sliding_step: int = 0,
+) -> Any:
+    """One new token of each sequence, `query` (sequences, heads, depth), over caches in Hugging Face's layout: keys
+    (blocks, heads, depth / x, block_size, x), values (blocks, heads, depth, block_size). Writes `out`, of query's
+    shape, and returns nothing; mlx arrays are immutable, so that for them a new one is returned.
+
+    `kv_cache_dtype` "auto": caches have the query's dtype; "fp8" or "fp8_e4m3": they are uint8, times the scales.
+    `max_seq_len` must not be below a length of `seq_lens`. Block-sparse attention is not supported.
+    `metalcore.paged_attention` has more: several tokens a sequence, windows, sinks, softcap.
+
+    >>> import numpy as np, metalcore
+    >>> query, out = np.ones((1, 1, 4), np.float32), np.zeros((1, 1, 4), np.float32)
+    >>> keys, values = np.ones((2, 1, 1, 8, 4), np.float32), np.ones((2, 1, 4, 8), np.float32)
+    >>> table, lengths = np.array([[1]], np.int32), np.array([5], np.int32)
+    >>> metalcore.paged_attention_v1(out, query, keys, values, 1, 0.5, table, lengths, 8, 5)
+    >>> out
+    array([[[1., 1., 1., 1.]]], dtype=float32)
+    """
+    sparse = (blocksparse_local_blocks, blocksparse_vert_stride, blocksparse_head_sliding_step)
+    given = check(NOUN, out, query, key_cache, num_kv_heads, scale, block_size, kv_cache_dtype, sparse)
+    scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
+    slopes = None if alibi_slopes is None else cast(alibi_slopes, "float32")
+    return OP(out, query, key_cache, value_cache, block_tables, seq_lens, *given, slopes, float(scale), *scales)
+
+
+def check(
+    op: str,
+    out: Any,
+    query: Any,
+    key_cache: Any,
+    heads: int,
+    scale: float,
+    block_size: int,
+    kind: str,
+    sparse: tuple[int, ...],
+) -> tuple[Any]:
+    """What cannot be read off the arrays; the starts of the sequences' queries."""
+    check_numbers(op, 0.0, scale, 0.0)
+    for name, array in (("out", out), ("query", query), ("key_cache", key_cache)):
+        check_array(op, name, array)
+    if kind != "auto" and kind not in FP8:
+        refuse(op, "kv_cache_dtype", "auto, fp8 or fp8_e4m3", repr(kind))
+    if any(sparse):
+        refuse(op, "blocksparse_*", "0: block-sparse attention is not supported", sparse)
+    if len(query.shape) != 3:
+        refuse(op, "query", "of shape (sequences, heads, depth)", f"of shape {tuple(query.shape)}")
+    if check_cache(op, "out", out) != check_array(op, "query", query) or tuple(out.shape) != tuple(query.shape):
+        expected = f"of the shape and dtype of query, {tuple(query.shape)} {check_array(op, 'query', query)}"
+        refuse(op, "out", expected, f"{tuple(out.shape)} {check_array(op, 'out', out)}")
+    if len(key_cache.shape) != 5 or key_cache.shape[1] != heads or key_cache.shape[3] != block_size:
+        expected = f"of shape (blocks, {heads}, depth / x, {block_size}, x)"
+        refuse(op, "key_cache", expected, f"of shape {tuple(key_cache.shape)}")
+    if (kind == "auto") == (check_array(op, "key_cache", key_cache) == "uint8"):
+        refuse(op, "kv_cache_dtype", "fp8 for caches of uint8, auto for others", repr(kind))
+    return (count_up(query, query.shape[0] + 1),)
+
+
+def attend(op: str, run: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    out, query, keys, values, tables, lengths, starts, slopes, scale, k_scale, v_scale = arguments
+    numbers = (scale, 0.0, -1, 1, k_scale, v_scale)
+    inputs = (query, keys, values, tables, lengths, starts, slopes, None)
+    written = None if run.keeps_arguments else out
+    found = paged.attend(run, op, *inputs, *numbers, is_parted=True, out=written)
+    return (found,) if run.keeps_arguments else ()
+
+
+def forward(run: Any, *arguments: Any) -> tuple[Any, ...]:
+    return attend(NOUN, run, arguments)
+
+
+def reference(
+    out: Any,
+    query: Any,
+    key_cache: Any,
+    value_cache: Any,
+    num_kv_heads: int,
+    scale: float,
+    block_tables: Any,
+    seq_lens: Any,
+    block_size: int,
+    max_seq_len: int,
+    alibi_slopes: Any = None,
+    kv_cache_dtype: str = "auto",
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
+) -> None:
+    keys = key_cache.permute(0, 3, 1, 2, 4).flatten(3).contiguous()
+    values = value_cache.permute(0, 3, 1, 2).contiguous()
+    named = {"scale": scale, "alibi_slopes": alibi_slopes, "k_scale": k_scale, "v_scale": v_scale}
+    out.copy_(plain(query, keys, values, block_tables, seq_lens, **named))
+
+
+def samples(draw: Draw) -> Sample:
+    while True:
+        (query, keys, values, tables, lengths), named = _parts(draw_paged(draw, draw.choice((8, 16, 32))))
+        depth = query.values.shape[2]
+        if "cu_seqlens_q" not in named and values.values.shape == keys.values.shape:
+            break
+    part = next(x for x in (8, 4, 2, 1) if depth % x == 0)
+    blocks, block, heads, _ = keys.values.shape
+    turned = keys.values.reshape(blocks, block, heads, depth // part, part).transpose(0, 2, 3, 1, 4)
+    caches = (
+        Values(turned.copy(), is_float=keys.is_float, grad=False),
+        Values(values.values.transpose(0, 2, 3, 1).copy(), is_float=keys.is_float, grad=False),
+    )
+    kind = "auto" if keys.is_float else "fp8"
+    out = draw.floats(query.values.shape, layout="contiguous", grad=False)
+    numbers = (heads, 0.25, tables, lengths, block, int(lengths.values.max()))
+    scales = (named.get("k_scale", 1.0), named.get("v_scale", 1.0))
+    return Sample((out, query, *caches, *numbers, named.get("alibi_slopes"), kind, *scales))
+
+
+def _parts(sample: Sample) -> tuple[Any, dict[str, Any]]:
+    return sample.arguments, sample.named
+
+
+SCHEMA = (
+    "(Tensor(a!) out, Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, "
+    "Tensor starts, Tensor? alibi_slopes, float scale, float k_scale, float v_scale) -> ()"
+)
+OP = Op(
+    noun=NOUN,
+    summary="attention of one token a sequence over a paged cache, in Hugging Face's layout, into `out`",
+    forward=Stage(SCHEMA, forward),
+    reference=reference,
+    samples=samples,
+)
