@@ -22,7 +22,7 @@ from typing import Any
 import click
 from engine import DOCUMENT, QUIET_MALLOC, run_worker
 from harness import attention_report, report
-from harness.attention_report import MISSING, Line, Memory
+from harness.attention_report import Line, Memory
 from linalg import EAGER_MALLOC
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -58,12 +58,12 @@ def main(only: tuple[str, ...], quick: bool, budget: float | None, json_path: Pa
     ]
     if not chosen:
         raise click.UsageError(f"no row has {' or '.join(only)} in its name")
-    found: dict[str, dict[str, Any]] = {row.key: {"error": MISSING} for row in chosen}
+    found: dict[str, dict[str, Any]] = {}
     memory: list[Memory] = []
     columns = (TextColumn("{task.description:<64}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(chosen))
-        for group in dict.fromkeys((row.what, row.kind) for row in chosen if row.is_there):
+        for group in dict.fromkeys((row.what, row.kind) for row in chosen):
             keys = [row.key for row in chosen if (row.what, row.kind) == group]
             progress.update(task, description=keys[0])
             for measured in run_worker({"rows": keys, "budget": budget or (0.3 if quick else 2.0)}, WORKER):

@@ -10,7 +10,6 @@ from harness.plot import BLUE, GREEN, ORANGE, Dot
 from harness.plot import plot as draw
 
 HEADERS = ("what", "size", "dtype", "pass", "time", "flash", "target", "torch", "target", "met")
-MISSING = "not there yet"
 PEERS = {"flash": "flash's", "torch": "torch's"}
 LOOKS = {"float32": (BLUE, -6), "float16": (GREEN, 0), "bfloat16": (ORANGE, 6)}  # colour, and place on a line
 MOST_MEMORY = 1.3
@@ -68,8 +67,6 @@ class Line:
             ratios.append(f"**{shown}**" if self.is_short(peer) and not self.error else shown)
             ratios.append(f"{self.targets[peer]:g}" if peer in self.targets else "-")
         met = "**no**" if self.missed else "yes" if self.targets else "shown"
-        if self.error == MISSING:
-            met = MISSING
         time = _time(self.seconds["ours"]) if self.seconds else "-"
         return [self.what, self.size, self.dtype, self.kind, time, *ratios, met]
 

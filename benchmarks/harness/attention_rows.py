@@ -1,5 +1,5 @@
 """What benchmarks/attention.py measures: each row makes its inputs, our call and those of its peers, and what its
-result is compared with in float64. A row whose function the library does not have is shown as missing.
+result is compared with in float64.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
-from metalcore.ops import function, nouns
+from metalcore.ops import function
 
 DTYPES = ("float32", "float16", "bfloat16")
 SDPA, VARLEN, PAGED = "scaled_dot_product_attention", "flash_attn_varlen_func", "paged_attention"
@@ -64,7 +64,6 @@ class Row:
     size: str
     dtype: str
     kind: str  # "forward" or "backward"
-    noun: str
     make: Callable[[torch.dtype], Setup]
     targets: Mapping[str, float]  # least speed against a peer
     is_quick: bool
@@ -72,10 +71,6 @@ class Row:
     @property
     def key(self) -> str:
         return f"{self.what} {self.size} {self.dtype} {self.kind}"
-
-    @property
-    def is_there(self) -> bool:
-        return self.noun in nouns()
 
 
 def _random(dtype: torch.dtype, *shape: int, seed: int = 7) -> torch.Tensor:
@@ -160,9 +155,8 @@ def lengths(count: int, least: int, most: int) -> list[int]:
     return [drawn[0], most, *drawn[1:], least]
 
 
-def _packed(causal: bool, dtype: torch.dtype) -> Setup:
-    """16 sequences one after the other, against torch's call on arrays padded before the clock runs."""
-    sizes = lengths(16, 17, 1000)
+def _packed(sizes: list[int], causal: bool, dtype: torch.dtype) -> Setup:
+    """Sequences one after the other, against torch's call on arrays padded before the clock runs."""
     ends, longest = [0, *torch.tensor(sizes).cumsum(0).tolist()], max(sizes)
     q, k, v, grad = (_random(dtype, ends[-1], 8, 64, seed=seed) for seed in (7, 8, 9, 10))
     starts = torch.tensor(ends, dtype=torch.int32)
@@ -187,9 +181,9 @@ def _packed(causal: bool, dtype: torch.dtype) -> Setup:
     return Setup(ours, {"torch": Side(theirs, inputs, plain.grad, usual)}, exact, plain)
 
 
-def _paged(heads: int, key_heads: int, dtype: torch.dtype) -> Setup:
-    """One step of 8 sequences of 100 to 4,000 tokens in blocks of 16, against gathering the blocks of each."""
-    sizes, block, depth = lengths(8, 100, 4000), 16, 128
+def _paged(sizes: list[int], heads: int, key_heads: int, dtype: torch.dtype) -> Setup:
+    """One step of sequences in blocks of 16 tokens, against gathering the blocks of each."""
+    block, depth = 16, 128
     counts = [-(-n // block) for n in sizes]
     places = torch.randperm(sum(counts), generator=torch.Generator().manual_seed(5)).to(torch.int32)
     tables = torch.zeros(len(sizes), max(counts), dtype=torch.int32)
@@ -215,11 +209,11 @@ def _paged(heads: int, key_heads: int, dtype: torch.dtype) -> Setup:
 
 
 def _of(
-    what: str, size: str, noun: str, make: Callable[[torch.dtype], Setup], kind: str,
+    what: str, size: str, make: Callable[[torch.dtype], Setup], kind: str,
     targets: Mapping[str, Mapping[str, float]], is_quick: bool = True,
 ) -> Iterator[Row]:  # fmt: skip
     for dtype in DTYPES:
-        yield Row(what, size, dtype, kind, noun, make, targets.get(dtype, targets.get("*", {})), is_quick)
+        yield Row(what, size, dtype, kind, make, targets.get(dtype, targets.get("*", {})), is_quick)
 
 
 def rows() -> Iterator[Row]:
@@ -230,7 +224,7 @@ def rows() -> Iterator[Row]:
             for causal in (False, True):
                 make = partial(_dense, heads, key_heads, length, length, depth, causal)
                 what = "prefill, causal" if causal else "prefill"
-                yield from _of(what, size, SDPA, make, kind, targets, length <= 512)
+                yield from _of(what, size, make, kind, targets, length <= 512)
     features: dict[str, Callable[..., Setup]] = {
         "bool mask": partial(_masked, True),
         "float mask": partial(_masked, False),
@@ -240,17 +234,21 @@ def rows() -> Iterator[Row]:
     for kind, targets in (("forward", FEATURES), ("backward", {})):
         for what, made in features.items():
             for length in (512, 1024):
-                yield from _of(what, f"1x8x{length}x64", SDPA, partial(made, length), kind, targets, length <= 512)
+                yield from _of(what, f"1x8x{length}x64", partial(made, length), kind, targets, length <= 512)
     for keys in (1024, 4096):
         for key_heads in (32, 8):
             size = f"1x32x1x128, {keys} keys" + (", 8 key heads" if key_heads == 8 else "")
             make = partial(_dense, 32, key_heads, 1, keys, 128, False)
-            yield from _of("decode", size, SDPA, make, "forward", DECODE, keys <= 1024)
+            yield from _of("decode", size, make, "forward", DECODE, keys <= 1024)
     for key_heads in (32, 8):
         size = f"8 sequences of 100 to 4000, 32 heads, {key_heads} key heads"
-        yield from _of("paged", size, PAGED, partial(_paged, 32, key_heads), "forward", OTHERS, key_heads == 8)
+        yield from _of(
+            "paged", size, partial(_paged, lengths(8, 100, 4000), 32, key_heads), "forward", OTHERS, key_heads == 8
+        )
     for kind, targets in (("forward", OTHERS), ("backward", {})):
         for causal in (False, True):
             what = "varlen, causal" if causal else "varlen"
             size = "16 sequences of 17 to 1000, 8 heads of 64"
-            yield from _of(what, size, VARLEN, partial(_packed, causal), kind, targets, kind == "forward")
+            yield from _of(
+                what, size, partial(_packed, lengths(16, 17, 1000), causal), kind, targets, kind == "forward"
+            )

@@ -24,6 +24,7 @@ MAKERS = {
     "float mask": partial(attention_rows._masked, False, 40),
     "softcap": partial(attention_rows._capped, 30.0, 40),
     "window": partial(attention_rows._windowed, 9, 40),
+    "packed": partial(attention_rows._packed, [5, 40, 17], True),
 }
 TIMES = {"ours": 2e-3, "flash": 1e-3, "torch": 8e-3}
 
@@ -43,6 +44,12 @@ def test_small_rows_keep_the_error_rule(name: str, kind: str) -> None:
     assert max(errors.values()) < 1e-6
 
 
+@pytest.mark.parametrize("dtype", attention_rows.DTYPES)
+def test_a_small_paged_cache_keeps_the_error_rule(dtype: str) -> None:
+    setup = attention_rows._paged([5, 40, 17], 4, 2, getattr(torch, dtype))
+    assert attention_worker.verify(setup, dtype, "forward")["result"] < 0.02
+
+
 def test_a_wrong_result_is_not_timed() -> None:
     setup = MAKERS["dense"](torch.float32)
     setup.ours.run = lambda q, k, v: attention_rows.torch_attention(q, k, v)  # not causal
@@ -53,7 +60,7 @@ def test_a_wrong_result_is_not_timed() -> None:
 
 
 def test_a_row_is_timed_with_its_peers_and_names_its_kernels() -> None:
-    row = attention_rows.Row("small", "4x40", "float32", "backward", attention_rows.SDPA, MAKERS["dense"], {}, True)
+    row = attention_rows.Row("small", "4x40", "float32", "backward", MAKERS["dense"], {}, True)
     found = attention_worker.measure(row, budget=0.01)
     assert set(found["seconds"]) == {"ours", "flash", "torch"} and min(found["seconds"].values()) > 0
     assert any(name.startswith("attention_key_gradient_float") for name in found["variants"])
@@ -82,8 +89,8 @@ def test_what_falls_short_is_said() -> None:
     assert line().missed == "0.50 of flash's speed, not 0.7"
     assert line().cells[4:] == ["2.00 ms", "**0.50**", "0.7", "4.00", "2.5", "**no**"]
     assert line(targets={"torch": 4.0}).cells[-1] == "yes" and line(targets={}).cells[-1] == "shown"
-    absent = line(seconds={}, error=attention_report.MISSING)
-    assert absent.cells[4:] == ["-", "-", "0.7", "-", "2.5", "not there yet"] and absent.missed
+    broken = line(seconds={}, error="AssertionError: dq is off by 1")
+    assert broken.cells[4:] == ["-", "-", "0.7", "-", "2.5", "**no**"] and broken.missed.endswith("off by 1")
     assert Memory("s", "float32", 1.31).cells == ["s", "float32", "1.31 x", "at most 1.3 x", "**no**"]
 
 
