@@ -98,11 +98,21 @@ inline void products(
       for (uint e = 0; e < N; ++e) {
         part[e] = 0.0f;
       }
-#pragma clang loop unroll(disable)
-      for (uint d = from; d < to; ++d) {
+      if (to - from == CHUNK) {  // with no loop around it: a compiler then keeps all sums in registers
 #pragma unroll
-        for (uint e = 0; e < N; ++e) {
-          part[e] = fma(mine[d], at[e][d], part[e]);
+        for (uint d = 0; d < CHUNK; ++d) {
+#pragma unroll
+          for (uint e = 0; e < N; ++e) {
+            part[e] = fma(mine[from + d], at[e][from + d], part[e]);
+          }
+        }
+      } else {
+#pragma clang loop unroll(disable)
+        for (uint d = from; d < to; ++d) {
+#pragma unroll
+          for (uint e = 0; e < N; ++e) {
+            part[e] = fma(mine[d], at[e][d], part[e]);
+          }
         }
       }
 #pragma unroll
@@ -124,39 +134,41 @@ inline void products(
 // nothing, so that a NaN of a masked row stays out.
 template <uint N, bool skips, typename P>
 inline void add_columns(thread float* sums, float keep, thread const float* weights, P rows, ulong pitch, uint n) {
-  for (uint from = 0; from < n; from += ROWS_CHUNK) {
-    const uint to = min(from + ROWS_CHUNK, n);
-    float part[N];
+  float part[N];
 #pragma unroll
-    for (uint e = 0; e < N; ++e) {
-      part[e] = 0.0f;
-    }
+  for (uint e = 0; e < N; ++e) {
+    part[e] = 0.0f;
+  }
 #pragma clang loop unroll(disable)
-    for (uint j = from; j < to; ++j) {
-      const float weight = weights[j];
-#pragma unroll
-      for (uint e = 0; e < N; ++e) {
-        part[e] = fma(weight, skips && weight == 0.0f ? 0.0f : rows[e], part[e]);
-      }
-      rows += pitch;
-    }
+  for (uint j = 0; j < n; ++j) {
+    const float weight = weights[j];
 #pragma unroll
     for (uint e = 0; e < N; ++e) {
-      sums[e] = fma(sums[e], keep, part[e]);
+      part[e] = fma(weight, skips && weight == 0.0f ? 0.0f : rows[e], part[e]);
     }
-    keep = 1.0f;
+    rows += pitch;
+  }
+#pragma unroll
+  for (uint e = 0; e < N; ++e) {
+    sums[e] = fma(sums[e], keep, part[e]);
   }
 }
 
+// Columns are the inner loop of the two: the other way round a compiler keeps sums in registers that parts need.
 template <uint N, bool skips, typename P>
 inline void add_all_columns(
     thread float* sums, float keep, thread const float* weights, P rows, ulong pitch, uint n, uint width) {
-  uint d = 0;
-  for (; d + N <= width; d += N) {
-    add_columns<N, skips>(sums + d, keep, weights, rows + d, pitch, n);
-  }
-  for (; d < width; ++d) {
-    add_columns<1, skips>(sums + d, keep, weights, rows + d, pitch, n);
+  for (uint from = 0; from < n; from += ROWS_CHUNK) {
+    const uint count = min(ROWS_CHUNK, n - from);
+    P first = rows + from * pitch;
+    uint d = 0;
+    for (; d + N <= width; d += N) {
+      add_columns<N, skips>(sums + d, keep, weights + from, first + d, pitch, count);
+    }
+    for (; d < width; ++d) {
+      add_columns<1, skips>(sums + d, keep, weights + from, first + d, pitch, count);
+    }
+    keep = 1.0f;
   }
 }
 

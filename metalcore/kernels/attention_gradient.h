@@ -196,7 +196,8 @@ inline void add_to_key(
     const bool is_bent = has_extras && how.softcap > 0.0f;
     const bool drops = has_extras && dropout.probability > 0.0f;
     for (uint i = 0; i < n; ++i) {
-      const float p = weight_of<T>(s[i], low[i], stats[2 * (from + i)]) / stats[2 * (from + i) + 1];
+      const float total = stats[2 * (from + i) + 1];
+      const float p = divided(weight_of<T>(s[i], low[i], stats[2 * (from + i)]), total, 1.0f / total);
       float growth = 1.0f;
       if (drops) {
         const uint4 random = philox(dropout.seed, uint4(key / 4, from + i, dropout.head, 0u));
