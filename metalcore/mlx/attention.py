@@ -13,9 +13,7 @@ from metalcore.ops.scaled_dot_product_attention import scaled_dot_product_attent
 NOUN = "mlx.scaled_dot_product_attention"
 
 
-def scaled_dot_product_attention(
-    q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks: Any = None
-) -> Any:
+def scaled_dot_product_attention(q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks: Any = None) -> Any:
     """softmax(scale q k^T + mask) v as mx.fast.scaled_dot_product_attention, with a gradient that makes no array of
     rows x keys either.
 

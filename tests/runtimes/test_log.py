@@ -55,5 +55,5 @@ def test_function_constants_are_named(monkeypatch: Any, capfd: Any) -> None:
 
 def test_another_word_is_refused(monkeypatch: Any) -> None:
     monkeypatch.setenv("METALCORE_LOG", "variant")
-    with pytest.raises(ArgumentError, match="METALCORE_LOG must be variants, .* not 'variant'"):
+    with pytest.raises(ArgumentError, match=r"METALCORE_LOG must be variants, .* not 'variant'"):
         find("silu").forward.plan(CpuRuntime(TorchArrays()), torch.ones(8))
