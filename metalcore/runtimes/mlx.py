@@ -20,7 +20,7 @@ from metalcore.runtimes.dump import dump_kernel
 from metalcore.runtimes.kernel import Items, Kernel, Out, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import DEVICE, is_own, metal_kernel_text
-from metalcore.runtimes.watch import launched, recorders
+from metalcore.runtimes.watch import launched, note_variant, recorders
 
 DEVICE_SIZE = 8  # MLX passes an input with fewer elements in the constant address space
 STREAMS = 4
@@ -35,6 +35,7 @@ class MlxKernel:
         self.slots = slots
         text = metal_kernel_text(slots.variant)
         dump_kernel(slots.variant, text)
+        note_variant(slots.variant, "metal_kernel")
         names = {"input_names": list(text.input_names), "output_names": list(text.output_names)}
         header = ("" if is_own(make) else DEVICE) + text.header
         self.call = make(name=text.name, source=text.source, header=header, **names)

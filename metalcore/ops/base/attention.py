@@ -66,7 +66,7 @@ class Sizes:
 
     @property
     def heads_each(self) -> int:
-        return self.heads // max(1, self.key_heads)
+        return max(1, self.heads // max(1, self.key_heads))  # kernels divide by it
 
     def is_few(self, dtype: str) -> bool:
         """Whether sums are made with more care, at several times their time. Of few results torch's own error may
@@ -288,9 +288,8 @@ def backward(
         dk, dv = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     dmask = dsinks = run.empty((0,), dtype)
     if wanted[3] and extras.bias is not None:
-        dmask = _bias_gradient(
-            run, sizes, (*inputs[:5], *inputs[6:]), numbers, (dtype, capacity(run, dtype, sizes)), attn_mask, is_exact
-        )
+        types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
+        dmask = _bias_gradient(run, sizes, (*inputs[:5], *inputs[6:]), numbers, types, attn_mask, is_exact)
     if wanted[4] and sinks is not None:
         arguments = (run.contiguous(sinks), stats, delta, Out((sizes.heads,), exact))
         arguments += (sizes.queries, sizes.heads, sizes.batch)
@@ -308,7 +307,7 @@ def _bias_gradient(
     is_exact: bool,
 ) -> Any:
     """First for every query and key, then summed over those that share an element."""
-    dtype, _ = types
+    dtype = types[0]
     batches, heads, queries, keys = mask_shape(bias)
     whole = Out((batches, heads, sizes.queries, sizes.keys), accumulator(dtype))
     arguments = (*inputs, whole, *numbers, batches, heads, sizes.batch)

@@ -13,11 +13,11 @@ from metalcore.ops.base.attention import DEEPEST, FAR
 from metalcore.ops.base.check import check_array, check_float, dtype_name, refuse
 
 
-def check_numbers(op: str, dropout_p: float, scale: float | None, softcap: float) -> None:
+def check_numbers(op: str, dropout_p: float, scale: float | None, softcap: float, scale_name: str = "scale") -> None:
     if not isinstance(dropout_p, (int, float)) or not 0.0 <= dropout_p < 1.0:
         refuse(op, "dropout_p", "from 0 to below 1", repr(dropout_p))
     if scale is not None and (not isinstance(scale, (int, float)) or not math.isfinite(scale)):
-        refuse(op, "scale", "None or a finite number", repr(scale))
+        refuse(op, scale_name, "None or a finite number", repr(scale))
     if not isinstance(softcap, (int, float)) or not 0.0 <= softcap < math.inf:
         refuse(op, "softcap", "0, which is off, or a number above it", repr(softcap))
 
