@@ -130,7 +130,9 @@ def _autocast(query: Any, *others: Any) -> tuple[Any, ...]:
     """Inside torch.autocast arrays of several dtypes go together, as they do for torch's function."""
     arrays = (query, *others)
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(query, torch.Tensor) or not torch.is_autocast_enabled(query.device.type):
+    if torch is None or not isinstance(query, torch.Tensor) or query.device.type not in ("cpu", "mps"):
+        return arrays
+    if not torch.is_autocast_enabled(query.device.type):
         return arrays
     target = torch.get_autocast_dtype(query.device.type)
     kinds = (torch.float32, torch.float16, torch.bfloat16)
