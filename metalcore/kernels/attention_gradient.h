@@ -42,8 +42,8 @@ inline void score_gradients(
   const float factor = 1.0f / row.sum;
   for (uint j = 0; j < BLOCK; ++j) {
     const float p = divided(weight_of<T>(s[j], low[j], row.top), row.sum, factor);
-    const float ds = s[j] == -INFINITY ? 0.0f : p * beyond(dp[j], lost[j], delta) * scale;
-    dp[j] = is_bent ? ds * bends[j] : ds;
+    const float slope = is_bent ? scale * bends[j] : scale;  // may be NaN where the key is not seen
+    dp[j] = s[j] == -INFINITY ? 0.0f : p * beyond(dp[j], lost[j], delta) * slope;
   }
 }
 
@@ -230,8 +230,8 @@ inline void add_to_key(
         growth = picked(random, key % 4) < dropout.threshold() ? 0.0f : dropout.growth();
       }
       const float2 both = float2(delta[2 * (from + i)], delta[2 * (from + i) + 1]);
-      const float ds = s[i] == -INFINITY ? 0.0f : p * beyond(dp[i] * growth, lost[i] * growth, both) * scale;
-      dp[i] = is_bent ? ds * bends[i] : ds;
+      const float slope = is_bent ? scale * bends[i] : scale;
+      dp[i] = s[i] == -INFINITY ? 0.0f : p * beyond(dp[i] * growth, lost[i] * growth, both) * slope;
       s[i] = p * growth;
     }
     if constexpr (is_tiled) {
