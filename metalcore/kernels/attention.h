@@ -183,6 +183,20 @@ inline void add_exactly(
   }
 }
 
+// Whether a number of these rows is NaN or an infinity: only then a weight of 0 must be kept away from them, which takes
+// as long as the sum itself. The answer is that of all lanes.
+template <typename P>
+inline bool has_special(P rows, ulong pitch, uint n, uint width, uint lane) {
+  bool is_special = false;
+  for (uint j = 0; j < n; ++j) {
+    for (uint d = lane; d < width; d += 32) {
+      is_special |= !isfinite(rows[d]);
+    }
+    rows += pitch;
+  }
+  return simd_any(is_special);
+}
+
 template <uint N, typename P>
 inline void add_rows(
     Sums sums, float keep, thread const float* weights, P rows, ulong pitch, uint n, uint width, bool skips) {

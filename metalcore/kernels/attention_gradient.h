@@ -157,7 +157,7 @@ inline void add_to_query(
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
     const bool is_edge = span.is_edge(from, n);
-    const bool skips = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+    const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
     if constexpr (is_tiled) {
       fill(tile, values, from, n, width, at);
       products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
@@ -170,9 +170,13 @@ inline void add_to_query(
     shape(s, low, how, scale, from, n, is_edge, bends);
     score_gradients(s, low, dp, bends, row, delta, how, dropout, query, from, scale, false, lost);
     if constexpr (is_tiled) {
-      add_rows<AT_ONCE>(sums, 1.0f, dp, (threadgroup const float*)tile, depth, n, depth, skips);
+      threadgroup const float* rows = tile;
+      const bool skips = hides && has_special(rows, depth, n, depth, at.lane);
+      add_rows<AT_ONCE>(sums, 1.0f, dp, rows, depth, n, depth, skips);
     } else {
-      add_rows<AT_ONCE>(sums, 1.0f, dp, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, skips);
+      device const float* rows = (device const float*)keys.base + from * keys.pitch;
+      const bool skips = hides && has_special(rows, keys.pitch, n, depth, at.lane);
+      add_rows<AT_ONCE>(sums, 1.0f, dp, rows, keys.pitch, n, depth, skips);
     }
   }
 }
@@ -218,7 +222,7 @@ inline void add_to_key(
       products<AT_ONCE>(v, grad_rows, grads.pitch, n, width, dp, lost);
     }
     const bool is_edge = span.is_edge(from, n);
-    const bool skips = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+    const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
     shape(s, low, how, scale, from, n, is_edge, bends);
     const bool is_bent = has_extras && how.softcap > 0.0f;
     const bool drops = has_extras && dropout.probability > 0.0f;
@@ -235,12 +239,15 @@ inline void add_to_key(
       s[i] = p * growth;
     }
     if constexpr (is_tiled) {
-      add_rows<AT_ONCE>(dv, 1.0f, s, (threadgroup const float*)tile, width, n, width, skips);
+      threadgroup const float* rows = tile;
+      add_rows<AT_ONCE>(dv, 1.0f, s, rows, width, n, width, hides && has_special(rows, width, n, width, at.lane));
       fill(tile, queries, from, n, depth, at);
-      add_rows<AT_ONCE>(dk, 1.0f, dp, (threadgroup const float*)tile, depth, n, depth, skips);
+      add_rows<AT_ONCE>(dk, 1.0f, dp, rows, depth, n, depth, hides && has_special(rows, depth, n, depth, at.lane));
     } else {
-      add_rows<AT_ONCE>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, skips);
-      add_rows<AT_ONCE>(dk, 1.0f, dp, query_rows, queries.pitch, n, depth, skips);
+      const bool skips_grads = hides && has_special(grad_rows, grads.pitch, n, width, at.lane);
+      add_rows<AT_ONCE>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, skips_grads);
+      const bool skips_queries = hides && has_special(query_rows, queries.pitch, n, depth, at.lane);
+      add_rows<AT_ONCE>(dk, 1.0f, dp, query_rows, queries.pitch, n, depth, skips_queries);
     }
   }
 }
