@@ -62,9 +62,7 @@ def everything(dtype: torch.dtype) -> tuple[Any, list[Any]]:
     return run, [*inputs, randn(4, seed=4)]
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.sweep)]
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.sweep)])
 def test_ten_runs_have_the_same_bits(dtype: torch.dtype) -> None:
     run, inputs = everything(dtype)
     first = results(run, *inputs)

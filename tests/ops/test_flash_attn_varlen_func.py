@@ -51,13 +51,19 @@ def by_sequence(q: Any, k: Any, v: Any, parts: Any, kept: Any = None, slopes: An
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("feature", VARLEN)
 def test_error_rule(feature: str, dtype: str) -> None:
-    assert problems(NOUN, varlen_case, dtype, {feature, *(["causal"] if feature == "cross" else [])}, range(CASES)) == []
+    assert (
+        problems(NOUN, varlen_case, dtype, {feature, *(["causal"] if feature == "cross" else [])}, range(CASES)) == []
+    )
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_error_rule_of_several_features(dtype: str) -> None:
-    for features in ({"cross", "window", "gqa"}, {"empty", "causal", "alibi"}, {"softcap", "slopes by sequence", "wide"}):
+    for features in (
+        {"cross", "window", "gqa"},
+        {"empty", "causal", "alibi"},
+        {"softcap", "slopes by sequence", "wide"},
+    ):
         assert problems(NOUN, varlen_case, dtype, {*features, "cross"}, range(CASES)) == []
 
 
