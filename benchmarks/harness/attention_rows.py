@@ -110,24 +110,24 @@ def _sides(ours: Function, theirs: Function, inputs: Sequence[torch.Tensor], gra
 def _dense(heads: int, key_heads: int, queries: int, keys: int, depth: int, causal: bool, dtype: torch.dtype) -> Setup:
     q = _random(dtype, 1, heads, queries, depth)
     k, v = (_random(dtype, 1, key_heads, keys, depth, seed=seed) for seed in (8, 9))
-    named = {"is_causal": causal, "enable_gqa": heads != key_heads}
+    named: dict[str, Any] = {"is_causal": causal, "enable_gqa": heads != key_heads}
     grad = _random(dtype, 1, heads, queries, depth, seed=10)
     return _sides(partial(function(SDPA), **named), partial(torch_attention, **named), (q, k, v), grad)
 
 
-def _masked(length: int, is_bool: bool, dtype: torch.dtype) -> Setup:
+def _masked(is_bool: bool, length: int, dtype: torch.dtype) -> Setup:
     """A mask of every query and key: half of the keys are seen, or each has a bias."""
     q, k, v, grad = (_random(dtype, 1, 8, length, 64, seed=seed) for seed in (7, 8, 9, 10))
     bias = _random(torch.float32, length, length, seed=11)
     mask = bias > 0 if is_bool else bias.to(dtype)
 
-    def theirs(*inputs: torch.Tensor) -> Any:
-        return torch_attention(*inputs, attn_mask=mask if is_bool else mask.to(inputs[0].dtype))
+    def theirs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+        return torch_attention(q, k, v, attn_mask=mask if is_bool else mask.to(q.dtype))
 
     return _sides(partial(function(SDPA), attn_mask=mask), theirs, (q, k, v), grad)
 
 
-def _windowed(length: int, left: int, dtype: torch.dtype) -> Setup:
+def _windowed(left: int, length: int, dtype: torch.dtype) -> Setup:
     """torch has no window: it gets a mask, made before the clock runs."""
     q, k, v, grad = (_random(dtype, 1, 8, length, 64, seed=seed) for seed in (7, 8, 9, 10))
     distance = torch.arange(length)[:, None] - torch.arange(length)
@@ -136,7 +136,7 @@ def _windowed(length: int, left: int, dtype: torch.dtype) -> Setup:
     return _sides(partial(function(SDPA), window_size=(left, 0)), theirs, (q, k, v), grad)
 
 
-def _capped(length: int, cap: float, dtype: torch.dtype) -> Setup:
+def _capped(cap: float, length: int, dtype: torch.dtype) -> Setup:
     """torch has no softcap: one writes it, with float intermediates as MATH has them."""
     q, k, v, grad = (_random(dtype, 1, 8, length, 64, seed=seed) for seed in (7, 8, 9, 10))
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
@@ -201,8 +201,9 @@ def _paged(heads: int, key_heads: int, dtype: torch.dtype) -> Setup:
     def gathered(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(q)
         for i, (size, count) in enumerate(zip(sizes, counts, strict=True)):
-            k, v = (c[tables[i, :count]].view(-1, key_heads, depth)[:size].transpose(0, 1) for c in (keys, values))
-            out[i] = torch_attention(q[i, :, None], k, v, enable_gqa=heads != key_heads)[:, 0]
+            both = (c[tables[i, :count]].view(1, -1, key_heads, depth)[:, :size] for c in (keys, values))
+            k, v = (part.transpose(1, 2) for part in both)  # four dimensions, or torch does not take its flash kernel
+            out[i] = torch_attention(q[i, None, :, None], k, v, enable_gqa=heads != key_heads)[0, :, 0]
         return out
 
     inputs = (q, keys, values)
@@ -231,10 +232,10 @@ def rows() -> Iterator[Row]:
                 what = "prefill, causal" if causal else "prefill"
                 yield from _of(what, size, SDPA, make, kind, targets, length <= 512)
     features: dict[str, Callable[..., Setup]] = {
-        "bool mask": partial(_masked, is_bool=True),
-        "float mask": partial(_masked, is_bool=False),
-        "softcap 30, causal": partial(_capped, cap=30.0),
-        "window of 256": partial(_windowed, left=255),
+        "bool mask": partial(_masked, True),
+        "float mask": partial(_masked, False),
+        "softcap 30, causal": partial(_capped, 30.0),
+        "window of 256": partial(_windowed, 255),
     }
     for kind, targets in (("forward", FEATURES), ("backward", {})):
         for what, made in features.items():

@@ -263,7 +263,7 @@ inline float scaled(float product, thread float& low, float scale, float added) 
   const float first = product * scale;
   Pair sum = {first, fma(product, scale, -first) + low * scale};
   sum = plus(sum, added);
-  low = isfinite(sum.high) ? sum.low : 0.0f;
+  low = abs(sum.high) < 1e30f ? sum.low : 0.0f;  // a mask of -3e38 hides what was there, as where sums are plain
   return sum.high;
 }
 

@@ -270,7 +270,7 @@ template <typename T, uint C, bool is_tiled>
 
 // The gradient of a bias, summed over the batch and the heads that share it: (batches, head_count, queries, keys).
 // grid: blocks of queries, blocks of keys, batches times head_count.
-template <typename T, uint C>
+template <typename T, uint C, bool is_tiled>
 [[kernel]] void attention_bias_gradient(
     device const T* g [[buffer(0)]],
     device const T* q [[buffer(1)]],
@@ -303,7 +303,7 @@ template <typename T, uint C>
     constant long& all_batches [[buffer(28)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint simd_lane_id [[thread_index_in_simdgroup]]) {
-  threadgroup float tile[BLOCK * C];
+  threadgroup float tile[is_tiled ? BLOCK * C : 1];
   const Lane at = {simd_lane_id, 0, 1};
   const uint set = uint(flags);
   const uint row = gid.x * 32 + simd_lane_id;
@@ -341,10 +341,17 @@ template <typename T, uint C>
       }
       read_row(mine, q + batch * of_q.batch + head * of_q.head + query * of_q.row, uint(depth));
       read_row(grads, g + batch * of_g.batch + head * of_g.head + query * of_g.row, uint(width));
-      fill(tile, of_values, from, n, uint(width), at);
-      products<AT_ONCE>(grads, (threadgroup const float*)tile, width, n, uint(width), dp, lost);
-      fill(tile, of_keys, from, n, uint(depth), at);
-      products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, uint(depth), s, lost);
+      if constexpr (is_tiled) {
+        fill(tile, of_values, from, n, uint(width), at);
+        products<AT_ONCE>(grads, (threadgroup const float*)tile, width, n, uint(width), dp, lost);
+        fill(tile, of_keys, from, n, uint(depth), at);
+        products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, uint(depth), s, lost);
+      } else {
+        device const float* value_rows = (device const float*)of_values.base + from * of_values.pitch;
+        device const float* key_rows = (device const float*)of_keys.base + from * of_keys.pitch;
+        products<AT_ONCE>(grads, value_rows, of_values.pitch, n, uint(width), dp, lost);
+        products<AT_ONCE>(mine, key_rows, of_keys.pitch, n, uint(depth), s, lost);
+      }
       shape(s, lost, how, scale, from, n, true, nullptr);
       const ulong place = (batch * ulong(heads) + head) * queries + query;
       const Softmax softmax = {stats[2 * place], stats[2 * place + 1], 0.0f};

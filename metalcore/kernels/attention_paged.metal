@@ -26,7 +26,7 @@ inline Sequence sequence_of(
   const int first = starts[s];
   const int last = starts[s + 1];
   const int keys = lengths[s];
-  bool is_wrong = first < 0 || last < first || last > int(total) || keys < last - first;
+  bool is_wrong = first < 0 || last < first || last > int(total) || keys < 0;
   is_wrong = is_wrong || ulong(max(keys, 0)) > ulong(most) * block;
   if (!is_wrong) {
     const uint count = (uint(keys) + block - 1) / block;

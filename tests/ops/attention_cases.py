@@ -11,7 +11,7 @@ import metalcore
 
 
 def randn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, grad: bool = False) -> Any:
-    found = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    found = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return found.to(dtype).requires_grad_(grad)
 
 

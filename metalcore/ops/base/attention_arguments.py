@@ -13,11 +13,11 @@ from metalcore.ops.base.attention import DEEPEST, FAR
 from metalcore.ops.base.check import check_array, check_float, dtype_name, refuse
 
 
-def check_numbers(op: str, dropout_p: float, scale: float | None, softcap: float) -> None:
+def check_numbers(op: str, dropout_p: float, scale: float | None, softcap: float, scale_name: str = "scale") -> None:
     if not isinstance(dropout_p, (int, float)) or not 0.0 <= dropout_p < 1.0:
         refuse(op, "dropout_p", "from 0 to below 1", repr(dropout_p))
     if scale is not None and (not isinstance(scale, (int, float)) or not math.isfinite(scale)):
-        refuse(op, "scale", "None or a finite number", repr(scale))
+        refuse(op, scale_name, "None or a finite number", repr(scale))
     if not isinstance(softcap, (int, float)) or not 0.0 <= softcap < math.inf:
         refuse(op, "softcap", "0, which is off, or a number above it", repr(softcap))
 
@@ -111,6 +111,9 @@ class Arguments:
         rows = queries * heads // max(1, key.shape[-3])
         is_wanted = wants_gradient((query, key, value, mask, sinks), rows, keys)
         query, query_first = _as_it_lies(query)
+        whole = None if is_wanted else _whole_caches(key, value)
+        if whole is not None:
+            return Arguments(query, *whole, mask, slopes, sinks, query_first, False, keys, False, is_flat)
         (key, key_first), (value, value_first) = _as_it_lies(key), _as_it_lies(value)
         if key_first != value_first:  # both layouts are one to kernels
             key = key.swapaxes(-3, -2) if key_first else key
@@ -127,7 +130,9 @@ def _autocast(query: Any, *others: Any) -> tuple[Any, ...]:
     """Inside torch.autocast arrays of several dtypes go together, as they do for torch's function."""
     arrays = (query, *others)
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(query, torch.Tensor) or not torch.is_autocast_enabled(query.device.type):
+    if torch is None or not isinstance(query, torch.Tensor) or query.device.type not in ("cpu", "mps"):
+        return arrays
+    if not torch.is_autocast_enabled(query.device.type):
         return arrays
     target = torch.get_autocast_dtype(query.device.type)
     kinds = (torch.float32, torch.float16, torch.bfloat16)
@@ -229,6 +234,31 @@ def wants_gradient(arrays: tuple[Any, ...], rows: int = FAR, keys: int = 0) -> b
         torch = sys.modules["torch"]
         return torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in arrays)
     return not isinstance(first, np.ndarray) and not (rows <= 8 and keys >= 256)
+
+
+def _whole_caches(key: Any, value: Any) -> tuple[Any, Any] | None:
+    """Where both are the first rows of each head of larger caches, those caches: a step of decoding must not copy all
+    that came before it. What stands behind the rows is not looked at."""
+    if not hasattr(key, "as_strided") or sys.modules["torch"].compiler.is_compiling():
+        return None
+    found = [_whole_cache(x) for x in (key, value)]
+    if found[0] is None or found[1] is None or found[0].shape[-2] != found[1].shape[-2]:
+        return None
+    return found[0], found[1]
+
+
+def _whole_cache(array: Any) -> Any:
+    if array.is_contiguous() or array.ndim != 4 or type(array) is not sys.modules["torch"].Tensor:
+        return None
+    batch, heads, rows, depth = array.shape
+    steps = array.stride()
+    room = steps[1] // depth
+    if steps[2:] != (depth, 1) or steps[1] % depth or room <= rows or (batch > 1 and steps[0] != heads * steps[1]):
+        return None
+    size = batch * heads * room * depth
+    if array.storage_offset() + size > array.untyped_storage().nbytes() // array.element_size():
+        return None
+    return array.as_strided((batch, heads, room, depth), (heads * room * depth, room * depth, depth, 1))
 
 
 def _as_it_lies(array: Any) -> tuple[Any, bool]:

@@ -156,7 +156,7 @@ def _explain(op: str, s: int, value: int, sequences: int, total: int, limits: tu
     if s == sequences:
         return f"{op}: cu_seqlens_q must begin with 0 and end with {total}, the tokens of query, not {value}"
     return (
-        f"{op}: sequence {s} with seq_lens {value} is wrong: it must have as many tokens as queries or more, at most "
+        f"{op}: sequence {s} with seq_lens {value} is wrong: it must have from 0 to "
         f"{room}, which its block table has room for and the call allows, blocks in 0 to {blocks - 1}, and "
         f"cu_seqlens_q must ascend, by at most {most_queries}"
     )
