@@ -57,18 +57,17 @@ def paged_attention_v1(
     array([[[1., 1., 1., 1.]]], dtype=float32)
     """
     sparse = (blocksparse_local_blocks, blocksparse_vert_stride, blocksparse_head_sliding_step)
-    check(NOUN, out, query, key_cache, num_kv_heads, scale, block_size, max_seq_len, kv_cache_dtype, sparse)
+    arrays = (out, query, key_cache, value_cache, block_tables, seq_lens)
+    check(NOUN, arrays, num_kv_heads, scale, block_size, max_seq_len, kv_cache_dtype, sparse)
     scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
     given = (count_up(query, query.shape[0] + 1), per_head(NOUN, "alibi_slopes", alibi_slopes, query.shape[1]))
     numbers = (float(scale), int(max_seq_len), *scales)
-    return OP(out, query, key_cache, value_cache, block_tables, seq_lens, *given, *numbers)
+    return OP(*arrays, *given, *numbers)
 
 
 def check(
     op: str,
-    out: Any,
-    query: Any,
-    key_cache: Any,
+    arrays: tuple[Any, ...],
     heads: int,
     scale: float,
     block_size: int,
@@ -78,8 +77,10 @@ def check(
 ) -> None:
     """What cannot be read off the arrays."""
     check_numbers(op, 0.0, scale, 0.0)
-    for name, array in (("out", out), ("query", query), ("key_cache", key_cache)):
+    names = ("out", "query", "key_cache", "value_cache", "block_tables", "seq_lens")
+    for name, array in zip(names, arrays, strict=True):
         check_array(op, name, array)
+    out, query, key_cache = arrays[:3]
     if kind != "auto" and kind not in FP8:
         refuse(op, "kv_cache_dtype", "auto, fp8 or fp8_e4m3", repr(kind))
     if any(sparse):

@@ -51,11 +51,12 @@ def paged_attention_v2(
     array([[[1., 1., 1., 1.]]], dtype=float32)
     """
     sparse = (blocksparse_local_blocks, blocksparse_vert_stride, blocksparse_head_sliding_step)
-    v1.check(NOUN, out, query, key_cache, num_kv_heads, scale, block_size, max_seq_len, kv_cache_dtype, sparse)
+    arrays = (out, query, key_cache, value_cache, block_tables, seq_lens)
+    v1.check(NOUN, arrays, num_kv_heads, scale, block_size, max_seq_len, kv_cache_dtype, sparse)
     scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
     given = (count_up(query, query.shape[0] + 1), per_head(NOUN, "alibi_slopes", alibi_slopes, query.shape[1]))
     numbers = (float(scale), int(max_seq_len), *scales)
-    return OP(out, query, key_cache, value_cache, block_tables, seq_lens, *given, *numbers)
+    return OP(*arrays, *given, *numbers)
 
 
 def forward(run: Any, *arguments: Any) -> tuple[Any, ...]:
