@@ -76,7 +76,8 @@ def main(tokens: int) -> None:
     console.print("largest difference from unfused attention in float32, over the largest value")
     console.print(table)
     scores, kept = tokens * tokens * HEADS * 4, tokens * HEADS * 2 * 4
-    console.print(f"kept in float32 for the gradient, beside inputs and result: scores {scores:,} bytes, metalcore {kept:,} bytes")
+    console.print(f"kept for the gradient in float32, beside inputs and result: scores {scores:,} bytes", end=", ")
+    console.print(f"metalcore {kept:,} bytes")
 
 
 if __name__ == "__main__":
