@@ -183,6 +183,20 @@ inline void add_exactly(
   }
 }
 
+// Whether a number of these rows is NaN or an infinity: only then a weight of 0 must be kept away from them, which takes
+// as long as the sum itself. The answer is that of all lanes.
+template <typename P>
+inline bool has_special(P rows, ulong pitch, uint n, uint width, uint lane) {
+  bool is_special = false;
+  for (uint j = 0; j < n; ++j) {
+    for (uint d = lane; d < width; d += 32) {
+      is_special |= !isfinite(rows[d]);
+    }
+    rows += pitch;
+  }
+  return simd_any(is_special);
+}
+
 template <uint N, typename P>
 inline void add_rows(
     Sums sums, float keep, thread const float* weights, P rows, ulong pitch, uint n, uint width, bool skips) {
@@ -247,6 +261,14 @@ inline float capped_part(float x, float cap) {
   return sizeof(T) > 2 ? tanh(z) : fast::tanh(z);
 }
 
+// 1 - t^2 for t = tanh((x + low) / cap), with all digits where t is near 1.
+inline float exact_bend(float x, float low, float cap, float t) {
+  const float y = x / cap;
+  const float left = (fma(-y, cap, x) + low) / cap;
+  const float e = exp_minus(2.0f * min(abs(y), 15.0f));
+  return 4.0f * e / ((1.0f + e) * (1.0f + e)) * fma(-2.0f * t, left, 1.0f);
+}
+
 // A score that is not seen.
 inline void hide(thread float& s, thread float& low, bool is_seen) {
   s = is_seen ? s : -INFINITY;
@@ -291,8 +313,9 @@ inline void shape(
     }
     if (how.softcap > 0.0f) {
       for (uint j = 0; j < BLOCK; ++j) {
-        const float t = capped_part<T>(scaled(s[j], low[j], scale, 0.0f), how.softcap);
-        const float bend = fma(-t, t, 1.0f);
+        const float x = scaled(s[j], low[j], scale, 0.0f);
+        const float t = capped_part<T>(x, how.softcap);
+        const float bend = is_exact ? exact_bend(x, low[j], how.softcap, t) : fma(-t, t, 1.0f);
         s[j] = fma(how.softcap, t, added[j]);
         low[j] *= bend;
         if (bends != nullptr) {

@@ -88,12 +88,15 @@ inline Softmax attend(
     if (has_extras && dropout.probability > 0.0f) {
       drop(s, dropout, query, from);
     }
-    const bool skips = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+    const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
     if constexpr (is_tiled) {
       fill(tile, values, from, n, width, at);
-      add_rows<AT_ONCE>(sums, keep, s, (threadgroup const float*)tile, width, n, width, skips);
+      threadgroup const float* rows = tile;
+      const bool skips = hides && has_special(rows, width, n, width, at.lane);
+      add_rows<AT_ONCE>(sums, keep, s, rows, width, n, width, skips);
     } else {
       device const float* rows = (device const float*)values.base + from * values.pitch;
+      const bool skips = hides && has_special(rows, values.pitch, n, width, at.lane);
       add_rows<AT_ONCE>(sums, keep, s, rows, values.pitch, n, width, skips);
     }
   }

@@ -255,7 +255,7 @@ def backward(
     query, key, value, g = (run.contiguous(x) for x in (query, key, value, grad_out))
     extras = Extras.of(run, sizes, attn_mask, alibi_slopes)
     keeps = rest.shape[0] > 0 and len(rest.shape) > 1
-    flags = extras.flags | (KEEPS_REST if keeps else 0)
+    flags = extras.flags | (HAS_SINKS if sinks is not None else 0) | (KEEPS_REST if keeps else 0)
     flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
     has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
     chosen, is_exact = policy("attention", run.family, dtype), sizes.is_few(dtype)
