@@ -20,7 +20,7 @@ CASES = 40
 attention = metalcore.paged_attention
 
 
-# Case 29, a query over 31 keys with scores of up to 17: what tanh loses by rounding, times a soft cap of 20, stays in the
+# Case 29, a query over 31 keys, scores of up to 17: what tanh loses by rounding, times a soft cap of 20, stays in the
 # score, in dense attention too. torch loses as much, and happens to be near the truth here.
 UNLUCKY = pytest.mark.xfail(strict=True, reason="case 29: error 6.35e-07, allowed 2.52e-07")
 
