@@ -41,7 +41,8 @@ def paged_attention(
     Row s of `block_tables` lists the blocks of sequence s, and `seq_lens` how many tokens it has, the new ones
     included; what stands behind them in the cache is never looked at. Each sequence has one new token, or those from
     cu_seqlens_q[s] to cu_seqlens_q[s + 1]. They are the last of the sequence, and a token sees those up to itself, and
-    of these `window_size[0]` at most before it (-1: all). Caches have the query's dtype, or are uint8 that holds fp8
+    of these `window_size[0]` at most before it (-1: all); one that sees nothing, of a sequence with fewer tokens than
+    queries, gets 0. Caches have the query's dtype, or are uint8 that holds fp8
     (e4m3) times `k_scale` and `v_scale`. There is no gradient.
 
     A block or a length out of range raises IndexRangeError; on a GPU the rows of that sequence are NaN

@@ -123,7 +123,6 @@ WRONG_SEQUENCES = [
     ({"block_tables": changed(TABLES, (0, 0), 3 + (1 << 32))}, 0, 9),
     ({"block_tables": changed(TABLES, (1, 0), BLOCKS).int()}, 1, 2),
     ({"seq_lens": changed(LENGTHS, 2, 13)}, 2, 13),
-    ({"seq_lens": changed(LENGTHS, 1, 0)}, 1, 0),  # its new token is one of its own
     ({"seq_lens": changed(LENGTHS, 1, -1)}, 1, -1),
     ({"seq_lens": changed(LENGTHS, 0, 9 + (1 << 32))}, 0, (1 << 31) - 1),
 ]
@@ -131,7 +130,7 @@ WRONG_SEQUENCES = [
 
 @pytest.mark.parametrize("changes, sequence, length", WRONG_SEQUENCES)
 def test_wrong_blocks_and_lengths(changes: dict[str, Any], sequence: int, length: int) -> None:
-    message = f"sequence {sequence} with seq_lens {length} is wrong: .* at most 12, .* blocks in 0 to 6"
+    message = f"sequence {sequence} with seq_lens {length} is wrong: it must have from 0 to 12, .* blocks in 0 to 6"
     for _ in range(2):
         with pytest.raises(IndexRangeError, match=f"paged_attention: {message}"):
             paged(**changes)
@@ -156,7 +155,7 @@ def test_on_a_gpu_a_wrong_sequence_is_nan(changes: dict[str, Any], sequence: int
     nan_on_a_gpu(changes, sequence)
 
 
-@pytest.mark.parametrize("length", [0, -1, 1201])
+@pytest.mark.parametrize("length", [-1, 1201])
 def test_on_a_gpu_a_wrong_sequence_is_nan_where_keys_are_split(length: int) -> None:
     tables = torch.cat([torch.tensor(TABLES), torch.zeros(3, 297, dtype=torch.int64)], 1)
     nan_on_a_gpu({"block_tables": tables, "seq_lens": torch.tensor([9, length, 1200])}, 1)
@@ -168,7 +167,6 @@ def test_on_a_gpu_a_wrong_sequence_is_nan_where_keys_are_split(length: int) -> N
         ([0, 1, 2, 2], "cu_seqlens_q must begin with 0 and end with 3, the tokens of query, not 2"),
         ([1, 1, 2, 3], "cu_seqlens_q must begin with 0 and end with 3, the tokens of query, not 1"),
         ([0, 2, 1, 3], "sequence 1 with seq_lens 2 is wrong: .* cu_seqlens_q must ascend"),
-        ([0, 0, 3, 3], "sequence 1 with seq_lens 2 is wrong: it must have as many tokens as queries or more"),
         ([0, 1, 2 + (1 << 32), 3], "sequence 1 with seq_lens 2 is wrong"),
     ],
 )
@@ -180,7 +178,7 @@ def test_wrong_starts_of_new_tokens(given: list[int], message: str) -> None:
 def test_longer_than_promised() -> None:
     out = torch.full((3, 2 * HEADS, DEPTH), 7.0)
     with pytest.raises(
-        IndexRangeError, match=r"paged_attention_v1: sequence 2 with seq_lens 12 is wrong: .* at most 11"
+        IndexRangeError, match=r"paged_attention_v1: sequence 2 with seq_lens 12 is wrong: it must have from 0 to 11"
     ):
         first(out, max_seq_len=11)
     assert (out == 7).all()
