@@ -289,6 +289,33 @@ inline float scaled(float product, thread float& low, float scale, float added) 
   return sum.high;
 }
 
+// cap tanh((x + low) / cap) with what its rounding lost, by (1 - e) / (1 + e) with e = exp(-2 |x| / cap) as a sum of
+// three: 1 + r + c, times 2^-k.
+inline Pair exact_cap(float x, float low, float cap) {
+  const float y = min(abs(x / cap), 15.0f);
+  const float y_low = y < 15.0f ? (fma(-y, cap, abs(x)) + (x < 0.0f ? -low : low)) / cap : 0.0f;
+  const float k = rint(y * 2.885390f);  // 2 / log(2)
+  Pair r = {fma(k, 0.693359375f, -2.0f * y), fma(-2.0f, y_low, 0.0f)};
+  r = plus(r, k * -2.12194440e-4f);
+  float c = fma(fma(r.high, 1.9841270e-4f, 1.3888889e-3f), r.high, 8.3333333e-3f);
+  c = fma(fma(fma(c, r.high, 4.1666667e-2f), r.high, 0.16666667f), r.high, 0.5f) * r.high * r.high;
+  const float power = ldexp(1.0f, -int(k));
+  Pair e = {1.0f, 0.0f};
+  e = plus(e, r.high);
+  e = {e.high * power, (e.low + fma(r.low, 1.0f + r.high, c)) * power};
+  Pair above = {1.0f, 0.0f};
+  above = plus(above, -e.high);
+  above = plus(above, -e.low);
+  Pair below = {1.0f, 0.0f};
+  below = plus(below, e.high);
+  below = plus(below, e.low);
+  const float t = above.high / below.high;
+  const float t_low = (fma(-t, below.high, above.high) + (above.low - t * below.low)) / below.high;
+  const float found = cap * t;
+  const float lost = fma(cap, t, -found) + cap * t_low;
+  return {x < 0.0f ? -found : found, x < 0.0f ? -lost : lost};
+}
+
 // Scores from products of BLOCK rows from `from` on, of which n are there: scaled, bent, with what is added to them.
 // `bends` gets the derivative of the softcap where it is not null. `is_edge`: not all of them may be seen.
 template <typename T>
@@ -316,8 +343,14 @@ inline void shape(
         const float x = scaled(s[j], low[j], scale, 0.0f);
         const float t = capped_part<T>(x, how.softcap);
         const float bend = is_exact ? exact_bend(x, low[j], how.softcap, t) : fma(-t, t, 1.0f);
-        s[j] = fma(how.softcap, t, added[j]);
-        low[j] *= bend;
+        if (is_exact && isfinite(x)) {
+          const Pair sum = plus(exact_cap(x, low[j], how.softcap), added[j]);
+          s[j] = sum.high;
+          low[j] = abs(sum.high) < 1e30f ? sum.low : 0.0f;
+        } else {
+          s[j] = fma(how.softcap, t, added[j]);
+          low[j] *= bend;
+        }
         if (bends != nullptr) {
           bends[j] = bend;
         }
