@@ -23,6 +23,14 @@ def dump_dir() -> Path | None:
     return folder
 
 
+def logs_variants() -> bool:
+    """METALCORE_LOG=variants: whether each variant of a library kernel is named on stderr when it is made."""
+    value = os.environ.get("METALCORE_LOG", "").strip()
+    if value not in ("", "0", "variants"):
+        raise ArgumentError(f"METALCORE_LOG must be variants, which names the kernels that are made, not {value!r}")
+    return value == "variants"
+
+
 def cache_dir() -> Path:
     """METALCORE_CACHE: where compiled kernels are kept (default: the user's cache folder)."""
     value = os.environ.get("METALCORE_CACHE")

@@ -273,6 +273,14 @@ inline float capped_part(float x, float cap) {
   return sizeof(T) > 2 ? tanh(z) : fast::tanh(z);
 }
 
+// 1 - t^2 for t = tanh((x + low) / cap), with all digits where t is near 1.
+inline float exact_bend(float x, float low, float cap, float t) {
+  const float y = x / cap;
+  const float left = (fma(-y, cap, x) + low) / cap;
+  const float e = exp_minus(2.0f * min(abs(y), 15.0f));
+  return 4.0f * e / ((1.0f + e) * (1.0f + e)) * fma(-2.0f * t, left, 1.0f);
+}
+
 // A score that is not seen.
 inline void hide(thread float& s, thread float& low, bool is_seen) {
   s = is_seen ? s : -INFINITY;
@@ -289,8 +297,35 @@ inline float scaled(float product, thread float& low, float scale, float added) 
   const float first = product * scale;
   Pair sum = {first, fma(product, scale, -first) + low * scale};
   sum = plus(sum, added);
-  low = isfinite(sum.high) ? sum.low : 0.0f;
+  low = abs(sum.high) < 1e30f ? sum.low : 0.0f;  // a mask of -3e38 hides what was there, as where sums are plain
   return sum.high;
+}
+
+// cap tanh((x + low) / cap) with what its rounding lost, by (1 - e) / (1 + e) with e = exp(-2 |x| / cap) as a sum of
+// three: 1 + r + c, times 2^-k.
+inline Pair exact_cap(float x, float low, float cap) {
+  const float y = min(abs(x / cap), 15.0f);
+  const float y_low = y < 15.0f ? (fma(-y, cap, abs(x)) + (x < 0.0f ? -low : low)) / cap : 0.0f;
+  const float k = rint(y * 2.885390f);  // 2 / log(2)
+  Pair r = {fma(k, 0.693359375f, -2.0f * y), fma(-2.0f, y_low, 0.0f)};
+  r = plus(r, k * -2.12194440e-4f);
+  float c = fma(fma(r.high, 1.9841270e-4f, 1.3888889e-3f), r.high, 8.3333333e-3f);
+  c = fma(fma(fma(c, r.high, 4.1666667e-2f), r.high, 0.16666667f), r.high, 0.5f) * r.high * r.high;
+  const float power = ldexp(1.0f, -int(k));
+  Pair e = {1.0f, 0.0f};
+  e = plus(e, r.high);
+  e = {e.high * power, (e.low + fma(r.low, 1.0f + r.high, c)) * power};
+  Pair above = {1.0f, 0.0f};
+  above = plus(above, -e.high);
+  above = plus(above, -e.low);
+  Pair below = {1.0f, 0.0f};
+  below = plus(below, e.high);
+  below = plus(below, e.low);
+  const float t = above.high / below.high;
+  const float t_low = (fma(-t, below.high, above.high) + (above.low - t * below.low)) / below.high;
+  const float found = cap * t;
+  const float lost = fma(cap, t, -found) + cap * t_low;
+  return {x < 0.0f ? -found : found, x < 0.0f ? -lost : lost};
 }
 
 // Scores from products of BLOCK rows from `from` on, of which n are there: scaled, bent, with what is added to them.
@@ -317,10 +352,17 @@ inline void shape(
     }
     if (how.softcap > 0.0f) {
       for (uint j = 0; j < BLOCK; ++j) {
-        const float t = capped_part<T>(scaled(s[j], low[j], scale, 0.0f), how.softcap);
-        const float bend = fma(-t, t, 1.0f);
-        s[j] = fma(how.softcap, t, added[j]);
-        low[j] *= bend;
+        const float x = scaled(s[j], low[j], scale, 0.0f);
+        const float t = capped_part<T>(x, how.softcap);
+        const float bend = is_exact ? exact_bend(x, low[j], how.softcap, t) : fma(-t, t, 1.0f);
+        if (is_exact && isfinite(x)) {
+          const Pair sum = plus(exact_cap(x, low[j], how.softcap), added[j]);
+          s[j] = sum.high;
+          low[j] = abs(sum.high) < 1e30f ? sum.low : 0.0f;
+        } else {
+          s[j] = fma(how.softcap, t, added[j]);
+          low[j] *= bend;
+        }
         if (bends != nullptr) {
           bends[j] = bend;
         }

@@ -6,8 +6,20 @@
 
 constant uint FEW_KEYS = 256;  // up to which delta is summed over the keys
 
+inline void drop_both(thread float* dp, thread float* lost, Dropout how, uint query, uint from) {
+  drop(dp, how, query, from);
+  if (is_exact) {
+    drop(lost, how, query, from);
+  }
+}
+
+// dp - delta + dlse: `delta` is delta, and dlse less what delta lost.
+inline float beyond(float dp, float lost, float2 delta) {
+  return ((dp - delta.x) + (is_exact ? lost : 0.0f)) + delta.y;
+}
+
 // ds of a block of keys for the query of this lane, from its scores s and products dp; into dp. Before the derivative
-// of the softcap and the scale it is the gradient of a bias.
+// of the softcap and the scale it is the gradient of a bias. `lost`: what dp lost, where is_exact.
 template <typename T>
 inline void score_gradients(
     thread const float* s,
@@ -21,22 +33,23 @@ inline void score_gradients(
     uint query,
     uint from,
     float scale,
-    bool of_bias) {
+    bool of_bias,
+    thread float* lost) {
   if (has_extras && dropout.probability > 0.0f) {
-    drop(dp, dropout, query, from);
+    drop_both(dp, lost, dropout, query, from);
   }
   const bool is_bent = has_extras && how.softcap > 0.0f && !of_bias;
   const float factor = 1.0f / row.sum;
   for (uint j = 0; j < BLOCK; ++j) {
     const float p = divided(weight_of<T>(s[j], low[j], row.top), row.sum, factor);
-    const float ds = s[j] == -INFINITY ? 0.0f : p * ((dp[j] - delta.x) + delta.y) * scale;
-    dp[j] = is_bent ? ds * bends[j] : ds;
+    const float slope = is_bent ? scale * bends[j] : scale;  // may be NaN where the key is not seen
+    dp[j] = s[j] == -INFINITY ? 0.0f : p * beyond(dp[j], lost[j], delta) * slope;
   }
 }
 
-// delta as the sum of p dp over the keys of a span.
+// delta as the sum of p dp over the keys of a span, and what it lost where is_exact.
 template <typename T, bool is_tiled>
-inline float summed_delta(
+inline Pair summed_delta(
     thread const float* mine,
     thread const float* g,
     Rows<T> keys,
@@ -54,32 +67,50 @@ inline float summed_delta(
   float s[BLOCK];
   float low[BLOCK];
   float dp[BLOCK];
-  float unused[BLOCK];
-  float sum = 0.0f;
+  float lost[BLOCK];
+  Pair sum = {0.0f, 0.0f};
+  Pair whole = {0.0f, 0.0f};
   const float factor = 1.0f / row.sum;
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
     if constexpr (is_tiled) {
       fill(tile, values, from, n, width, at);
-      products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, unused);
+      products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
       fill(tile, keys, from, n, depth, at);
       products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
     } else {
-      products<AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, unused);
+      products<AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
       products<AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
     }
     shape(s, low, how, scale, from, n, span.is_edge(from, n), nullptr);
     if (has_extras && dropout.probability > 0.0f) {
-      drop(dp, dropout, query, from);
+      drop_both(dp, lost, dropout, query, from);
     }
     for (uint j = 0; j < BLOCK; j += 8) {
       float part = 0.0f;
       for (uint e = j; e < j + 8; ++e) {
         const float p = divided(weight_of<T>(s[e], low[e], row.top), row.sum, factor);
-        part = s[e] == -INFINITY ? part : fma(p, dp[e], part);
+        if (is_exact) {
+          const float weight = s[e] == -INFINITY ? 0.0f : p;
+          const float seen = s[e] == -INFINITY ? 0.0f : dp[e];
+          const float product = weight * seen;
+          sum = plus(sum, product);
+          sum.low += fma(weight, seen, -product) + (s[e] == -INFINITY ? 0.0f : weight * lost[e]);
+          whole = plus(whole, weight);
+        } else {
+          part = s[e] == -INFINITY ? part : fma(p, dp[e], part);
+        }
       }
-      sum += part;
+      sum.high += part;
     }
+  }
+  if (is_exact) {
+    // Weights that are rounded do not add up to 1: what they lack would stay in dp - delta. A sink has the rest of them.
+    const float by = how.flags & HAS_SINKS || whole.high == 0.0f ? 1.0f : whole.high;
+    const float found = sum.high / by;
+    const float left = by == 1.0f ? 0.0f : found * whole.low;
+    const float more = (fma(-found, by, sum.high) + (sum.low - left)) / by;
+    return {found, isfinite(more) ? more : 0.0f};
   }
   return sum;
 }
@@ -121,7 +152,7 @@ inline void add_to_query(
   float s[BLOCK];
   float low[BLOCK];
   float dp[BLOCK];
-  float unused[BLOCK];
+  float lost[BLOCK];
   float bends[BLOCK];
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
@@ -129,15 +160,15 @@ inline void add_to_query(
     const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
     if constexpr (is_tiled) {
       fill(tile, values, from, n, width, at);
-      products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, unused);
+      products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
       fill(tile, keys, from, n, depth, at);
       products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
     } else {
-      products<AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, unused);
+      products<AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
       products<AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
     }
     shape(s, low, how, scale, from, n, is_edge, bends);
-    score_gradients(s, low, dp, bends, row, delta, how, dropout, query, from, scale, false);
+    score_gradients(s, low, dp, bends, row, delta, how, dropout, query, from, scale, false, lost);
     if constexpr (is_tiled) {
       threadgroup const float* rows = tile;
       const bool skips = hides && has_special(rows, depth, n, depth, at.lane);
@@ -175,7 +206,7 @@ inline void add_to_key(
   float s[BLOCK];
   float low[BLOCK];
   float dp[BLOCK];
-  float unused[BLOCK];
+  float lost[BLOCK];
   float bends[BLOCK];
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
@@ -185,10 +216,10 @@ inline void add_to_key(
       fill(tile, queries, from, n, depth, at);
       products<AT_ONCE>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
       fill(tile, grads, from, n, width, at);
-      products<AT_ONCE>(v, (threadgroup const float*)tile, width, n, width, dp, unused);
+      products<AT_ONCE>(v, (threadgroup const float*)tile, width, n, width, dp, lost);
     } else {
       products<AT_ONCE>(k, query_rows, queries.pitch, n, depth, s, low);
-      products<AT_ONCE>(v, grad_rows, grads.pitch, n, width, dp, unused);
+      products<AT_ONCE>(v, grad_rows, grads.pitch, n, width, dp, lost);
     }
     const bool is_edge = span.is_edge(from, n);
     const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
@@ -203,8 +234,9 @@ inline void add_to_key(
         const uint4 random = philox(dropout.seed, uint4(key / 4, from + i, dropout.head, 0u));
         growth = picked(random, key % 4) < dropout.threshold() ? 0.0f : dropout.growth();
       }
-      const float ds = s[i] == -INFINITY ? 0.0f : p * ((dp[i] * growth - delta[2 * (from + i)]) + delta[2 * (from + i) + 1]) * scale;
-      dp[i] = is_bent ? ds * bends[i] : ds;
+      const float2 both = float2(delta[2 * (from + i)], delta[2 * (from + i) + 1]);
+      const float slope = is_bent ? scale * bends[i] : scale;
+      dp[i] = s[i] == -INFINITY ? 0.0f : p * beyond(dp[i] * growth, lost[i] * growth, both) * slope;
       s[i] = p * growth;
     }
     if constexpr (is_tiled) {

@@ -73,7 +73,7 @@ template <typename T, uint C, bool is_tiled>
 
   const ulong place = (batch * ulong(heads) + head) * queries + query;
   const ulong from_g = batch * of_g.batch + head * of_g.head + query * of_g.row;
-  float sum = 0.0f;
+  Pair sum = {0.0f, 0.0f};
   if (span.end - span.begin <= FEW_KEYS) {
     float mine[C];
     float grads[C];
@@ -84,11 +84,11 @@ template <typename T, uint C, bool is_tiled>
         mine, grads, of_keys, of_values, how, dropout, query, softmax, span, scale, uint(depth), uint(width), tile, at);
   } else {
     const bool keeps = set & KEEPS_REST;
-    sum = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
+    sum.high = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
   }
   if (row < uint(queries)) {
-    delta[2 * place] = sum;
-    delta[2 * place + 1] = g_lse[place];
+    delta[2 * place] = sum.high;
+    delta[2 * place + 1] = g_lse[place] - sum.low;
   }
 }
 
@@ -270,7 +270,7 @@ template <typename T, uint C, bool is_tiled>
 
 // The gradient of a bias, summed over the batch and the heads that share it: (batches, head_count, queries, keys).
 // grid: blocks of queries, blocks of keys, batches times head_count.
-template <typename T, uint C>
+template <typename T, uint C, bool is_tiled>
 [[kernel]] void attention_bias_gradient(
     device const T* g [[buffer(0)]],
     device const T* q [[buffer(1)]],
@@ -303,7 +303,7 @@ template <typename T, uint C>
     constant long& all_batches [[buffer(28)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint simd_lane_id [[thread_index_in_simdgroup]]) {
-  threadgroup float tile[BLOCK * C];
+  threadgroup float tile[is_tiled ? BLOCK * C : 1];
   const Lane at = {simd_lane_id, 0, 1};
   const uint set = uint(flags);
   const uint row = gid.x * 32 + simd_lane_id;
@@ -322,8 +322,9 @@ template <typename T, uint C>
   float mine[C];
   float grads[C];
   float s[BLOCK];
-  float lost[BLOCK];
+  float low_part[BLOCK];
   float dp[BLOCK];
+  float lost[BLOCK];
   float sums_high[BLOCK];
   float sums_low[BLOCK];
   const Sums sums = {sums_high, sums_low};
@@ -341,16 +342,23 @@ template <typename T, uint C>
       }
       read_row(mine, q + batch * of_q.batch + head * of_q.head + query * of_q.row, uint(depth));
       read_row(grads, g + batch * of_g.batch + head * of_g.head + query * of_g.row, uint(width));
-      fill(tile, of_values, from, n, uint(width), at);
-      products<AT_ONCE>(grads, (threadgroup const float*)tile, width, n, uint(width), dp, lost);
-      fill(tile, of_keys, from, n, uint(depth), at);
-      products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, uint(depth), s, lost);
-      shape(s, lost, how, scale, from, n, true, nullptr);
+      if constexpr (is_tiled) {
+        fill(tile, of_values, from, n, uint(width), at);
+        products<AT_ONCE>(grads, (threadgroup const float*)tile, width, n, uint(width), dp, lost);
+        fill(tile, of_keys, from, n, uint(depth), at);
+        products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, uint(depth), s, low_part);
+      } else {
+        device const float* value_rows = (device const float*)of_values.base + from * of_values.pitch;
+        device const float* key_rows = (device const float*)of_keys.base + from * of_keys.pitch;
+        products<AT_ONCE>(grads, value_rows, of_values.pitch, n, uint(width), dp, lost);
+        products<AT_ONCE>(mine, key_rows, of_keys.pitch, n, uint(depth), s, low_part);
+      }
+      shape(s, low_part, how, scale, from, n, true, nullptr);
       const ulong place = (batch * ulong(heads) + head) * queries + query;
       const Softmax softmax = {stats[2 * place], stats[2 * place + 1], 0.0f};
       const Dropout dropout = dropout_of(seed, dropped, batch * uint(heads) + head);
       const float2 both = float2(delta[2 * place], delta[2 * place + 1]);
-      score_gradients(s, lost, dp, nullptr, softmax, both, how, dropout, query, from, 1.0f, true);
+      score_gradients(s, low_part, dp, nullptr, softmax, both, how, dropout, query, from, 1.0f, true, lost);
       for (uint j = 0; j < BLOCK; ++j) {
         sums_high[j] += dp[j];
       }
@@ -392,6 +400,33 @@ template <typename T>
   dbias[i] = T(sum);
 }
 
+// power * (1 + part)
+struct Exponential {
+  float power;
+  float part;
+};
+
+// e^-x for x from 0 on, with more digits than one number has: a sink's gradient is a sum in which much cancels.
+inline Exponential exponential(float x) {
+#ifdef METALCORE_DOUBLE
+  return {exp(-x), 0.0f};
+#else
+  const float y = x > 87.5f ? 87.5f : x;
+  const float k = rint(y * 1.442695f);
+  const float high = fma(k, -0.693145752f, y);  // exact: that number has 9 zeros at its end
+  const float low = k * 1.42860677e-6f;
+  const float r = high - low;
+  float p = -1.9841270e-4f;  // e^-r - 1 + r, over r^2
+  p = fma(p, r, 1.3888889e-3f);
+  p = fma(p, r, -8.3333333e-3f);
+  p = fma(p, r, 4.1666667e-2f);
+  p = fma(p, r, -0.16666667f);
+  p = fma(p, r, 0.5f);
+  const float rest = (high - r) - low;
+  return {x > 87.5f ? 0.0f : power(12583039.0f - k), fma(r * r, p, -r) - rest};
+#endif
+}
+
 // dsink = - sum of exp(sink - lse) delta over the rows of a head. grid: heads.
 template <typename T>
 [[kernel]] void attention_sink_gradient(
@@ -409,8 +444,15 @@ template <typename T>
   for (uint batch = 0; batch < uint(batches); ++batch) {
     for (uint query = simd_lane_id; query < uint(queries); query += 32) {
       const ulong place = (batch * ulong(heads) + head) * queries + query;
-      const float p = exp_minus(stats[2 * place] - sinks[head]) / stats[2 * place + 1];
-      sum = added_product(sum, p, delta[2 * place] - delta[2 * place + 1]);
+      const Exponential e = exponential(stats[2 * place] - sinks[head]);
+      const float total = stats[2 * place + 1];
+      for (uint i = 0; i < 2; ++i) {
+        const float d = i == 0 ? delta[2 * place] : -delta[2 * place + 1];
+        const float share = d / total;
+        const float left = fma(-share, total, d) / total;
+        sum = added_product(sum, e.power, share);
+        sum = added_product(sum, e.power, fma(share, e.part, left));
+      }
     }
   }
   const float total = rounded(simd_added(sum));

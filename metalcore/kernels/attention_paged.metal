@@ -26,7 +26,7 @@ inline Sequence sequence_of(
   const int first = starts[s];
   const int last = starts[s + 1];
   const int keys = lengths[s];
-  bool is_wrong = first < 0 || last < first || last > int(total) || keys < last - first;
+  bool is_wrong = first < 0 || last < first || last > int(total) || keys < 0;
   is_wrong = is_wrong || ulong(max(keys, 0)) > ulong(most) * block;
   if (!is_wrong) {
     const uint count = (uint(keys) + block - 1) / block;
@@ -39,7 +39,8 @@ inline Sequence sequence_of(
   return {has_rows ? uint(first) : 0, has_rows ? uint(last - first) : 0, is_wrong ? 0 : uint(keys), is_wrong};
 }
 
-// Notes the first sequence that is wrong: {1, sequence, what} in `errors`. One simdgroup.
+// Notes the first sequence that is wrong: {1, sequence, length} in `errors`, or {1, sequences, start} for the first or
+// last start. One simdgroup.
 [[kernel]] void attention_paged_check(
     device const int* starts [[buffer(0)]],
     device const int* lengths [[buffer(1)]],
@@ -50,18 +51,21 @@ inline Sequence sequence_of(
     constant long& block [[buffer(6)]],
     constant long& blocks [[buffer(7)]],
     constant long& most [[buffer(8)]],
+    constant long& most_queries [[buffer(9)]],
+    constant long& longest [[buffer(10)]],
     uint lane [[thread_index_in_simdgroup]]) {
   long wrong = -1;
   for (uint s = 0; s < uint(sequences) && wrong < 0; ++s) {
     const Sequence found = sequence_of(
         starts, lengths, tables + s * most, s, uint(total), uint(block), uint(blocks), uint(most), lane);
-    wrong = found.is_wrong ? long(s) : wrong;
+    const bool is_long = long(found.keys) > longest || long(found.queries) > most_queries;
+    wrong = found.is_wrong || is_long ? long(s) : wrong;
   }
   const bool is_short = wrong < 0 && (starts[0] != 0 || starts[sequences] != int(total));
   if (lane == 0) {
     errors[0] = wrong >= 0 || is_short ? 1 : 0;
     errors[1] = wrong >= 0 ? wrong : long(sequences);
-    errors[2] = wrong >= 0 ? long(lengths[wrong]) : long(starts[sequences]);
+    errors[2] = wrong >= 0 ? long(lengths[wrong]) : long(starts[0] != 0 ? starts[0] : starts[sequences]);
   }
 }
 
@@ -103,7 +107,7 @@ template <typename T, typename K, uint C>
   const Sequence sequence = sequence_of(
       starts, lengths, table, gid.z, uint(total), uint(block), uint(blocks), uint(most), lane);
   const uint key_heads = uint(heads / heads_each);
-  const uint queries = sequence.queries;
+  const uint queries = min(sequence.queries, ROWS / uint(heads_each));  // more only where the caller promised less
   const Short of = {
       set, queries * uint(heads_each), scale, softcap, uint(depth), uint(width), 0};
   const int place = int(sequence.keys) - int(queries);

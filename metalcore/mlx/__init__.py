@@ -1,4 +1,5 @@
 """The ops on mlx arrays: `metalcore.mlx.<noun>` is `metalcore.<noun>` for `mx.array`, with gradients for mx.grad.
+Attention has the signature of mx.fast.scaled_dot_product_attention.
 
 >>> import mlx.core as mx, metalcore.mlx
 >>> x = mx.array([[3.0, 4.0]])
@@ -41,12 +42,17 @@ def on_mlx(noun: str, run: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_OWN = {"scaled_dot_product_attention": "attention"}
+"""Functions that MLX has under this name with a signature of its own, which is theirs here too: their files."""
+
+
 def __getattr__(name: str) -> Any:
     if name in PARTS:
         return import_module(f"metalcore.mlx.{name}")
     if name not in nouns():
         raise AttributeError(f"module 'metalcore.mlx' has no attribute {name!r}")
-    value = globals()[name] = on_mlx(name, function(name))
+    run = getattr(import_module(f"metalcore.mlx.{_OWN[name]}"), name) if name in _OWN else function(name)
+    value = globals()[name] = on_mlx(name, run)
     return value
 
 

@@ -42,7 +42,7 @@ def flash_attn_func(
     >>> metalcore.flash_attn_func(one, one, one, causal=True).shape
     (1, 2, 1, 4)
     """
-    check_numbers(NOUN, dropout_p, softmax_scale, softcap)
+    check_numbers(NOUN, dropout_p, softmax_scale, softcap, "softmax_scale")
     left, right = check_window(NOUN, window_size)
     for name, array in (("q", q), ("k", k), ("v", v)):
         if len(getattr(array, "shape", ())) != 4:

@@ -57,12 +57,12 @@ def flash_attn_varlen_func(
     _check_starts(q, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     if block_table is not None:
         _refuse_with_table(dropout_p, causal, right, return_attn_probs, max_seqlen_q)
-        from metalcore.ops.paged_attention import paged_attention
+        from metalcore.ops.paged_attention import attend
 
-        named = {"scale": softmax_scale, "window_size": (left, -1), "softcap": softcap, "alibi_slopes": alibi_slopes}
-        lengths = cu_seqlens_k[1:] - cu_seqlens_k[:-1]
-        return paged_attention(q, k, v, block_table, lengths, cu_seqlens_q=cu_seqlens_q, **named)
-    slopes = _check_arrays(q, k, v, alibi_slopes, cu_seqlens_q.shape[0] - 1)
+        arrays = (q, k, v, block_table, cu_seqlens_k[1:] - cu_seqlens_k[:-1], cu_seqlens_q, alibi_slopes, None)
+        bounds = (int(max_seqlen_q), int(max_seqlen_k))
+        return attend(arrays, softmax_scale, softcap, (left, -1), bounds=bounds)
+    slopes = _check_arrays(q, k, v, alibi_slopes, cu_seqlens_q, cu_seqlens_k)
     scale = 1.0 / math.sqrt(q.shape[2]) if softmax_scale is None else float(softmax_scale)
     out, lse = OP(
         *(q, k, v, cu_seqlens_q, cu_seqlens_k, slopes, draw_seed(q, dropout_p), int(max_seqlen_q), int(max_seqlen_k)),
@@ -85,9 +85,9 @@ def _check_starts(q: Any, starts_q: Any, starts_k: Any, most_q: Any, most_k: Any
             refuse(NOUN, name, "a whole number, the length of the longest sequence", repr(most))
 
 
-def _check_arrays(q: Any, k: Any, v: Any, slopes: Any, sequences: int) -> Any:
+def _check_arrays(q: Any, k: Any, v: Any, slopes: Any, starts_q: Any, starts_k: Any) -> Any:
     """The slopes as kernels take them."""
-    dtype = check_float(NOUN, "q", q)
+    sequences, dtype = starts_q.shape[0] - 1, check_float(NOUN, "q", q)
     for name, array in (("k", k), ("v", v)):
         if check_float(NOUN, name, array) != dtype:
             refuse(NOUN, name, f"of the dtype of q, {dtype}", f"of dtype {check_float(NOUN, name, array)}")
@@ -95,7 +95,8 @@ def _check_arrays(q: Any, k: Any, v: Any, slopes: Any, sequences: int) -> Any:
         if len(array.shape) != 3 or not 1 <= array.shape[2] <= DEEPEST:
             expected = f"of shape (tokens, heads, depth), with a depth from 1 to {DEEPEST}"
             refuse(NOUN, name, expected, f"of shape {tuple(array.shape)}")
-    check_device(NOUN, {"q": q, "k": k, "v": v})
+    named = {"q": q, "k": k, "v": v, "cu_seqlens_q": starts_q, "cu_seqlens_k": starts_k}
+    check_device(NOUN, named if slopes is None else {**named, "alibi_slopes": slopes})
     if k.shape[2] != q.shape[2]:
         refuse(NOUN, "k", f"of the depth of q, {q.shape[2]}", f"of shape {tuple(k.shape)}")
     if tuple(v.shape[:2]) != tuple(k.shape[:2]):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops.base import paged
+from metalcore.ops.base.attention import FAR
 from metalcore.ops.base.attention_arguments import cast, check_numbers, check_window
 from metalcore.ops.base.attention_reference import reference as plain
 from metalcore.ops.base.check import check_array, check_float, refuse
@@ -40,7 +41,8 @@ def paged_attention(
     Row s of `block_tables` lists the blocks of sequence s, and `seq_lens` how many tokens it has, the new ones
     included; what stands behind them in the cache is never looked at. Each sequence has one new token, or those from
     cu_seqlens_q[s] to cu_seqlens_q[s + 1]. They are the last of the sequence, and a token sees those up to itself, and
-    of these `window_size[0]` at most before it (-1: all). Caches have the query's dtype, or are uint8 that holds fp8
+    of these `window_size[0]` at most before it (-1: all); one that sees nothing, of a sequence with fewer tokens than
+    queries, gets 0. Caches have the query's dtype, or are uint8 that holds fp8
     (e4m3) times `k_scale` and `v_scale`. There is no gradient.
 
     A block or a length out of range raises IndexRangeError; on a GPU the rows of that sequence are NaN
@@ -52,6 +54,21 @@ def paged_attention(
     >>> metalcore.paged_attention(query, cache, cache, np.array([[2, 0]]), np.array([3]))
     array([[[1., 1., 1., 1.]]], dtype=float32)
     """
+    scales = (1.0 if k_scale is None else k_scale, 1.0 if v_scale is None else v_scale)
+    arrays = (query, key_cache, value_cache, block_tables, seq_lens, cu_seqlens_q, alibi_slopes, sinks)
+    return attend(arrays, scale, softcap, window_size, scales)
+
+
+def attend(
+    arrays: tuple[Any, ...],
+    scale: float | None,
+    softcap: float,
+    window_size: Any,
+    scales: tuple[Any, Any] = (1.0, 1.0),
+    bounds: tuple[int, int] | None = None,
+) -> Any:
+    """`bounds`: no sequence has more queries and more tokens than these."""
+    query, key_cache, value_cache, block_tables, seq_lens, cu_seqlens_q, alibi_slopes, sinks = arrays
     check_numbers(NOUN, 0.0, scale, softcap)
     left, _ = check_window(NOUN, window_size)
     for name, array in (("query", query), ("key_cache", key_cache), ("value_cache", value_cache)):
@@ -61,21 +78,19 @@ def paged_attention(
     if len(query.shape) != 3:
         refuse(NOUN, "query", "of shape (tokens, heads, depth)", f"of shape {tuple(query.shape)}")
     tokens, heads, depth = query.shape
-    most = 1
+    most, longest = bounds or (tokens, FAR)
     if cu_seqlens_q is None:
         sequences = seq_lens.shape[0] if len(seq_lens.shape) else 0
         if tokens != sequences:
             refuse(NOUN, "query", f"of one token for each of {sequences} sequences, or with cu_seqlens_q", f"{tokens}")
-        cu_seqlens_q = count_up(query, tokens + 1)
+        cu_seqlens_q, most = count_up(query, tokens + 1), 1
     else:
         check_array(NOUN, "cu_seqlens_q", cu_seqlens_q)
-        most = tokens
-    slopes, sinks = (_per_head(n, x, heads) for n, x in (("alibi_slopes", alibi_slopes), ("sinks", sinks)))
-    scales = (1.0 if k_scale is None else k_scale, 1.0 if v_scale is None else v_scale)
+    slopes, sinks = (per_head(NOUN, n, x, heads) for n, x in (("alibi_slopes", alibi_slopes), ("sinks", sinks)))
     return OP(
         *(query, key_cache, value_cache, block_tables, seq_lens, cu_seqlens_q, slopes, sinks),
         1.0 / math.sqrt(max(1, depth)) if scale is None else float(scale),
-        *(float(softcap), left, most),
+        *(float(softcap), left, most, longest),
         *(check_scale(NOUN, n, x) for n, x in zip(("k_scale", "v_scale"), scales, strict=True)),
     )
 
@@ -91,12 +106,12 @@ def count_up(like: Any, count: int) -> Any:
     return mx.arange(count, dtype=mx.int32)
 
 
-def _per_head(name: str, array: Any, heads: int) -> Any:
+def per_head(op: str, name: str, array: Any, heads: int) -> Any:
     if array is None:
         return None
-    check_float(NOUN, name, array)
+    check_float(op, name, array)
     if tuple(array.shape) != (heads,):
-        refuse(NOUN, name, f"of shape ({heads},), one for each head", f"of shape {tuple(array.shape)}")
+        refuse(op, name, f"of shape ({heads},), one for each head", f"of shape {tuple(array.shape)}")
     return cast(array, "float32")
 
 
@@ -204,7 +219,7 @@ OP = Op(
     forward=Stage(
         "(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, "
         "Tensor cu_seqlens_q, Tensor? alibi_slopes, Tensor? sinks, float scale, float softcap, int left, "
-        "int most_queries, float k_scale, float v_scale) -> (Tensor out)",
+        "int most_queries, int longest, float k_scale, float v_scale) -> (Tensor out)",
         forward,
     ),
     reference=reference,

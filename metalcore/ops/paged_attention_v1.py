@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from metalcore.ops.base import paged
-from metalcore.ops.base.attention_arguments import cast, check_numbers
+from metalcore.ops.base.attention import FAR
+from metalcore.ops.base.attention_arguments import check_numbers
 from metalcore.ops.base.check import check_array, refuse
 from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.kv_cache import FP8, check_cache, check_scale
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.paged_attention import count_up, draw_paged
+from metalcore.ops.paged_attention import count_up, draw_paged, per_head
 from metalcore.ops.paged_attention import reference as plain
 
 NOUN = "paged_attention_v1"
@@ -54,27 +57,30 @@ def paged_attention_v1(
     array([[[1., 1., 1., 1.]]], dtype=float32)
     """
     sparse = (blocksparse_local_blocks, blocksparse_vert_stride, blocksparse_head_sliding_step)
-    given = check(NOUN, out, query, key_cache, num_kv_heads, scale, block_size, kv_cache_dtype, sparse)
+    arrays = (out, query, key_cache, value_cache, block_tables, seq_lens)
+    check(NOUN, arrays, num_kv_heads, scale, block_size, max_seq_len, kv_cache_dtype, sparse)
     scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
-    slopes = None if alibi_slopes is None else cast(alibi_slopes, "float32")
-    return OP(out, query, key_cache, value_cache, block_tables, seq_lens, *given, slopes, float(scale), *scales)
+    given = (count_up(query, query.shape[0] + 1), per_head(NOUN, "alibi_slopes", alibi_slopes, query.shape[1]))
+    numbers = (float(scale), int(max_seq_len), *scales)
+    return OP(*arrays, *given, *numbers)
 
 
 def check(
     op: str,
-    out: Any,
-    query: Any,
-    key_cache: Any,
+    arrays: tuple[Any, ...],
     heads: int,
     scale: float,
     block_size: int,
+    longest: Any,
     kind: str,
     sparse: tuple[int, ...],
-) -> tuple[Any]:
-    """What cannot be read off the arrays; the starts of the sequences' queries."""
+) -> None:
+    """What cannot be read off the arrays."""
     check_numbers(op, 0.0, scale, 0.0)
-    for name, array in (("out", out), ("query", query), ("key_cache", key_cache)):
+    names = ("out", "query", "key_cache", "value_cache", "block_tables", "seq_lens")
+    for name, array in zip(names, arrays, strict=True):
         check_array(op, name, array)
+    out, query, key_cache = arrays[:3]
     if kind != "auto" and kind not in FP8:
         refuse(op, "kv_cache_dtype", "auto, fp8 or fp8_e4m3", repr(kind))
     if any(sparse):
@@ -89,12 +95,13 @@ def check(
         refuse(op, "key_cache", expected, f"of shape {tuple(key_cache.shape)}")
     if (kind == "auto") == (check_array(op, "key_cache", key_cache) == "uint8"):
         refuse(op, "kv_cache_dtype", "fp8 for caches of uint8, auto for others", repr(kind))
-    return (count_up(query, query.shape[0] + 1),)
+    if isinstance(longest, bool) or not isinstance(longest, (int, np.integer)) or not 0 <= longest < FAR:
+        refuse(op, "max_seq_len", "a whole number, the length of the longest sequence", repr(longest))
 
 
 def attend(op: str, run: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    out, query, keys, values, tables, lengths, starts, slopes, scale, k_scale, v_scale = arguments
-    numbers = (scale, 0.0, -1, 1, k_scale, v_scale)
+    out, query, keys, values, tables, lengths, starts, slopes, scale, longest, k_scale, v_scale = arguments
+    numbers = (scale, 0.0, -1, 1, longest, k_scale, v_scale)
     inputs = (query, keys, values, tables, lengths, starts, slopes, None)
     written = None if run.keeps_arguments else out
     found = paged.attend(run, op, *inputs, *numbers, is_parted=True, out=written)
@@ -153,7 +160,7 @@ def _parts(sample: Sample) -> tuple[Any, dict[str, Any]]:
 
 SCHEMA = (
     "(Tensor(a!) out, Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, "
-    "Tensor starts, Tensor? alibi_slopes, float scale, float k_scale, float v_scale) -> ()"
+    "Tensor starts, Tensor? alibi_slopes, float scale, int longest, float k_scale, float v_scale) -> ()"
 )
 OP = Op(
     noun=NOUN,

@@ -6,10 +6,10 @@ import dataclasses
 from typing import Any
 
 from metalcore.ops import paged_attention_v1 as v1
-from metalcore.ops.base.attention_arguments import cast
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.kv_cache import check_scale
 from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.paged_attention import count_up, per_head
 
 NOUN = "paged_attention_v2"
 
@@ -51,10 +51,12 @@ def paged_attention_v2(
     array([[[1., 1., 1., 1.]]], dtype=float32)
     """
     sparse = (blocksparse_local_blocks, blocksparse_vert_stride, blocksparse_head_sliding_step)
-    given = v1.check(NOUN, out, query, key_cache, num_kv_heads, scale, block_size, kv_cache_dtype, sparse)
+    arrays = (out, query, key_cache, value_cache, block_tables, seq_lens)
+    v1.check(NOUN, arrays, num_kv_heads, scale, block_size, max_seq_len, kv_cache_dtype, sparse)
     scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
-    slopes = None if alibi_slopes is None else cast(alibi_slopes, "float32")
-    return OP(out, query, key_cache, value_cache, block_tables, seq_lens, *given, slopes, float(scale), *scales)
+    given = (count_up(query, query.shape[0] + 1), per_head(NOUN, "alibi_slopes", alibi_slopes, query.shape[1]))
+    numbers = (float(scale), int(max_seq_len), *scales)
+    return OP(*arrays, *given, *numbers)
 
 
 def forward(run: Any, *arguments: Any) -> tuple[Any, ...]:

@@ -88,7 +88,8 @@ def reference(
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     own = window_size != (-1, -1) or alibi_slopes is not None or sinks is not None or softcap > 0 or return_lse
-    if not own and not (is_causal and attn_mask is not None) and query.ndim > 2:
+    # Of no elements torch's function has no gradient of a mask.
+    if not own and not (is_causal and attn_mask is not None) and query.ndim > 2 and query.numel() and key.numel():
         with sdpa_kernel(SDPBackend.MATH):
             return torch.nn.functional.scaled_dot_product_attention(
                 query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa

@@ -14,7 +14,7 @@ from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
 from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, any_set, raise_first, raise_info
 from metalcore.runtimes.text import engine_text, include_dirs, parameter_dtypes
-from metalcore.runtimes.watch import launched, recorders
+from metalcore.runtimes.watch import launched, note_variant, recorders
 
 _SCALARS = {"long": ("q8x", 8), "float": ("f12x", 4)}
 
@@ -119,8 +119,9 @@ class CpuRuntime:
         if is_double and not {"float32", "float16", "bfloat16"}.isdisjoint(types):
             raise ArgumentError(f"kernel '{kernel.name}': float64 cannot be mixed with other floating-point types")
         single = tuple("float32" if t == "float64" else t for t in types)
-        made = Prepared(kernel.variant(single, constants), "double" if is_double else "float")
-        return self._prepared.setdefault((kernel, types, constants), made)
+        variant, float_type = kernel.variant(single, constants), "double" if is_double else "float"
+        note_variant(variant, "engine", float_type)
+        return self._prepared.setdefault((kernel, types, constants), Prepared(variant, float_type))
 
 
 @cache

@@ -19,8 +19,8 @@ from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
 from metalcore.runtimes.kernel import Items, Kernel, Out, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
-from metalcore.runtimes.text import metal_kernel_text
-from metalcore.runtimes.watch import launched, recorders
+from metalcore.runtimes.text import DEVICE, is_own, metal_kernel_text
+from metalcore.runtimes.watch import launched, note_variant, recorders
 
 DEVICE_SIZE = 8  # MLX passes an input with fewer elements in the constant address space
 STREAMS = 4
@@ -35,8 +35,10 @@ class MlxKernel:
         self.slots = slots
         text = metal_kernel_text(slots.variant)
         dump_kernel(slots.variant, text)
+        note_variant(slots.variant, "metal_kernel")
         names = {"input_names": list(text.input_names), "output_names": list(text.output_names)}
-        self.call = make(name=text.name, source=text.source, header=text.header, **names)
+        header = ("" if is_own(make) else DEVICE) + text.header
+        self.call = make(name=text.name, source=text.source, header=header, **names)
         self.template = [
             (name, getattr(mx, mlx_name(value)) if isinstance(value, str) else value) for name, value in text.template
         ]

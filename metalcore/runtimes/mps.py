@@ -16,8 +16,8 @@ from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.dump import dump_shader
 from metalcore.runtimes.kernel import Items, Kernel, Out, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
-from metalcore.runtimes.text import shader_text
-from metalcore.runtimes.watch import launched, recorders
+from metalcore.runtimes.text import DEVICE, is_own, shader_text
+from metalcore.runtimes.watch import launched, note_variant, recorders
 
 
 class Shader:
@@ -25,8 +25,9 @@ class Shader:
 
     def __init__(self, compile_shader: Callable[[str], Any], slots: Slots) -> None:
         self.slots = slots
-        text = shader_text(slots.variant)
+        text = ("" if is_own(compile_shader) else DEVICE) + shader_text(slots.variant)
         dump_shader(slots.variant, text)
+        note_variant(slots.variant, "compile_shader")
         self.call = getattr(compile_shader(text), slots.variant.entry_point)
 
     def arguments(self, run: MpsRuntime, given: tuple[Any, ...], outputs: list[Any]) -> list[Any]:

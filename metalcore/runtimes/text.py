@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.kernel import FOLDER, MSL_TYPES, Parameter, Variant, _msl, head, read
@@ -31,6 +31,15 @@ def engine_text(variant: Variant) -> str:
 
         define += "#define METALCORE_WIDE 1\n" if vector_width() == 16 else ""
     return f'{define}#include "{variant.kernel.file}.metal"\n{variant.instantiation}'
+
+
+DEVICE = "#define METALCORE_DEVICE 1\n"
+"""In front of what a GPU's own compiler gets: there, loops over registers are unrolled."""
+
+
+def is_own(function: Any) -> bool:
+    """Whether this is one of the engine's drop-ins, as inside metalcore.emulate()."""
+    return str(getattr(function, "__module__", "")).startswith("metalcore")
 
 
 def shader_text(variant: Variant) -> str:

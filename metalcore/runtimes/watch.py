@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from metalcore.runtimes.kernel import Kernel
+from metalcore import settings
+from metalcore.runtimes.kernel import Kernel, Variant
 
 
 @dataclass
@@ -56,6 +58,13 @@ def launched(kernel: Kernel, types: tuple[object, ...], constants: tuple[object,
         _add(Row(kernel.file, "launched without an op", kernels=[label]))
     else:
         row.kernels.append(label)
+
+
+def note_variant(variant: Variant, where: str, float_type: str = "float") -> None:
+    """A runtime has a new variant: named on stderr where METALCORE_LOG=variants asks for it."""
+    if settings.logs_variants():
+        note = "" if float_type == "float" else f" with float as {float_type}"
+        print(f"metalcore: {where}: kernels/{variant.kernel.file}.metal: {variant.label}{note}", file=sys.stderr)
 
 
 def left_to_torch(name: str, reason: str, arguments: tuple[Any, ...]) -> None:

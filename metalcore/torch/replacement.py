@@ -22,6 +22,10 @@ from metalcore.runtimes.watch import because, left_to_torch, recorders
 # Functions written in C++ have no signature to ask for: those of torch's documentation.
 SIGNATURES: dict[str, tuple[str, dict[str, Any]]] = {
     "torch.nn.functional.gelu": ("input", {"approximate": "none"}),
+    "torch.nn.functional.scaled_dot_product_attention": (
+        "query key value attn_mask dropout_p is_causal",
+        {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False},
+    ),
     "torch.gather": ("input dim index", {"sparse_grad": False, "out": None}),
     "torch.index_select": ("input dim index", {"out": None}),
     "torch.scatter_add": ("input dim index src", {"out": None}),

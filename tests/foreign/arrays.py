@@ -24,6 +24,8 @@ DTYPES: dict[str, Any] = {
 }
 FLOATS = ("float32", "float16", "bfloat16")
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "complex64": 2.0**-23}
+# Below the smallest normal number the numbers of a type are no closer to each other than there.
+SMALLEST = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126, "complex64": 2.0**-126}
 
 
 def swept(cases: Iterable[Any], kept: Sequence[Any]) -> list[Any]:
@@ -63,11 +65,11 @@ def strides(array: Array) -> Array:
     return np.array([stride // array.itemsize for stride in array.strides], np.int64)
 
 
-def close(got: Array, want: Any, name: str, ulps: float = 4.0, floor: float = 0.0) -> None:
+def close(got: Array, want: Any, name: str, ulps: float = 4.0, floor: float | Array = 0.0) -> None:
     """Assert that results are within *ulps* units of the type of the reference, or within *floor* of it."""
     reference = np.asarray(want)
     error = np.abs(exact(got) - reference)
-    allowed = ulps * EPSILON[name] * np.abs(reference) + floor
+    allowed = ulps * EPSILON[name] * np.maximum(np.abs(reference), SMALLEST[name]) + floor
     same = (exact(got) == reference) | (np.isnan(exact(got)) & np.isnan(reference))
     bad = ~(same | (error <= allowed))
     if bad.any():

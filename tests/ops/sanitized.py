@@ -15,8 +15,11 @@ from metalcore.ops.base.verify import draw_sample
 from metalcore.runtimes import routes
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
+from tests.ops.attention_cases import launched_otherwise
 
 CASES = 4
+MORE = {"scaled_dot_product_attention": launched_otherwise}
+"""Cases beside the fuzzed ones, with their dtype: of kernels that are chosen by size."""
 FAMILIES = ("cpu", "apple")
 
 
@@ -42,14 +45,17 @@ class Noting(CpuRuntime):
 
 
 def examine(noun: str, dtype: str = "float32", cases: int = CASES, families: tuple[str, ...] = FAMILIES) -> Found:
-    """The first cases of an op, forward and backward; of one that writes in place, the form for mlx too."""
+    """The first cases of an op, forward and backward, and those that reach its other kernels; of one that writes in
+    place, the form for mlx too."""
     op, found = find(noun), Found(noun)
+    chosen = [(str(i), draw_sample(op, i), dtype) for i in range(cases)]
+    chosen += [(str(sample.label), sample, of) for sample, of in MORE.get(noun, list)()]
     for family, keeps in product(families, (False, True) if op.written else (False,)):
         run = Noting(family, found, keeps)
-        for index in range(cases):
+        for index, (label, sample, of) in enumerate(chosen):
             with metalcore.mode("sanitize") as report:
-                routes.on_runtime(run, op, draw_sample(op, index), dtype, index)
-            found.findings += [f"{noun} {family} case {index}: {f}" for f in report.findings]
+                routes.on_runtime(run, op, sample, of, index)
+            found.findings += [f"{noun} {family} case {label}: {f}" for f in report.findings]
     return found
 
 

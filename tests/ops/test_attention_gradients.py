@@ -96,8 +96,9 @@ def test_the_gradient_of_a_bias_has_its_shape(shape: tuple[int, ...]) -> None:
     bias = randn(*shape, dtype=torch.bfloat16, grad=True)
     (found,) = torch.autograd.grad(attention(q, k, v, bias).sum(), bias)
     same = bias.detach().double().requires_grad_()
-    truth = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), same.expand(5, 6)
-        if same.ndim < 2 else same)
+    truth = torch.nn.functional.scaled_dot_product_attention(
+        q.double(), k.double(), v.double(), same.expand(5, 6) if same.ndim < 2 else same
+    )
     (expected,) = torch.autograd.grad(truth.sum(), same)
     assert (found.shape, found.dtype) == (bias.shape, bias.dtype)
     assert (found.double() - expected).abs().max() <= 0.02

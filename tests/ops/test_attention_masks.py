@@ -61,8 +61,12 @@ def test_junk_in_masked_keys_stays_out(dtype: torch.dtype) -> None:
         def run(*inputs: Any, named: dict[str, Any] = named) -> Any:
             return attention(*inputs, **named)
 
-        expected = results(run, q, k, v)
-        found = results(run, q, poisoned(k, unseen), poisoned(v, unseen))
+        def capped(*inputs: Any, named: dict[str, Any] = named) -> Any:
+            return attention(*inputs, softcap=9.0, **named)
+
+        junk = (q, poisoned(k, unseen), poisoned(v, unseen))
+        assert_same_bits(results(capped, *junk), results(capped, q, k, v))
+        expected, found = results(run, q, k, v), results(run, *junk)
         assert_same_bits(found, expected)
         assert not found[2][:, :, unseen].any() and not found[3][:, :, unseen].any()
 

@@ -93,6 +93,7 @@ def check(noun: str, dtype: Any, most: int) -> None:
             continue
         torch.manual_seed(3)
         samples = list(info.sample_inputs("cpu", dtype, requires_grad=info.supports_autograd))
+        samples = [s for s in samples if not s.kwargs.get("dropout_p")]  # which weights are dropped is no agreement
         for sample in samples[:: max(1, len(samples) // most)]:
             expected, expected_error = outcome(noun, info, sample)
             truth, _ = outcome(noun, info, sample, exact=True)

@@ -13,6 +13,7 @@ from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 
 FORWARD = Kernel("attention", "attention_forward", ("has_extras", "is_split", "is_exact", "is_parted"))
+MATRIX_FORWARD = Kernel("attention_matrix", "attention_matrix_forward", FORWARD.constants)
 DECODE = Kernel("attention_decode", "attention_decode", ("has_extras", "is_split", "is_whole", "is_exact", "is_parted"))
 CONSTANTS = ("has_extras", "is_exact", "is_parted")
 JOIN = Kernel("attention", "attention_join", ("is_exact",))
@@ -20,6 +21,9 @@ DELTA = Kernel("attention_gradient", "attention_delta", CONSTANTS)
 QUERY_GRADIENT = Kernel("attention_gradient", "attention_query_gradient", CONSTANTS)
 KEY_GRADIENT = Kernel("attention_gradient", "attention_key_gradient", CONSTANTS)
 BIAS_GRADIENT = Kernel("attention_gradient", "attention_bias_gradient", CONSTANTS)
+MATRIX_DELTA = Kernel("attention_matrix_gradient", "attention_matrix_delta", CONSTANTS)
+MATRIX_QUERY_GRADIENT = Kernel("attention_matrix_gradient", "attention_matrix_query_gradient", CONSTANTS)
+MATRIX_KEY_GRADIENT = Kernel("attention_matrix_gradient", "attention_matrix_key_gradient", CONSTANTS)
 BIAS_SUM = Kernel("attention_gradient", "attention_bias_sum")
 SINK_GRADIENT = Kernel("attention_gradient", "attention_sink_gradient")
 
@@ -28,6 +32,7 @@ HAS_BIAS, HAS_MASK, HAS_SLOPES, SLOPES_BY_BATCH, HAS_SINKS = 1, 2, 4, 8, 16
 QUERY_ROWS_FIRST, KEY_ROWS_FIRST, IS_PACKED, KEEPS_REST = 32, 64, 128, 256
 FAR = 1 << 29  # further than any key lies
 LANES = 32
+MATRIX_ROWS = 8
 MOST_SPLITS = 64
 DEEPEST = 256
 _FEW = 1 << 21  # multiplications
@@ -61,7 +66,7 @@ class Sizes:
 
     @property
     def heads_each(self) -> int:
-        return self.heads // max(1, self.key_heads)
+        return max(1, self.heads // max(1, self.key_heads))  # kernels divide by it
 
     def is_few(self, dtype: str) -> bool:
         """Whether sums are made with more care, at several times their time. Of few results torch's own error may
@@ -119,6 +124,23 @@ def capacity(run: Any, dtype: str, sizes: Sizes, name: str = "capacities") -> in
     return min(n for n in fits if n >= max(sizes.depth, sizes.width))
 
 
+def group_of(chosen: Any, rows: int, by_matrices: bool) -> tuple[int, int]:
+    """Threads of a threadgroup, and rows that it takes: a lane has a row, or a simdgroup has eight."""
+    each = MATRIX_ROWS if by_matrices else LANES
+    simdgroups = min(chosen["threads"] // LANES, max(1, -(-rows // each)))
+    return simdgroups * LANES, simdgroups * each
+
+
+def lanes_or_matrices(
+    run: Any, dtype: str, sizes: Sizes, lanes: Kernel, matrices: Kernel, by_matrices: bool
+) -> tuple[Kernel, tuple[Any, ...]]:
+    """The kernel and its template's arguments."""
+    room = capacity(run, dtype, sizes)
+    if by_matrices:
+        return matrices, (dtype, room)
+    return lanes, (dtype, room, policy("attention", run.family, dtype)["is_tiled"])
+
+
 def split_count(run: Any, dtype: str, tasks: int, keys: int) -> int:
     chosen = policy("attention", run.family, dtype)
     if not 0 < tasks < chosen["tasks"]:
@@ -162,12 +184,13 @@ def forward(
     rows = sizes.queries * sizes.heads_each
     # A gradient computes scores again, in the order of FORWARD: those of another order would not fit the sums.
     is_short = rows <= chosen["short_rows"] and not (dropout or wants_gradient or is_exact)
-    is_packed = not is_short and sizes.heads_each > 1 and rows <= chosen["threads"]
+    is_packed = not is_short and sizes.heads_each > 1 and rows <= LANES
     if is_packed:
         flags |= IS_PACKED
     rows = rows if is_packed else sizes.queries
-    threads = LANES if is_short else min(chosen["threads"], max(1, -(-rows // LANES)) * LANES)
-    blocks = 1 if is_short else -(-rows // threads)
+    by_matrices = chosen["has_matrices"] and not is_short and not is_exact and dtype != "float64"
+    threads, each = (LANES, LANES) if is_short else group_of(chosen, rows, by_matrices)
+    blocks = 1 if is_short else -(-rows // each)
     heads = sizes.key_heads if is_short or is_packed else sizes.heads
     splits = split_count(run, dtype, blocks * heads * sizes.batch, sizes.keys)
 
@@ -193,9 +216,9 @@ def forward(
         arguments = (*inputs, *outputs, *numbers, flags, splits)
         found = run.launch(DECODE, (dtype, room), constants, arguments, grid, (LANES,))
     else:
-        types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
+        kernel, types = lanes_or_matrices(run, dtype, sizes, FORWARD, MATRIX_FORWARD, by_matrices)
         arguments = (*inputs, seed, *outputs, *numbers, dropout, flags, splits)
-        found = run.launch(FORWARD, types, (has_extras, splits > 1, is_exact, False), arguments, grid, (threads,))
+        found = run.launch(kernel, types, (has_extras, splits > 1, is_exact, False), arguments, grid, (threads,))
     if splits > 1:
         arguments = (found[-1], sinks, *results, sizes.queries, sizes.heads, sizes.width, flags, splits)
         found = run.launch(JOIN, (dtype,), (False,), arguments, (sizes.queries, sizes.heads, sizes.batch), (LANES,))
@@ -232,11 +255,11 @@ def backward(
     query, key, value, g = (run.contiguous(x) for x in (query, key, value, grad_out))
     extras = Extras.of(run, sizes, attn_mask, alibi_slopes)
     keeps = rest.shape[0] > 0 and len(rest.shape) > 1
-    flags = extras.flags | (KEEPS_REST if keeps else 0)
+    flags = extras.flags | (HAS_SINKS if sinks is not None else 0) | (KEEPS_REST if keeps else 0)
     flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
     has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
-    chosen, room = policy("attention", run.family, dtype), capacity(run, dtype, sizes)
-    types, is_exact = (dtype, room, chosen["is_tiled"]), sizes.is_few(dtype)
+    chosen, is_exact = policy("attention", run.family, dtype), sizes.is_few(dtype)
+    by_matrices = chosen["has_matrices"] and not is_exact and dtype != "float64"
     places = (*sizes.leading, sizes.heads, sizes.queries)
 
     stats = run.contiguous(stats)
@@ -245,24 +268,28 @@ def backward(
         *(sizes.queries, sizes.keys, sizes.heads, sizes.heads_each, sizes.depth, sizes.width, scale, softcap),
         *(*sizes.reach(is_causal, left, right), *extras.strides, dropout, flags),
     )
-    threads = min(chosen["threads"], max(1, -(-sizes.queries // LANES)) * LANES)
-    grid = (-(-sizes.queries // threads), sizes.heads, sizes.batch)
+    threads, each = group_of(chosen, sizes.queries, by_matrices)
+    grid = (-(-sizes.queries // each), sizes.heads, sizes.batch)
     results = (run.contiguous(out), run.contiguous(rest) if keeps else None, run.contiguous(grad_lse))
     arguments: tuple[Any, ...] = (*inputs, *results, Out((*places, 2), exact), *numbers)
-    (delta,) = run.launch(DELTA, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+    kernel, types = lanes_or_matrices(run, dtype, sizes, DELTA, MATRIX_DELTA, by_matrices)
+    (delta,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     inputs = (*inputs, delta)
     dq = dk = dv = run.empty((0,), dtype)
     if wanted[0]:
         arguments = (*inputs, Out(tuple(query.shape), dtype), *numbers)
-        (dq,) = run.launch(QUERY_GRADIENT, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+        kernel, types = lanes_or_matrices(run, dtype, sizes, QUERY_GRADIENT, MATRIX_QUERY_GRADIENT, by_matrices)
+        (dq,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     if wanted[1] or wanted[2]:
-        threads = min(chosen["threads"], max(1, -(-sizes.keys // LANES)) * LANES)
-        grid = (-(-sizes.keys // threads), sizes.key_heads, sizes.batch)
+        threads, each = group_of(chosen, sizes.keys, by_matrices)
+        grid = (-(-sizes.keys // each), sizes.key_heads, sizes.batch)
+        kernel, types = lanes_or_matrices(run, dtype, sizes, KEY_GRADIENT, MATRIX_KEY_GRADIENT, by_matrices)
         arguments = (*inputs, Out(tuple(key.shape), dtype), Out(tuple(value.shape), dtype), *numbers)
-        dk, dv = run.launch(KEY_GRADIENT, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+        dk, dv = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     dmask = dsinks = run.empty((0,), dtype)
     if wanted[3] and extras.bias is not None:
-        dmask = _bias_gradient(run, sizes, (*inputs[:5], *inputs[6:]), numbers, (dtype, room), attn_mask, is_exact)
+        types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
+        dmask = _bias_gradient(run, sizes, (*inputs[:5], *inputs[6:]), numbers, types, attn_mask, is_exact)
     if wanted[4] and sinks is not None:
         arguments = (run.contiguous(sinks), stats, delta, Out((sizes.heads,), exact))
         arguments += (sizes.queries, sizes.heads, sizes.batch)
@@ -280,7 +307,7 @@ def _bias_gradient(
     is_exact: bool,
 ) -> Any:
     """First for every query and key, then summed over those that share an element."""
-    dtype, _ = types
+    dtype = types[0]
     batches, heads, queries, keys = mask_shape(bias)
     whole = Out((batches, heads, sizes.queries, sizes.keys), accumulator(dtype))
     arguments = (*inputs, whole, *numbers, batches, heads, sizes.batch)

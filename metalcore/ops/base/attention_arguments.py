@@ -13,11 +13,11 @@ from metalcore.ops.base.attention import DEEPEST, FAR
 from metalcore.ops.base.check import check_array, check_float, dtype_name, refuse
 
 
-def check_numbers(op: str, dropout_p: float, scale: float | None, softcap: float) -> None:
+def check_numbers(op: str, dropout_p: float, scale: float | None, softcap: float, scale_name: str = "scale") -> None:
     if not isinstance(dropout_p, (int, float)) or not 0.0 <= dropout_p < 1.0:
         refuse(op, "dropout_p", "from 0 to below 1", repr(dropout_p))
     if scale is not None and (not isinstance(scale, (int, float)) or not math.isfinite(scale)):
-        refuse(op, "scale", "None or a finite number", repr(scale))
+        refuse(op, scale_name, "None or a finite number", repr(scale))
     if not isinstance(softcap, (int, float)) or not 0.0 <= softcap < math.inf:
         refuse(op, "softcap", "0, which is off, or a number above it", repr(softcap))
 
@@ -130,7 +130,9 @@ def _autocast(query: Any, *others: Any) -> tuple[Any, ...]:
     """Inside torch.autocast arrays of several dtypes go together, as they do for torch's function."""
     arrays = (query, *others)
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(query, torch.Tensor) or not torch.is_autocast_enabled(query.device.type):
+    if torch is None or not isinstance(query, torch.Tensor) or query.device.type not in ("cpu", "mps"):
+        return arrays
+    if not torch.is_autocast_enabled(query.device.type):
         return arrays
     target = torch.get_autocast_dtype(query.device.type)
     kinds = (torch.float32, torch.float16, torch.bfloat16)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from metalcore.ops.base.check import dtype_name, refuse
+from metalcore.ops.base.check import check_array, refuse
+from metalcore.runtimes.kernel import Kernel, Out
 
 INDEX_TYPES = ("int64", "int32")
 """What torch takes; mlx gives uint32, which is taken too."""
+NARROW = Kernel("narrow", "narrow_indices")
+_THREADS = 32
 
 
 def check_index(op: str, argument: str, array: Any) -> str:
     """The dtype's name, where it is one of indices."""
-    name = dtype_name(array)
+    name = check_array(op, argument, array)
     if name not in INDEX_TYPES and name != "uint32":
         refuse(op, argument, "int64, int32 or uint32", f"of dtype {name}")
     return name
+
+
+def narrowed(run: Any, array: Any) -> Any:
+    """Indices as int32. A number that does not fit becomes one that is out of range too, not what its low bits are."""
+    array = run.contiguous(array)
+    dtype, count = run.dtype(array), math.prod(array.shape)
+    if dtype == "int32":
+        return array
+    arguments = (array, Out(tuple(array.shape), "int32"), count)
+    (found,) = run.launch(NARROW, (dtype,), (), arguments, (-(-count // _THREADS),), (_THREADS,))
+    return found
 
 
 def explain_index(op: str, argument: str, place: int, value: int, size: int) -> str:

@@ -16,7 +16,7 @@ from metalcore.ops.base.attention import (
     split_count,
 )
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.index import check_index
+from metalcore.ops.base.index import check_index, narrowed
 from metalcore.ops.base.kv_cache import check_device
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
@@ -64,7 +64,7 @@ def check_caches(op: str, query: Any, key_cache: Any, value_cache: Any, is_parte
     return blocks, block, key_heads, part
 
 
-def check_tables(op: str, query: Any, block_tables: Any, seq_lens: Any, starts: Any, key_cache: Any) -> int:
+def check_tables(op: str, block_tables: Any, seq_lens: Any, starts: Any) -> int:
     """The number of sequences."""
     for name, array in (("block_tables", block_tables), ("seq_lens", seq_lens), ("cu_seqlens_q", starts)):
         check_index(op, name, array)
@@ -75,8 +75,6 @@ def check_tables(op: str, query: Any, block_tables: Any, seq_lens: Any, starts: 
         refuse(op, "block_tables", f"of shape ({sequences}, most blocks)", f"of shape {tuple(block_tables.shape)}")
     if tuple(starts.shape) != (sequences + 1,):
         refuse(op, "cu_seqlens_q", f"of shape ({sequences + 1},)", f"of shape {tuple(starts.shape)}")
-    named = {"query": query, "key_cache": key_cache, "block_tables": block_tables, "seq_lens": seq_lens}
-    check_device(op, {**named, "cu_seqlens_q": starts})
     return sequences
 
 
@@ -95,24 +93,33 @@ def attend(
     softcap: float,
     left: int,
     most_queries: int,
+    longest: int,
     k_scale: float,
     v_scale: float,
     is_parted: bool = False,
     out: Any = None,
 ) -> Any:
-    """The result for every token, or written into `out`. `most_queries`: those of the longest sequence."""
+    """The result for every token, or written into `out`. `most_queries` and `longest`: no sequence has more
+    queries and keys."""
     blocks, block, key_heads, part = check_caches(op, query, key_cache, value_cache, is_parted)
-    sequences = check_tables(op, query, block_tables, seq_lens, starts, key_cache)
+    sequences = check_tables(op, block_tables, seq_lens, starts)
+    named = {"query": query, "key_cache": key_cache, "value_cache": value_cache, "block_tables": block_tables}
+    named |= {"seq_lens": seq_lens, "cu_seqlens_q": starts, "alibi_slopes": alibi_slopes, "sinks": sinks, "out": out}
+    check_device(op, {name: array for name, array in named.items() if array is not None})
     dtype, cached, exact = run.dtype(query), run.dtype(key_cache), accumulator(run.dtype(query))
     total, heads, depth = query.shape
     width = depth if is_parted else value_cache.shape[-1]
     query, key_cache, value_cache = run.contiguous(query), run.contiguous(key_cache), run.contiguous(value_cache)
-    indices = [run.contiguous(run.cast(x, "int32")) for x in (starts, seq_lens, block_tables)]
+    indices = [narrowed(run, x) for x in (starts, seq_lens, block_tables)]
     most = block_tables.shape[1]
+    limits = (min(most * block, longest), most_queries, blocks)
+    if not sequences and total:
+        refuse(op, "query", "of no tokens where there are no sequences", f"{total}")
     if sequences:
-        arguments: tuple[Any, ...] = (*indices, Out((1, 3), "int64"), sequences, total, block, blocks, most)
+        numbers: tuple[Any, ...] = (sequences, total, block, blocks, most, most_queries, longest)
+        arguments: tuple[Any, ...] = (*indices, Out((1, 3), "int64"), *numbers)
         (errors,) = run.launch(CHECK, (), (), arguments, (1,), (LANES,))
-        run.check_errors(errors, lambda s, value: _explain(op, s, value, sequences, total, most * block, blocks))
+        run.check_errors(errors, lambda s, value: _explain(op, s, value, sequences, total, limits))
     each, chosen = heads // key_heads, policy("attention", run.family, dtype)
     sizes = Sizes((sequences,), most_queries, most * block, most * block, heads, key_heads, depth, width)
     rows = most_queries * each
@@ -144,10 +151,12 @@ def attend(
     return found[0] if out is None else out
 
 
-def _explain(op: str, s: int, value: int, sequences: int, total: int, room: int, blocks: int) -> str:
+def _explain(op: str, s: int, value: int, sequences: int, total: int, limits: tuple[int, int, int]) -> str:
+    room, most_queries, blocks = limits
     if s == sequences:
         return f"{op}: cu_seqlens_q must begin with 0 and end with {total}, the tokens of query, not {value}"
     return (
-        f"{op}: sequence {s} with seq_lens {value} is wrong: it must have as many tokens as queries or more, at most "
-        f"{room}, which its block table has room for, blocks in 0 to {blocks - 1}, and cu_seqlens_q must ascend"
+        f"{op}: sequence {s} with seq_lens {value} is wrong: it must have from 0 to "
+        f"{room}, which its block table has room for and the call allows, blocks in 0 to {blocks - 1}, and "
+        f"cu_seqlens_q must ascend, by at most {most_queries}"
     )

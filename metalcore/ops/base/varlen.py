@@ -14,6 +14,7 @@ from metalcore.ops.base.attention import (
     Sizes,
     capacity,
 )
+from metalcore.ops.base.index import narrowed
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -46,7 +47,7 @@ class Call:
         (total_k, key_heads), width = key.shape[:2], value.shape[2]
         self.sizes = Sizes((), most_q, most_k, most_k, heads, key_heads, depth, width)
         self.arrays = tuple(run.contiguous(x) for x in arrays)
-        self.starts = tuple(run.contiguous(run.cast(x, "int32")) for x in starts)
+        self.starts = tuple(narrowed(run, x) for x in starts)
         self.slopes = None if slopes is None else run.contiguous(slopes)
         flags = KEEPS_REST if keeps_rest else 0
         if slopes is not None:
