@@ -83,9 +83,32 @@ inline void multiply_rows(
 
 // Products of many rows: 32 columns of a matrix are laid out in threadgroup memory, STEPS numbers of each at a time, and
 // used for up to ROWS rows. A thread has a column of its own there, so that no barrier is needed.
-constant constexpr uint STEPS = 64, ROWS = 64, SHORT = 16;
+constant constexpr uint STEPS = 64, ROWS = 64, SHORT = 8;
 
-// sums[m, lane] += sum over k of a[m, k] tile[k, lane]
+// sum over from <= k < to of a[k] tile[k, lane], of one row and of two: two sums of 32 lanes and a row of the tile fill
+// the registers of a CPU
+template <typename T>
+inline float short_sum(threadgroup const float* tile, device const T* a, uint from, uint to, uint lane) {
+  float sum = 0.0f;
+  for (uint k = from; k < to; k++) {
+    sum = fma(float(a[k]), tile[k * LANES + lane], sum);
+  }
+  return sum;
+}
+
+template <typename T>
+inline float2 short_sums(
+    threadgroup const float* tile, device const T* a0, device const T* a1, uint from, uint to, uint lane) {
+  float s0 = 0.0f, s1 = 0.0f;
+  for (uint k = from; k < to; k++) {
+    const float w = tile[k * LANES + lane];
+    s0 = fma(float(a0[k]), w, s0);
+    s1 = fma(float(a1[k]), w, s1);
+  }
+  return float2(s0, s1);
+}
+
+// sums[m, lane] += sum over k of a[m, k] tile[k, lane]. Sums of short sums, two by two, are more exact than a long one.
 template <typename T>
 inline void add_products(
     threadgroup const float* tile,
@@ -96,34 +119,25 @@ inline void add_products(
     uint steps,
     uint lane) {
   uint m = 0;
-  for (; m + 2 <= rows; m += 2) {  // two sums of 32 lanes and a row of the tile fill the registers of a CPU
+  for (; m + 2 <= rows; m += 2) {
     device const T* a0 = a + m * stride;
     device const T* a1 = a0 + stride;
-    float t0 = 0.0f, t1 = 0.0f;
-    for (uint from = 0; from < steps; from += SHORT) {  // sums of short sums are more exact
-      const uint to = min(from + SHORT, steps);
-      float s0 = 0.0f, s1 = 0.0f;
-      for (uint k = from; k < to; k++) {
-        const float w = tile[k * LANES + lane];
-        s0 = fma(float(a0[k]), w, s0);
-        s1 = fma(float(a1[k]), w, s1);
-      }
-      t0 += s0;
-      t1 += s1;
+    float2 total = 0.0f;
+    for (uint from = 0; from < steps; from += 2 * SHORT) {
+      const uint middle = min(from + SHORT, steps), to = min(from + 2 * SHORT, steps);
+      const float2 first = short_sums(tile, a0, a1, from, middle, lane);
+      total += first + short_sums(tile, a0, a1, middle, to, lane);
     }
-    sums[m * LANES + lane] += t0;
-    sums[(m + 1) * LANES + lane] += t1;
+    sums[m * LANES + lane] += total.x;
+    sums[(m + 1) * LANES + lane] += total.y;
   }
   if (m < rows) {
     a += m * stride;
     float total = 0.0f;
-    for (uint from = 0; from < steps; from += SHORT) {
-      const uint to = min(from + SHORT, steps);
-      float sum = 0.0f;
-      for (uint k = from; k < to; k++) {
-        sum = fma(float(a[k]), tile[k * LANES + lane], sum);
-      }
-      total += sum;
+    for (uint from = 0; from < steps; from += 2 * SHORT) {
+      const uint middle = min(from + SHORT, steps), to = min(from + 2 * SHORT, steps);
+      const float first = short_sum(tile, a, from, middle, lane);
+      total += first + short_sum(tile, a, middle, to, lane);
     }
     sums[m * LANES + lane] += total;
   }
