@@ -15,10 +15,13 @@ from metalcore.ops.base.verify import draw_sample
 from metalcore.runtimes import routes
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
-from tests.ops.attention_cases import launched_otherwise
+from tests.ops import attention_cases, sequence_cases
 
 CASES = 4
-MORE = {"scaled_dot_product_attention": launched_otherwise}
+MORE = {
+    "scaled_dot_product_attention": attention_cases.launched_otherwise,
+    "paged_attention": sequence_cases.launched_otherwise,
+}
 """Cases beside the fuzzed ones, with their dtype: of kernels that are chosen by size."""
 FAMILIES = ("cpu", "apple")
 

@@ -110,3 +110,17 @@ def problems(noun: str, case: Callable[[Draw, set[str]], Sample], dtype: str, fe
     outcomes = [verify(op, dtype, index) for index in cases]
     assert sum(len(o.measures) for o in outcomes) >= len(cases)
     return [o.explain() for o in outcomes if not o.passed]
+
+
+def launched_otherwise() -> list[tuple[Sample, str]]:
+    """Cases of paged attention, with their dtype, whose size chooses other kernels than the fuzzed ones: decoding, keys
+    that are split in it and where lanes are rows."""
+    draw = Draw(20261118, 0)
+    found = []
+    for heads, queries, length in ((2, 1, 70), (2, 3, 1100), (12, 1, 1100)):
+        tables = np.arange(-(-length // 16))[::-1][None]
+        caches = [draw.floats((tables.size, 16, 1, 33), layout="contiguous", grad=False) for _ in range(2)]
+        given = (draw.floats((queries, heads, 33), grad=False), *caches, indices(tables), indices([length]))
+        named = {"sinks": numbers_per_head(draw, (heads,), -1.0, 1.0), "cu_seqlens_q": indices([0, queries])}
+        found.append((Sample(given, named), "bfloat16"))
+    return found
