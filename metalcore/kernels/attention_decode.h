@@ -57,6 +57,17 @@ struct Short {
   long mask_key;
 };
 
+// Asks for a row that is read soon: rows of keys and of values take turns, which hardware does not foresee.
+template <typename K>
+inline void ask_for(Rows<K> rows, uint j, uint width) {
+#ifdef METALCORE_ENGINE
+  device const char* row = (device const char*)(rows.base + rows.offset(j));
+  for (uint at = 0; at < width * uint(sizeof(K)); at += 64) {
+    __builtin_prefetch(row + at);
+  }
+#endif
+}
+
 template <typename K>
 inline float element(Rows<K> rows, device const K* row, uint d, uint width) {
   return is_whole || d < width ? widened(row[rows.element(d)], rows.scale) : 0.0f;
@@ -102,6 +113,7 @@ inline void attend_short(
     const uint n = min(32u, end - from);
     for (uint j = 0; j < n; ++j) {
       device const K* key = keys.base + keys.offset(from + j);
+      ask_for(values, from + j, of.width);
       float k[parts];
 #pragma unroll
       for (uint c = 0; c < parts; ++c) {
@@ -143,6 +155,9 @@ inline void attend_short(
       }
       for (uint j = 0; j < n; ++j) {
         const float weight = weights[r * 32 + j];
+        if (r == 0) {
+          ask_for(keys, min(from + 32 + j, end - 1), of.depth);
+        }
         device const K* value = values.base + values.offset(from + j);
         if (weight != 0.0f) {  // a NaN of a masked row stays out
 #pragma unroll

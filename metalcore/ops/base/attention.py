@@ -68,10 +68,11 @@ class Sizes:
     def heads_each(self) -> int:
         return max(1, self.heads // max(1, self.key_heads))  # kernels divide by it
 
-    def is_few(self, dtype: str) -> bool:
+    def is_few(self, dtype: str, has_sinks: bool = False) -> bool:
         """Whether sums are made with more care, at several times their time. Of few results torch's own error may
-        happen to be near nothing."""
-        return dtype == "float32" and self.batch * self.heads * self.queries * self.keys * self.depth < _FEW
+        happen to be near nothing, and the gradient of a sink is one number for all rows of a head."""
+        count = self.batch * self.heads * self.queries * self.keys * self.depth
+        return dtype == "float32" and count < (4 * _FEW if has_sinks else _FEW)
 
     def reach(self, is_causal: bool, left: int, right: int) -> tuple[int, int]:
         """A query sees the keys from itself + low to itself + high. Causal is aligned at the first query and key, a
@@ -180,7 +181,7 @@ def forward(
     has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
     chosen = policy("attention", run.family, dtype)
 
-    is_exact = sizes.is_few(dtype)
+    is_exact = sizes.is_few(dtype, sinks is not None)
     rows = sizes.queries * sizes.heads_each
     # A gradient computes scores again, in the order of FORWARD: those of another order would not fit the sums.
     is_short = rows <= chosen["short_rows"] and not (dropout or wants_gradient or is_exact)
@@ -258,7 +259,7 @@ def backward(
     flags = extras.flags | (HAS_SINKS if sinks is not None else 0) | (KEEPS_REST if keeps else 0)
     flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
     has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
-    chosen, is_exact = policy("attention", run.family, dtype), sizes.is_few(dtype)
+    chosen, is_exact = policy("attention", run.family, dtype), sizes.is_few(dtype, sinks is not None)
     by_matrices = chosen["has_matrices"] and not is_exact and dtype != "float64"
     places = (*sizes.leading, sizes.heads, sizes.queries)
 
