@@ -69,6 +69,36 @@ inline Sequence sequence_of(
   }
 }
 
+// The keys of one head. Where is_parted they lie as (heads, depth / part, block, part) in a block, else as
+// (block, heads, depth).
+template <typename K>
+inline Rows<K> paged_keys(
+    device const K* cache,
+    uint head,
+    uint heads,
+    uint depth,
+    device const int* table,
+    uint block,
+    uint part,
+    float scale) {
+  const ulong size = ulong(block) * heads * depth;
+  if (is_parted) {
+    return {cache + ulong(head) * depth * block, part, table, block, scale, size, part, 1, ulong(block) * part};
+  }
+  return {cache + ulong(head) * depth, ulong(heads) * depth, table, block, scale, size, part, 1, 0};
+}
+
+// The values of one head: (heads, width, block) where is_parted, else (block, heads, width).
+template <typename K>
+inline Rows<K> paged_values(
+    device const K* cache, uint head, uint heads, uint width, device const int* table, uint block, float scale) {
+  const ulong size = ulong(block) * heads * width;
+  if (is_parted) {
+    return {cache + ulong(head) * width * block, 1, table, block, scale, size, width, block, 0};
+  }
+  return {cache + ulong(head) * width, ulong(heads) * width, table, block, scale, size, width, 1, 0};
+}
+
 // Lanes are the elements of a row. Rows are the queries of all query heads of a key head, 8 at most.
 // grid: splits, key heads, sequences.
 template <typename T, typename K, uint C>
@@ -133,26 +163,8 @@ template <typename T, typename K, uint C>
     const bool begins = !is_split && (set & HAS_SINKS);
     found[r] = {begins ? sinks[head] : -INFINITY, begins ? 1.0f : 0.0f, 0.0f};
   }
-  const Rows<K> keys = {
-      k + gid.y * depth * (is_parted ? block : 1),
-      is_parted ? ulong(part) : ulong(key_heads * depth),
-      table,
-      uint(block),
-      k_scale,
-      ulong(block) * key_heads * ulong(depth),
-      uint(part),
-      1,
-      ulong(block) * ulong(part)};
-  const Rows<K> values = {
-      v + gid.y * width * (is_parted ? block : 1),
-      is_parted ? 1ul : ulong(key_heads * width),
-      table,
-      uint(block),
-      v_scale,
-      ulong(block) * key_heads * ulong(width),
-      uint(width),
-      ulong(block),
-      0};
+  const Rows<K> keys = paged_keys(k, gid.y, key_heads, uint(depth), table, uint(block), uint(part), k_scale);
+  const Rows<K> values = paged_values(v, gid.y, key_heads, uint(width), table, uint(block), v_scale);
   const ShortRows<T> rows = {
       set, max(queries, 1u), q, nullptr, set & HAS_SLOPES ? slopes + first_head : slopes, 0, 0, place,
       place - int(left), place};
@@ -233,26 +245,8 @@ template <typename T, typename K, uint C>
     span.begin = max(span.begin, split * each);
     span.end = max(span.begin, min(span.end, (split + 1) * each));
   }
-  const Rows<K> keys = {
-      k + gid.y * depth * (is_parted ? block : 1),
-      is_parted ? ulong(part) : ulong(key_heads * depth),
-      table,
-      uint(block),
-      k_scale,
-      ulong(block) * key_heads * ulong(depth),
-      uint(part),
-      1,
-      ulong(block) * ulong(part)};
-  const Rows<K> values = {
-      v + gid.y * width * (is_parted ? block : 1),
-      is_parted ? 1ul : ulong(key_heads * width),
-      table,
-      uint(block),
-      v_scale,
-      ulong(block) * key_heads * ulong(width),
-      uint(width),
-      ulong(block),
-      0};
+  const Rows<K> keys = paged_keys(k, gid.y, key_heads, uint(depth), table, uint(block), uint(part), k_scale);
+  const Rows<K> values = paged_values(v, gid.y, key_heads, uint(width), table, uint(block), v_scale);
   Scores<T> how = {
       set, softcap, 0.0f, q, nullptr, 0, int(query) + place, int(query) + low, int(query) + place};
   if (has_extras && (set & HAS_SLOPES)) {
