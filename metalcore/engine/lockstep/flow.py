@@ -15,6 +15,7 @@ from .values import scalar_type
 
 END = "end"  # stands for leaving a level
 INLINE_LIMIT = 24  # instructions on both sides of a branch that are cheaper to run than to test for
+MOST_COPIED = 256  # loads and stores in masked copies of regions: under a mask each is some 150 lines
 
 
 class Linear:
@@ -29,6 +30,7 @@ class Linear:
 class Flow(Body):
     regions: int
     copies_left: int  # instructions that may still be copied into masked regions
+    accesses_left = MOST_COPIED
     uses_partial: bool
     partial: Linear
     full: set[Block]
@@ -175,9 +177,11 @@ class Flow(Body):
     def may_copy(self, hammock: set[Block]) -> bool:
         """A masked copy of its own for a region, as long as all copies together are no larger than the kernel."""
         cost = self.region_cost(hammock)
-        if any(level_has_barrier(b) for b in hammock) or cost > self.copies_left:
+        accesses = sum(i.op in ("load", "store") for b in hammock for i in b.instrs)
+        if any(level_has_barrier(b) for b in hammock) or cost > self.copies_left or accesses > self.accesses_left:
             return False
         self.copies_left -= cost
+        self.accesses_left -= accesses
         return True
 
     def condition(self, branch: Instr) -> list[str]:
@@ -335,17 +339,25 @@ class Flow(Body):
         """From F to P in the middle of the program: what has run so far ran with all lanes."""
         linear = self.partial
         for node in self.graph.order:
-            ran = self.graph.dominates(node, block)
-            value = "splat (i32 -1)" if ran else "zeroinitializer"
-            self.set_mask(linear, node, False, value)
-            loop = self.graph.loop_of[node]
-            if loop is not None and loop.header is node:
-                self.set_mask(linear, node, True, value)
-                for c in range(self.count):
-                    self.store_slot((linear.name, node, "back", c), self.vec("i32"), "zeroinitializer")
+            if self.graph.dominates(node, block):
+                self.set_mask(linear, node, False, "splat (i32 -1)")
+                if self.is_header(node):
+                    self.set_mask(linear, node, True, "splat (i32 -1)")
+                    for c in range(self.count):
+                        self.store_slot((linear.name, node, "back", c), self.vec("i32"), "zeroinitializer")
+            elif not self.is_set_later(node, block):
+                self.set_mask(linear, node, self.is_header(node), "zeroinitializer")
         self.mask = None
         self.uses_partial = True
         self.leave_block(linear, block, cond, moves, set())
+
+    def is_set_later(self, node: Block, block: Block) -> bool:
+        """Does P, entered behind a block, set a node's mask before it looks at it? A loop's start sets all inside."""
+        loop = self.graph.loop_of[node]
+        if loop is not None and loop.header is node:
+            loop = loop.parent
+        is_passed = self.graph.position[node] < self.graph.position[block]
+        return is_passed or (loop is not None and block not in loop.blocks)
 
     def is_header(self, block: Block) -> bool:
         loop = self.graph.loop_of[block]

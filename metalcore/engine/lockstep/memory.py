@@ -576,30 +576,3 @@ class Memory(Streaming):
         whole = self.temp(f"shufflevector {vec} {tops[0]}, {vec} {tops[1]}, <{count} x i32> <{both}>")
         value = self.temp(f"trunc <{count} x i32> {whole} to <{count} x i16>")
         return f"<{count} x i16> {value}", self.pointer_at(where.base_of(c), first)
-
-    # -- lane by lane ------------------------------------------------------------------------------
-    def gather(self, addresses: str, ty: str, align: int, mask: str | None) -> str:
-        """Idle lanes read from a harmless place instead of being branched around."""
-        if mask is not None:
-            safe = self.splat("ptr", "@mc.zero")
-            addresses = self.temp(
-                f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {safe}"
-            )
-        result = "poison"
-        for i in range(self.width):
-            pointer = self.temp(f"extractelement {self.vec('ptr')} {addresses}, i64 {i}")
-            one = self.temp(f"load {ty}, ptr {pointer}, align {align}")
-            result = self.temp(f"insertelement {self.vec(ty)} {result}, {ty} {one}, i64 {i}")
-        return result
-
-    def scatter_lanes(self, addresses: str, value: str, ty: str, align: int, mask: str | None) -> None:
-        if mask is not None:
-            # Idle lanes write to a place that nobody reads: a global one, whose address need not be kept anywhere.
-            sink = "splat (ptr @mc.sink)"
-            addresses = self.temp(
-                f"select {self.vec('i1')} {mask}, {self.vec('ptr')} {addresses}, {self.vec('ptr')} {sink}"
-            )
-        for i in range(self.width):
-            pointer = self.temp(f"extractelement {self.vec('ptr')} {addresses}, i64 {i}")
-            one = self.temp(f"extractelement {self.vec(ty)} {value}, i64 {i}")
-            self.emit(f"store {ty} {one}, ptr {pointer}, align {align}")

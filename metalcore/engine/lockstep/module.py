@@ -12,13 +12,13 @@ from .block_copies import loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
 from .driver import LONG_BODY, SPAN, driver, knows_its_group
+from .gathers import MANY_ACCESSES
 from .homes import find_homes
 from .ids import id_shapes
 from .initial import initial_values
 from .ir import Global, Instr, Value
 from .live import Liveness
 from .memory import LAUNCH_SLOW
-from .ops import division_function
 from .origins import add_origins
 from .parse import parse
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
@@ -105,16 +105,17 @@ def vectorise(
         find_homes(graph, shapes, users) if width == 8 else {},
         coroutine=has_barrier and not single,
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
+        is_large=sum(i.op in ("load", "store") for b in graph.order for i in b.instrs) > MANY_ACCESSES,
         streamed=frozenset() if checked or sanitized else streamed_stores(graph.order, roots),
     )
     functions, sizes = [], []
-    divisions: set[tuple[str, str, str]] = set()
+    helpers: dict[str, str] = {}
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:
         simdgroup = Simdgroup(module, graph, shapes, roots, width, plan)
         functions.append(simdgroup.write(name, full))
-        divisions |= simdgroup.divisions
+        helpers |= simdgroup.helpers
         sizes.append(simdgroup.stack_bound())
-    functions += [division_function(*each, width) for each in sorted(divisions)]
+    functions += [text for _, text in sorted(helpers.items())]
     if plan.uses_mma:
         plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
         functions.append(mma_function())

@@ -361,7 +361,7 @@ class Ops(Values):
         """64 bits: the machine divides one lane at a time, in a function of its own because that is much code."""
         ty = instr.type.text
         name = f"mc.{instr.op}.v{self.width}{ty}"
-        self.divisions.add((name, instr.op, ty))
+        self.helpers[name] = division_function(name, instr.op, ty, self.width)
         vec = self.vec(ty)
         return self.temp(f"call {vec} @{name}({vec} {a}, {vec} {b})")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .chunked import Chunked
+from .gathers import Gathers
 from .ir import Block, Instr, anchor_of
 from .roots import Roots
 
@@ -65,7 +65,7 @@ class Row:
         self.size, self.end = min(self.size, size & -size), offset + size
 
 
-class Streaming(Chunked):
+class Streaming(Gathers):
     plan: Plan
 
     def store_row(self, instr: Instr, row: Row) -> None:

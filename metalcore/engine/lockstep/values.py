@@ -58,7 +58,7 @@ class Values:
         self.mask: list[str] | None = None  # <W x i1> per chunk; None: all lanes
         self.pairs: dict[tuple[Instr, int], tuple[str, str]] = {}
         self.entry_values: dict[object, str] = {}
-        self.divisions: set[tuple[str, str, str]] = set()  # helper functions that the code calls
+        self.helpers: dict[str, str] = {}  # functions that the code calls, by name
         self.rounded: dict[str, tuple[str, str]] = {}  # of a bfloat's bits: those of the float, and all ones for a NaN
         self.tops: dict[str, str] = {}  # of a chunk of 16 bits that was cut from 32: its name before that
         self._find_cross_block_values()
