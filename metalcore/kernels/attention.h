@@ -16,12 +16,23 @@ constant bool is_parted [[function_constant(4)]];  // elements of a row do not l
 
 constant uint BLOCK = 32;  // rows of the other side at a time
 #ifdef METALCORE_WIDE
-constant uint AT_ONCE = 4;  // rows, or columns of a sum; registers of 16 lanes
+constant uint AT_ONCE = 4;  // rows; 32 registers of 16 lanes
+constant uint COLUMNS = 8;  // of a sum
 #else
 constant uint AT_ONCE = 2;
+constant uint COLUMNS = 2;
 #endif
-constant uint CHUNK = 8;  // terms that are summed before they are added to a sum: it has fewer roundings
-constant uint ROWS_CHUNK = 16;  // likewise in sums over rows
+
+// Terms that are summed before they are added to a sum, so that it has fewer roundings: of products, and of rows. The
+// sums of half precision have digits to spare.
+template <typename T>
+constexpr uint terms_at_once() {
+  return sizeof(T) > 2 ? 8 : 16;
+}
+template <typename T>
+constexpr uint rows_at_once() {
+  return sizeof(T) > 2 ? 16 : BLOCK;
+}
 
 constant uint HAS_BIAS = 1;
 constant uint HAS_MASK = 2;
@@ -69,9 +80,10 @@ inline Pair exact_product(thread const float* mine, P row, uint depth) {
 }
 
 // s[j] = mine . row j, N rows at once. Rows from n on are not there: their scores are 0. `low` is filled where is_exact.
-template <uint N, typename P>
+template <typename T, uint N, typename P>
 inline void products(
     thread const float* mine, P rows, ulong pitch, uint n, uint depth, thread float* s, thread float* low) {
+  constexpr uint terms = terms_at_once<T>();
   if (is_exact) {
     for (uint j = 0; j < BLOCK; ++j) {
       Pair found = {0.0f, 0.0f};
@@ -91,19 +103,20 @@ inline void products(
       at[e] = rows + min(j + e, n - 1) * pitch;
       sum[e] = 0.0f;
     }
-    for (uint from = 0; from < depth; from += CHUNK) {
-      const uint to = min(from + CHUNK, depth);
+    for (uint from = 0; from < depth; from += terms) {
+      const uint to = min(from + terms, depth);
       float part[N];
 #pragma unroll
       for (uint e = 0; e < N; ++e) {
         part[e] = 0.0f;
       }
-      if (to - from == CHUNK) {  // with no loop around it: a compiler then keeps all sums in registers
+      if (to - from == terms) {  // with no loop around it: a compiler then keeps all sums in registers
+        thread const float* here = mine + from;
 #pragma unroll
-        for (uint d = 0; d < CHUNK; ++d) {
+        for (uint d = 0; d < terms; ++d) {
 #pragma unroll
           for (uint e = 0; e < N; ++e) {
-            part[e] = fma(mine[from + d], at[e][from + d], part[e]);
+            part[e] = fma(here[d], at[e][from + d], part[e]);
           }
         }
       } else {
@@ -155,11 +168,11 @@ inline void add_columns(thread float* sums, float keep, thread const float* weig
 }
 
 // Columns are the inner loop of the two: the other way round a compiler keeps sums in registers that parts need.
-template <uint N, bool skips, typename P>
+template <typename T, uint N, bool skips, typename P>
 inline void add_all_columns(
     thread float* sums, float keep, thread const float* weights, P rows, ulong pitch, uint n, uint width) {
-  for (uint from = 0; from < n; from += ROWS_CHUNK) {
-    const uint count = min(ROWS_CHUNK, n - from);
+  for (uint from = 0; from < n; from += rows_at_once<T>()) {
+    const uint count = min(rows_at_once<T>(), n - from);
     P first = rows + from * pitch;
     uint d = 0;
     for (; d + N <= width; d += N) {
@@ -209,15 +222,15 @@ inline bool has_special(P rows, ulong pitch, uint n, uint width, uint lane) {
   return simd_any(is_special);
 }
 
-template <uint N, typename P>
+template <typename T, uint N, typename P>
 inline void add_rows(
     Sums sums, float keep, thread const float* weights, P rows, ulong pitch, uint n, uint width, bool skips) {
   if (is_exact) {
     add_exactly(sums, keep, weights, rows, pitch, n, width);
   } else if (skips) {
-    add_all_columns<N, true>(sums.high, keep, weights, rows, pitch, n, width);
+    add_all_columns<T, N, true>(sums.high, keep, weights, rows, pitch, n, width);
   } else {
-    add_all_columns<N, false>(sums.high, keep, weights, rows, pitch, n, width);
+    add_all_columns<T, N, false>(sums.high, keep, weights, rows, pitch, n, width);
   }
 }
 

@@ -33,6 +33,18 @@ inline Softmax added(Softmax so_far, float keep, thread const float* weights) {
   return {so_far.top, kept + sum, 0.0f};
 }
 
+// Of BLOCK numbers, by four that do not wait for one another.
+inline float largest(thread const float* s) {
+  float top[4] = {s[0], s[1], s[2], s[3]};
+  for (uint j = 4; j < BLOCK; j += 4) {
+#pragma unroll
+    for (uint e = 0; e < 4; ++e) {
+      top[e] = max(top[e], s[j + e]);
+    }
+  }
+  return max(max(top[0], top[1]), max(top[2], top[3]));
+}
+
 inline void drop(thread float* weights, Dropout how, uint query, uint from) {
   const uint threshold = how.threshold();
   const float growth = how.growth();
@@ -69,15 +81,12 @@ inline Softmax attend(
     const bool is_edge = span.is_edge(from, n);
     if constexpr (is_tiled) {
       fill(tile, keys, from, n, depth, at);
-      products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+      products<T, AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
     } else {
-      products<AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+      products<T, AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
     }
     shape(s, low, how, scale, from, n, is_edge, nullptr);
-    float top = so_far.top;
-    for (uint j = 0; j < BLOCK; ++j) {
-      top = max(top, s[j]);
-    }
+    const float top = max(so_far.top, largest(s));
     const float base = top == -INFINITY ? 0.0f : top;
     const float keep = exp_minus<T>(base - so_far.top);
     for (uint j = 0; j < BLOCK; ++j) {
@@ -93,11 +102,11 @@ inline Softmax attend(
       fill(tile, values, from, n, width, at);
       threadgroup const float* rows = tile;
       const bool skips = hides && has_special(rows, width, n, width, at.lane);
-      add_rows<AT_ONCE>(sums, keep, s, rows, width, n, width, skips);
+      add_rows<T, COLUMNS>(sums, keep, s, rows, width, n, width, skips);
     } else {
       device const float* rows = (device const float*)values.base + from * values.pitch;
       const bool skips = hides && has_special(rows, values.pitch, n, width, at.lane);
-      add_rows<AT_ONCE>(sums, keep, s, rows, values.pitch, n, width, skips);
+      add_rows<T, COLUMNS>(sums, keep, s, rows, values.pitch, n, width, skips);
     }
   }
   return so_far;
@@ -114,8 +123,9 @@ inline Softmax kept(Softmax found) {
 // What a row writes: its result, what the result lost by rounding, and the softmax for the gradient.
 template <typename T>
 inline void finish(Sums sums, Softmax found, uint width, device T* out, device T* rest, bool keeps_rest) {
+  const float inverse = 1.0f / found.sum;
   for (uint d = 0; d < width; ++d) {
-    float value = found.sum == 0.0f ? 0.0f : sums.high[d] / found.sum;
+    float value = found.sum == 0.0f ? 0.0f : divided(sums.high[d], found.sum, inverse);
     if (is_exact && isfinite(value) && found.sum != 0.0f) {  // what the division lost, and what its operands had
       value += (fma(-value, found.sum, sums.high[d]) + (sums.low[d] - value * found.low)) / found.sum;
     }

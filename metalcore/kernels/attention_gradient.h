@@ -75,12 +75,12 @@ inline Pair summed_delta(
     const uint n = min(BLOCK, span.end - from);
     if constexpr (is_tiled) {
       fill(tile, values, from, n, width, at);
-      products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
+      products<T, AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
       fill(tile, keys, from, n, depth, at);
-      products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+      products<T, AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
     } else {
-      products<AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
-      products<AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+      products<T, AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
+      products<T, AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
     }
     shape(s, low, how, scale, from, n, span.is_edge(from, n), nullptr);
     if (has_extras && dropout.probability > 0.0f) {
@@ -119,8 +119,8 @@ inline Pair summed_delta(
 template <typename T>
 inline float product_delta(device const T* g, device const T* out, device const T* rest, bool keeps_rest, uint width) {
   float sum = 0.0f;
-  for (uint begin = 0; begin < width; begin += CHUNK) {
-    const uint end = min(begin + CHUNK, width);
+  for (uint begin = 0; begin < width; begin += terms_at_once<T>()) {
+    const uint end = min(begin + terms_at_once<T>(), width);
     float part = 0.0f;
     for (uint d = begin; d < end; ++d) {
       part = fma(float(g[d]), float(out[d]) + (keeps_rest ? float(rest[d]) : 0.0f), part);
@@ -160,23 +160,23 @@ inline void add_to_query(
     const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
     if constexpr (is_tiled) {
       fill(tile, values, from, n, width, at);
-      products<AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
+      products<T, AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
       fill(tile, keys, from, n, depth, at);
-      products<AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+      products<T, AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
     } else {
-      products<AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
-      products<AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+      products<T, AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
+      products<T, AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
     }
     shape(s, low, how, scale, from, n, is_edge, bends);
     score_gradients(s, low, dp, bends, row, delta, how, dropout, query, from, scale, false, lost);
     if constexpr (is_tiled) {
       threadgroup const float* rows = tile;
       const bool skips = hides && has_special(rows, depth, n, depth, at.lane);
-      add_rows<AT_ONCE>(sums, 1.0f, dp, rows, depth, n, depth, skips);
+      add_rows<T, COLUMNS>(sums, 1.0f, dp, rows, depth, n, depth, skips);
     } else {
       device const float* rows = (device const float*)keys.base + from * keys.pitch;
       const bool skips = hides && has_special(rows, keys.pitch, n, depth, at.lane);
-      add_rows<AT_ONCE>(sums, 1.0f, dp, rows, keys.pitch, n, depth, skips);
+      add_rows<T, COLUMNS>(sums, 1.0f, dp, rows, keys.pitch, n, depth, skips);
     }
   }
 }
@@ -214,12 +214,12 @@ inline void add_to_key(
     device const float* grad_rows = (device const float*)grads.base + from * grads.pitch;
     if constexpr (is_tiled) {
       fill(tile, queries, from, n, depth, at);
-      products<AT_ONCE>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
+      products<T, AT_ONCE>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
       fill(tile, grads, from, n, width, at);
-      products<AT_ONCE>(v, (threadgroup const float*)tile, width, n, width, dp, lost);
+      products<T, AT_ONCE>(v, (threadgroup const float*)tile, width, n, width, dp, lost);
     } else {
-      products<AT_ONCE>(k, query_rows, queries.pitch, n, depth, s, low);
-      products<AT_ONCE>(v, grad_rows, grads.pitch, n, width, dp, lost);
+      products<T, AT_ONCE>(k, query_rows, queries.pitch, n, depth, s, low);
+      products<T, AT_ONCE>(v, grad_rows, grads.pitch, n, width, dp, lost);
     }
     const bool is_edge = span.is_edge(from, n);
     const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
@@ -241,14 +241,14 @@ inline void add_to_key(
     }
     if constexpr (is_tiled) {
       threadgroup const float* rows = tile;
-      add_rows<AT_ONCE>(dv, 1.0f, s, rows, width, n, width, hides && has_special(rows, width, n, width, at.lane));
+      add_rows<T, COLUMNS>(dv, 1.0f, s, rows, width, n, width, hides && has_special(rows, width, n, width, at.lane));
       fill(tile, queries, from, n, depth, at);
-      add_rows<AT_ONCE>(dk, 1.0f, dp, rows, depth, n, depth, hides && has_special(rows, depth, n, depth, at.lane));
+      add_rows<T, COLUMNS>(dk, 1.0f, dp, rows, depth, n, depth, hides && has_special(rows, depth, n, depth, at.lane));
     } else {
       const bool skips_grads = hides && has_special(grad_rows, grads.pitch, n, width, at.lane);
-      add_rows<AT_ONCE>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, skips_grads);
+      add_rows<T, COLUMNS>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, skips_grads);
       const bool skips_queries = hides && has_special(query_rows, queries.pitch, n, depth, at.lane);
-      add_rows<AT_ONCE>(dk, 1.0f, dp, query_rows, queries.pitch, n, depth, skips_queries);
+      add_rows<T, COLUMNS>(dk, 1.0f, dp, query_rows, queries.pitch, n, depth, skips_queries);
     }
   }
 }

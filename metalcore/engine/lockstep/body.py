@@ -352,7 +352,7 @@ class Body(Interleave):
             most = max(most, live)
         # A long chain of steps waits for its own results: then all chunks in flight are worth a few spills.
         is_long = sum(1 for i in segment if i.op in _STEPS) >= 10
-        registers = 20 if is_long and most <= 5 else 12
+        registers = 24 if self.width == 16 else 20 if is_long and most <= 5 else 12
         step = self.count
         while step > 1 and most * step > registers:
             step //= 2

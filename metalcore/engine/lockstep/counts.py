@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .cfg import Loop
 from .ir import Const, Instr, Value
+from .ranges import Ranges
 from .shapes import Shapes
 
 MOST_STEP = 1 << 16  # of a counter, for the arithmetic on it to stay in range
@@ -61,8 +62,21 @@ class Count:
             return False
         return not is_divergent or (self.is_straight and self.pred in ("ult", "slt"))
 
-    def rounds(self) -> int | None:
-        """How often it runs, where that is known."""
+    def most_rounds(self, ranges: Ranges) -> int | None:
+        """How often it runs at most, where that is known."""
+        known = self._rounds()
+        first, bound = ranges.of(self.start), ranges.of(self.bound)
+        if known is not None or first is None or bound is None or not isinstance(self.step, Const):
+            return known
+        step, tested = self.step.value or 0, 0 if self.tested is self.phi else self.step.value or 0
+        if step <= 0 or max(first[1], bound[1]) + MOST_STEP >= 1 << (self.phi.type.bits - 1):
+            return None
+        if self.pred == "ne" and (step > 1 or bound[0] < first[1] + tested):
+            return None  # it may miss its bound
+        return max(0, bound[1] - first[0]) // step + 2
+
+    def _rounds(self) -> int | None:
+        """The same of numbers that are written down."""
         ends = [v.value if isinstance(v, Const) else None for v in (self.start, self.step, self.bound)]
         if None in ends:
             return None

@@ -472,6 +472,10 @@ class Memory(Streaming):
             return "row"
         return "other"
 
+    def has_masked(self, size: int, ty: str) -> bool:
+        """Whether the machine loads and stores a row of these under a mask: AVX2 only numbers of 32 and 64 bits."""
+        return ty != "ptr" and (size in (4, 8) or (self.width == 16 and size in (1, 2)))
+
     def pointer_at(self, base: str, offset: int) -> str:
         return self.temp(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
 
@@ -489,7 +493,7 @@ class Memory(Streaming):
         first = where.offsets[c * self.width]
         kind = self.chunk_kind(where, c)
         if masked and self.mask is not None:
-            if kind == "row" and where.size in (4, 8) and ty != "ptr":
+            if kind == "row" and self.has_masked(where.size, ty):
                 pointer = self.pointer_at(where.base_of(c), first)
                 name = f"llvm.masked.load.v{self.width}{self._suffix(ty, None)}.p0"
                 self.need(f"declare {vec} @{name}(ptr, {self.vec('i1')}, {vec})")
@@ -550,7 +554,7 @@ class Memory(Streaming):
         vec, value = self.vec(ty), self.chunk(instr.args[0], c)
         first = where.offsets[c * self.width]
         kind = self.chunk_kind(where, c)
-        if kind == "row" and where.size in (4, 8) and ty != "ptr" and self.mask is not None:
+        if kind == "row" and self.mask is not None and self.has_masked(where.size, ty):
             name = f"llvm.masked.store.v{self.width}{self._suffix(ty, None)}.p0"
             self.need(f"declare void @{name}({vec}, ptr, {self.vec('i1')})")
             pointer = self.pointer_at(where.base_of(c), first)

@@ -43,6 +43,11 @@ class Ranges:
         if op == "call" and value.callee.startswith("__mc_"):
             limit = _ID_LIMITS.get(value.callee[5:])
             return (0, limit) if limit is not None else None
+        if op == "call" and value.callee.startswith(("llvm.umin.", "llvm.umax.")):
+            top = (1 << value.type.bits) - 1
+            first, second = (self.of(arg, depth + 1) or (0, top) for arg in value.args[:2])
+            pick = min if value.callee.startswith("llvm.umin.") else max
+            return pick(first[0], second[0]), pick(first[1], second[1])
         if op in ("zext", "freeze") or (op == "sext"):
             inner = self.of(value.args[0], depth + 1)
             if inner is None:

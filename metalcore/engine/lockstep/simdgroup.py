@@ -116,7 +116,7 @@ class Simdgroup(Ids):
         self.polled, self.counts = set(), {}
         for loop in self.graph.loops:
             count = count_of(loop, self.shapes)
-            rounds = count.rounds() if count is not None else None
+            rounds = count.most_rounds(self.plan.bounds.ranges) if count is not None else None
             if rounds is not None and rounds <= ROUNDS:
                 continue
             self.polled.add(loop.header)

@@ -64,6 +64,14 @@ def test_records_are_read_whole() -> None:
     assert not re.search(r"gather|vmovss|vinsertps|vextractps", text)
 
 
+@pytest.mark.skipif(WIDTH != 16, reason="AVX2 has no masked rows of 8 or 16 bits")
+@pytest.mark.parametrize("kind", ["half", "bfloat", "short", "char", "bool"])
+def test_the_end_of_a_row_of_small_numbers_is_read_and_written_whole(kind: str) -> None:
+    text = assembly(f"""kernel void k(device const {kind}* x, device {kind}* y, constant uint& n,
+        uint i [[thread_index_in_simdgroup]]) {{ for (uint j = i; j < n; j += 32) y[j] = x[j]; }}""")
+    assert re.search(r"vmovdqu(8|16).*\{%k", text) and not re.search(r"vpinsr[bw]|vpextr[bw]", text)
+
+
 @needs_avx2
 @pytest.mark.parametrize("function", ["exp", "log", "tanh", "sin", "rsqrt"])
 def test_math_is_not_a_call(function: str) -> None:

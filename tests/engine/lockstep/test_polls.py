@@ -28,6 +28,12 @@ FORMS = {
     "line_signed": ("int j = int(i) - 50; j < int(n); j += 32", lambda i, n: range(i - 50, n, 32)),
     "step": ("uint j = i; j < n; j += step", lambda i, n: range(i, n, 7)),
     "branch": ("uint j = 0; j < n; j++", lambda i, n: range(0, n)),
+    "at_most": ("uint j = 0; j < metal::min(n, 40u); j++", lambda i, n: range(0, min(n, 40))),
+    "at_most_from": (
+        "uint j = n & 3; j != (n & 3) + metal::min(n, 900u); j++",
+        lambda i, n: range(n & 3, (n & 3) + min(n, 900)),
+    ),
+    "at_least": ("uint j = 0; j < metal::max(n, 5u); j += 3", lambda i, n: range(0, max(n, 5), 3)),
 }
 COUNTS = (0, 1, 2, 31, 32, 33, ROUNDS - 1, ROUNDS, ROUNDS + 1, 2 * ROUNDS + 5)
 COUNTS += (FIRST - 1, FIRST, FIRST + 1, FIRST + 5000)
@@ -134,6 +140,8 @@ define void @__mc_entry() {{
 entry:
   %p = call ptr @__mc_arg(i32 0)
   %n = load i32, ptr %p
+  %few = call i32 @llvm.umin.i32(i32 %n, i32 16)
+  %some = call i32 @llvm.umax.i32(i32 %few, i32 1)
   br label %loop
 loop:
   %j = phi i32 [ 0, %entry ], [ %next, %loop ]
@@ -147,6 +155,8 @@ done:
   ret void
 }}
 declare ptr @__mc_arg(i32)
+declare i32 @llvm.umin.i32(i32, i32)
+declare i32 @llvm.umax.i32(i32, i32)
 """
 
 
@@ -170,3 +180,12 @@ def test_which_loops_ask() -> None:
     assert _polls("-1", "ult i32 %next, %n") == (1, False)  # away from its bound
     assert _polls("1024", "ult i32 %next, -1") == (1, True)  # around for ever
     assert _polls("3", "ne i32 %next, 1024") == (1, True)  # never met
+
+
+def test_a_bound_that_is_known_to_be_small_needs_no_look() -> None:
+    assert _polls("1", "ult i32 %next, %few") == (0, False)
+    assert _polls("1", "ne i32 %next, %some") == (0, False)
+    assert _polls("1", "eq i32 %next, %some", "done, label %loop") == (0, False)
+    assert _polls("1", "ne i32 %next, %few") == (1, True)  # where that is 0, it is passed over
+    assert _polls("2", "ne i32 %next, %some") == (1, True)  # may be passed over
+    assert _polls("-1", "ult i32 %next, %few") == (1, False)
