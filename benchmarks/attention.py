@@ -5,8 +5,9 @@
     python benchmarks/attention.py --write-docs           rewrites the generated part of docs/performance.md
 
 Every result, or its gradients, is compared with torch's MATH in float64 by the error rule before it is timed. All are
-timed in turns in one process; outputs are allocated inside the timed region on all sides. `backward` is the gradient
-alone. Where torch has no such function, its side is what one writes with it.
+timed in turns in one process; outputs are allocated inside the timed region on all sides, by malloc as it comes: what
+a peer does with its array of queries x keys is part of its time. `--quiet-malloc` keeps memory between calls instead.
+`backward` is the gradient alone. Where torch has no such function, its side is what one writes with it.
 """
 
 from __future__ import annotations
@@ -40,13 +41,22 @@ WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
 @click.command(help=__doc__)
 @click.option("--only", multiple=True, help="Rows whose name contains this text (may be repeated).")
 @click.option("--quick", is_flag=True, help="The small sizes, short samples, no memory.")
-@click.option("--budget", type=float, default=None, help="Seconds for each row. Default: 2, or 0.3 with --quick.")
+@click.option("--budget", type=float, default=None, help="Seconds for each row. Default: 1.5, or 0.3 with --quick.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Keep the raw timings.")
+@click.option("--quiet-malloc", is_flag=True, help="Memory that was freed is kept, as in benchmarks/engine.py.")
 @click.option("--write-docs", is_flag=True, help="Rewrite the generated part of docs/performance.md.")
-def main(only: tuple[str, ...], quick: bool, budget: float | None, json_path: Path | None, write_docs: bool) -> None:
-    if write_docs and (only or quick):
-        raise click.UsageError("--write-docs needs every row: leave --only and --quick out")
-    os.environ.update(QUIET_MALLOC)
+def main(
+    only: tuple[str, ...],
+    quick: bool,
+    budget: float | None,
+    json_path: Path | None,
+    quiet_malloc: bool,
+    write_docs: bool,
+) -> None:
+    if write_docs and (only or quick or quiet_malloc):
+        raise click.UsageError("--write-docs needs every row as it comes: leave --only, --quick and --quiet-malloc out")
+    if quiet_malloc:
+        os.environ.update(QUIET_MALLOC)
     console = Console() if sys.stdout.isatty() else Console(width=170)
     if not _has_products():
         os.environ.update(WITHOUT_AMX)
@@ -66,7 +76,8 @@ def main(only: tuple[str, ...], quick: bool, budget: float | None, json_path: Pa
         for group in dict.fromkeys((row.what, row.kind) for row in chosen):
             keys = [row.key for row in chosen if (row.what, row.kind) == group]
             progress.update(task, description=keys[0])
-            for measured in run_worker({"rows": keys, "budget": budget or (0.3 if quick else 2.0)}, WORKER):
+            order = {"rows": keys, "budget": budget or (0.3 if quick else 1.5)}
+            for measured in run_worker(order, WORKER, dict(os.environ)):
                 found[measured["key"]] = measured
                 progress.update(task, advance=1, description=measured["key"])
         if not (quick or only):

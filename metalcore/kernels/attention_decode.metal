@@ -50,10 +50,7 @@ template <typename T, uint C>
   const Rows<T> of_values = {v + batch * of_v.batch + gid.y * of_v.head, of_v.row, nullptr, 1, 1.0f};
   Span span = span_of(0, int(queries) - 1, int(low), int(high), int(keys));
   if (is_split) {
-    const uint blocks = (uint(keys) + BLOCK - 1) / BLOCK;
-    const uint each = (blocks + uint(splits) - 1) / uint(splits) * BLOCK;
-    span.begin = max(span.begin, gid.x * each);
-    span.end = max(span.begin, min(span.end, (gid.x + 1) * each));
+    span = part_of(span, gid.x, uint(splits), uint(keys));
   }
 
   float mine[ROWS * (C / 32)];

@@ -88,7 +88,7 @@ inline Softmax attend(
     shape(s, low, how, scale, from, n, is_edge, nullptr);
     const float top = max(so_far.top, largest(s));
     const float base = top == -INFINITY ? 0.0f : top;
-    const float keep = exp_minus<T>(base - so_far.top);
+    const float keep = weight_of<T>(so_far.top, 0.0f, base);
     for (uint j = 0; j < BLOCK; ++j) {
       s[j] = weight_of<T>(s[j], low[j], base);
     }

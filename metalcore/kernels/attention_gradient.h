@@ -13,9 +13,16 @@ inline void drop_both(thread float* dp, thread float* lost, Dropout how, uint qu
   }
 }
 
-// dp - delta + dlse: `delta` is delta, and dlse less what delta lost.
+// Of a row, for `beyond`: delta - dlse, and what that lost with its sign turned. The two may nearly cancel out.
+inline void write_delta(device float* to, Pair delta, float dlse) {
+  const Pair both = plus(delta, -dlse);
+  to[0] = both.high;
+  to[1] = isfinite(both.low) ? -both.low : 0.0f;
+}
+
+// dp - delta + dlse
 inline float beyond(float dp, float lost, float2 delta) {
-  return ((dp - delta.x) + (is_exact ? lost : 0.0f)) + delta.y;
+  return (dp - delta.x) + ((is_exact ? lost : 0.0f) + delta.y);
 }
 
 // ds of a block of keys for the query of this lane, from its scores s and products dp; into dp. Before the derivative
@@ -106,9 +113,10 @@ inline Pair summed_delta(
   }
   if (is_exact) {
     // Weights that are rounded do not add up to 1: what they lack would stay in dp - delta. A sink has the rest of them.
-    const float by = how.flags & HAS_SINKS || whole.high == 0.0f ? 1.0f : whole.high;
+    const bool is_one = how.flags & HAS_SINKS || whole.high == 0.0f;
+    const float by = is_one ? 1.0f : whole.high;
     const float found = sum.high / by;
-    const float left = by == 1.0f ? 0.0f : found * whole.low;
+    const float left = is_one ? 0.0f : found * whole.low;
     const float more = (fma(-found, by, sum.high) + (sum.low - left)) / by;
     return {found, isfinite(more) ? more : 0.0f};
   }

@@ -87,8 +87,7 @@ template <typename T, uint C, bool is_tiled>
     sum.high = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
   }
   if (row < uint(queries)) {
-    delta[2 * place] = sum.high;
-    delta[2 * place + 1] = g_lse[place] - sum.low;
+    write_delta(delta + 2 * place, sum, g_lse[place]);
   }
 }
 

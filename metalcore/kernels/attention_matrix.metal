@@ -71,10 +71,7 @@ template <typename T, uint C>
   const int highest = is_packed ? int(queries) - 1 : int(min(first + 8 * simd_groups, rows)) - 1;
   Span span = span_of(lowest, highest, int(low), int(high), int(keys));
   if (is_split) {
-    const uint blocks = (uint(keys) + BLOCK - 1) / BLOCK;
-    const uint each = (blocks + uint(splits) - 1) / uint(splits) * BLOCK;
-    span.begin = max(span.begin, split * each);
-    span.end = max(span.begin, min(span.end, (split + 1) * each));
+    span = part_of(span, split, uint(splits), uint(keys));
   }
 
   Scores<T> how = {set, softcap, 0.0f, bias, mask, mask_key, 0, int(query) + int(low), int(query) + int(high)};

@@ -87,8 +87,7 @@ template <typename T, uint C>
     sum = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
   }
   if (row < uint(queries) && at.column == 0) {
-    delta[2 * place] = sum;
-    delta[2 * place + 1] = g_lse[place];
+    write_delta(delta + 2 * place, {sum, 0.0f}, g_lse[place]);
   }
 }
 

@@ -143,10 +143,7 @@ template <typename T, typename K, uint C>
   const int place = int(sequence.keys) - int(queries);
   Span span = span_of(0, int(queries) - 1, place - int(left), place, int(sequence.keys));
   if (is_split) {
-    const uint parts_each = (sequence.keys + BLOCK - 1) / BLOCK;
-    const uint each = (parts_each + uint(splits) - 1) / uint(splits) * BLOCK;
-    span.begin = max(span.begin, gid.x * each);
-    span.end = max(span.begin, min(span.end, (gid.x + 1) * each));
+    span = part_of(span, gid.x, uint(splits), sequence.keys);
   }
   const uint first_head = gid.y * uint(heads_each);
   float mine[ROWS * (C / 32)];
@@ -240,10 +237,7 @@ template <typename T, typename K, uint C>
   const int highest = int((min(first + 32 * simd_groups, rows) - 1) / uint(heads_each));
   Span span = span_of(lowest, highest, low, place, int(sequence.keys));
   if (is_split) {
-    const uint count = (sequence.keys + BLOCK - 1) / BLOCK;
-    const uint each = (count + uint(splits) - 1) / uint(splits) * BLOCK;
-    span.begin = max(span.begin, split * each);
-    span.end = max(span.begin, min(span.end, (split + 1) * each));
+    span = part_of(span, split, uint(splits), sequence.keys);
   }
   const Rows<K> keys = paged_keys(k, gid.y, key_heads, uint(depth), table, uint(block), uint(part), k_scale);
   const Rows<K> values = paged_values(v, gid.y, key_heads, uint(width), table, uint(block), v_scale);

@@ -204,8 +204,7 @@ template <typename T, uint C, bool is_tiled>
         set & KEEPS_REST, uint(width));
   }
   if (row < of_q.count) {
-    delta[2 * place] = sum.high;
-    delta[2 * place + 1] = g_lse[place] - sum.low;
+    write_delta(delta + 2 * place, sum, g_lse[place]);
   }
 }
 

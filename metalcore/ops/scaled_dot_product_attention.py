@@ -14,6 +14,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import FLOATS, Op, Stage
 
 NOUN = "scaled_dot_product_attention"
+FASTER_FROM = 256  # queries and keys
 
 
 def scaled_dot_product_attention(
@@ -124,6 +125,21 @@ def accepts(query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any,
     return ""
 
 
+def slower(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, **_: Any
+) -> str:
+    """By benchmarks/attention.py: causal attention of some hundred rows, not in bfloat16, is faster than torch's."""
+    if not is_causal or attn_mask is not None or dropout_p:
+        return "only causal attention without a mask is faster by measurement"
+    if query.device.type != "cpu":
+        return f"not measured on {query.device.type}"
+    if dtype_name(query) == "bfloat16":
+        return "torch multiplies bfloat16 by the processor's own instructions"
+    if min(query.shape[-2], key.shape[-2]) < FASTER_FROM:
+        return f"fewer than {FASTER_FROM} queries or keys"
+    return ""
+
+
 _NUMBERS = (
     "float dropout, bool is_causal, float scale, float softcap, int left, int right, bool query_rows_first, "
     "bool key_rows_first"
@@ -150,5 +166,6 @@ OP = Op(
     exact=("alibi_slopes", "sinks"),
     namesake="torch.nn.functional.scaled_dot_product_attention",
     accepts=accepts,
-    override_from=None,
+    override_from=1 << 18,
+    slower=slower,
 )

@@ -21,6 +21,7 @@ class Setting:
     """How one override is used."""
 
     least_elements: int = 0
+    is_asked_for: bool = False  # by name: it runs where torch may be faster, too
 
 
 class _Layer:
@@ -128,7 +129,8 @@ def _wanted(
     if not isinstance(exclude, (str, tuple, list, set, frozenset)):
         raise ArgumentError(f"overrides: exclude must be names of ops, not {exclude!r}")
     left_out = {_noun(n) for n in ((exclude,) if isinstance(exclude, str) else exclude)}
-    return {n: Setting(start if least is None else least) for n, start in chosen.items() if n not in left_out}
+    asked = bool(names or everything)
+    return {n: Setting(start if least is None else least, asked) for n, start in chosen.items() if n not in left_out}
 
 
 def _noun(name: str) -> str:
@@ -161,3 +163,4 @@ def _apply() -> None:
             _installed[noun] = Replacement(op, *resolve(op.namesake))
             _installed[noun].install()
         _installed[noun].least_elements = setting.least_elements
+        _installed[noun].is_asked_for = setting.is_asked_for

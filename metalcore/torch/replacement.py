@@ -66,6 +66,7 @@ class Replacement:
         self.op, self.owner, self.name = op, owner, name
         self.original = getattr(owner, name)
         self.least_elements = 0
+        self.is_asked_for = True
         self.is_on = False
         self._run = function(op.noun)
         self._ours = frozenset(inspect.signature(self._run).parameters)
@@ -171,7 +172,8 @@ class Replacement:
             return f"fewer than {self.least_elements} elements"
         if self.op.backward is None and torch.is_grad_enabled() and any(_wants_gradient(v) for v in named.values()):
             return "a gradient is asked for, and the op has none"
-        return _context(device) or ("" if self.op.accepts is None else self.op.accepts(**named))
+        tests = (self.op.accepts, None if self.is_asked_for else self.op.slower)
+        return _context(device) or next((why for test in tests if test and (why := test(**named))), "")
 
 
 def _own(original: Any, name: str) -> Any:

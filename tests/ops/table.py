@@ -35,6 +35,7 @@ def page() -> str:
         gradients = ", ".join(f"`{g}`" for g in op.gradients) or "-"
         off = "no" if op.namesake else "-"
         default = off if op.override_from is None else f"from {op.override_from} elements"
+        default += ", in some calls" if op.slower else ""
         replaces = f"`{op.namesake}`" if op.namesake else "-"
         summary = op.summary.replace("|", "\\|")
         lines.append(f"| [`{noun}`](#{noun}) | {summary} | {gradients} | {replaces} | {default} |")

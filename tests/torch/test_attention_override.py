@@ -84,6 +84,24 @@ def test_modules_of_torch_run_the_op() -> None:
     assert_near([found], [expected], 1e-6)
 
 
-def test_it_is_off_unless_named() -> None:
-    with metalcore.overrides():
-        assert NOUN not in metalcore.torch.overrides.active_overrides()
+def test_on_by_default_only_where_it_is_faster() -> None:
+    """Without a name the override runs where benchmarks/attention.py saw it win; by name it runs everywhere."""
+    q = randn(1, 8, 512, 64)
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (q, {"is_causal": True}, ""),
+        (q.half(), {"is_causal": True}, ""),
+        (q, {}, "only causal attention"),
+        (q, {"attn_mask": torch.ones(512, 512, dtype=torch.bool)}, "only causal attention"),
+        (q.bfloat16(), {"is_causal": True}, "torch multiplies bfloat16"),
+        (q[:, :, :64], {"is_causal": True}, "fewer than"),
+        (randn(1, 64, 64, 128), {"is_causal": True}, "fewer than 256 queries or keys"),
+    ]
+    for x, named, why in cases:
+        for by_default in (True, False):
+            block = metalcore.overrides() if by_default else metalcore.overrides(NOUN)
+            with block, metalcore.explain() as log:
+                found = F.scaled_dot_product_attention(x, x, x, **named)
+            (row,) = log
+            assert row.by_torch is (by_default and why != ""), (named, row.reason)
+            assert why in row.reason or not by_default
+            assert_near([found], [F.scaled_dot_product_attention(x, x, x, **named)], 0.02)

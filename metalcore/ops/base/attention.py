@@ -27,7 +27,7 @@ MATRIX_KEY_GRADIENT = Kernel("attention_matrix_gradient", "attention_matrix_key_
 BIAS_SUM = Kernel("attention_gradient", "attention_bias_sum")
 SINK_GRADIENT = Kernel("attention_gradient", "attention_sink_gradient")
 
-# As in kernels/attention.h
+# As in kernels/attention_scores.h and attention.h
 HAS_BIAS, HAS_MASK, HAS_SLOPES, SLOPES_BY_BATCH, HAS_SINKS = 1, 2, 4, 8, 16
 QUERY_ROWS_FIRST, KEY_ROWS_FIRST, IS_PACKED, KEEPS_REST = 32, 64, 128, 256
 FAR = 1 << 29  # further than any key lies

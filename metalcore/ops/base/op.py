@@ -81,6 +81,8 @@ class Op:
     """For the override: why these arguments are left to torch, or "" where the meaning is the same."""
     override_from: int | None = None
     """From how many elements on the override is faster by measurement, and on by default; None: it is off."""
+    slower: Callable[..., str] | None = None
+    """Where the override is on by default: why torch's own may be faster for these arguments, or "" where it is not."""
     benchmarks: Sequence[Benchmark] = ()
     notes: str = ""
 
