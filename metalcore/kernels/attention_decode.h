@@ -6,6 +6,11 @@
 constant bool is_whole [[function_constant(2)]];  // depth and width are both C: no lane is idle
 
 constant uint ROWS = 8;  // at most, in a simdgroup
+#ifdef METALCORE_WIDE
+constant uint VALUE_ROWS = 2;  // that take a value at once: 16 of 32 registers hold their sums
+#else
+constant uint VALUE_ROWS = 1;
+#endif
 
 // Of a row: where its bias or mask stands, and which keys it sees.
 template <typename T>
@@ -94,6 +99,65 @@ inline float short_score(float x, Short of, ShortRow<T> row, uint from, uint n, 
   return lane < n && key >= row.first && key <= row.last ? x : -INFINITY;
 }
 
+// Adds the values of n keys to the sums of R rows that lie side by side; a value is widened once for all of them. Asks
+// for the next keys up to `end`, where that is not 0.
+template <uint C, uint R, typename K>
+inline void add_values(
+    thread float* sums,
+    threadgroup const float* weights,
+    Short of,
+    Rows<K> keys,
+    Rows<K> values,
+    uint from,
+    uint n,
+    uint end,
+    uint lane) {
+  constexpr uint parts = C / 32;
+  float part[R * parts];
+#pragma unroll
+  for (uint c = 0; c < R * parts; ++c) {
+    part[c] = 0.0f;
+  }
+  for (uint j = 0; j < n; ++j) {
+    if (end != 0) {
+      ask_for(keys, min(from + 32 + j, end - 1), of.depth);
+    }
+    device const K* value = values.base + values.offset(from + j);
+    float weight[R];
+    bool is_seen = true;
+#pragma unroll
+    for (uint i = 0; i < R; ++i) {
+      weight[i] = weights[i * 32 + j];
+      is_seen = is_seen && weight[i] != 0.0f;
+    }
+    if (is_seen) {
+#pragma unroll
+      for (uint c = 0; c < parts; ++c) {
+        const float x = element(values, value, c * 32 + lane, of.width);
+#pragma unroll
+        for (uint i = 0; i < R; ++i) {
+          part[i * parts + c] = fma(weight[i], x, part[i * parts + c]);
+        }
+      }
+    } else if (R > 1) {  // a NaN of a masked row stays out
+#pragma unroll
+      for (uint i = 0; i < R; ++i) {
+        if (weight[i] != 0.0f) {
+#pragma unroll
+          for (uint c = 0; c < parts; ++c) {
+            const float x = element(values, value, c * 32 + lane, of.width);
+            part[i * parts + c] = fma(weight[i], x, part[i * parts + c]);
+          }
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (uint c = 0; c < R * parts; ++c) {
+    sums[c] += part[c];
+  }
+}
+
 // sums[r * C / 32 + c] of each row: elements c * 32 + lane. `weights` has room for 32 numbers of each row.
 template <typename T, typename K, uint C>
 inline void attend_short(
@@ -147,29 +211,13 @@ inline void attend_short(
       }
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint r = 0; r < of.rows; ++r) {
-      float part[parts];
-#pragma unroll
-      for (uint c = 0; c < parts; ++c) {
-        part[c] = 0.0f;
-      }
-      for (uint j = 0; j < n; ++j) {
-        const float weight = weights[r * 32 + j];
-        if (r == 0) {
-          ask_for(keys, min(from + 32 + j, end - 1), of.depth);
-        }
-        device const K* value = values.base + values.offset(from + j);
-        if (weight != 0.0f) {  // a NaN of a masked row stays out
-#pragma unroll
-          for (uint c = 0; c < parts; ++c) {
-            part[c] = fma(weight, element(values, value, c * 32 + lane, of.width), part[c]);
-          }
-        }
-      }
-#pragma unroll
-      for (uint c = 0; c < parts; ++c) {
-        sums[r * parts + c] += part[c];
-      }
+    constexpr uint some = C > 128 ? 1 : VALUE_ROWS;
+    uint r = 0;
+    for (; r + some <= of.rows; r += some) {
+      add_values<C, some>(sums + r * parts, weights + r * 32, of, keys, values, from, n, r == 0 ? end : 0, lane);
+    }
+    for (; r < of.rows; ++r) {
+      add_values<C, 1>(sums + r * parts, weights + r * 32, of, keys, values, from, n, r == 0 ? end : 0, lane);
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
   }
