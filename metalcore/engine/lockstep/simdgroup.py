@@ -44,7 +44,7 @@ class Plan:
     live: Liveness
     homes: dict[Value, Home]
     coroutine: bool = False
-    is_large: bool = False
+    is_large: bool = False  # accesses under masks are calls
     prefetch: bool = False  # ask early for what the next simdgroups read and write
     streamed: frozenset[Instr] = frozenset()  # stores whose rows may go past the cache
     uses_slow: bool = False
