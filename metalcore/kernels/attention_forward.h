@@ -16,11 +16,11 @@ struct Softmax {
 inline Softmax added(Softmax so_far, float keep, thread const float* weights) {
   const float kept = so_far.sum * keep;
   if (is_exact) {
-    Pair sum = {kept, fma(so_far.sum, keep, -kept) + so_far.low * keep};
+    ExactSum sum = {kept, fma(so_far.sum, keep, -kept) + so_far.low * keep};
     for (uint j = 0; j < BLOCK; ++j) {
-      sum = plus(sum, weights[j]);
+      sum = added(sum, weights[j]);
     }
-    return {so_far.top, sum.high, sum.low};
+    return {so_far.top, sum.value, sum.error};
   }
   float sum = 0.0f;
   for (uint j = 0; j < BLOCK; j += 8) {

@@ -14,10 +14,10 @@ inline void drop_both(thread float* dp, thread float* lost, Dropout how, uint qu
 }
 
 // Of a row, for `beyond`: delta - dlse, and what that lost with its sign turned. The two may nearly cancel out.
-inline void write_delta(device float* to, Pair delta, float dlse) {
-  const Pair both = plus(delta, -dlse);
-  to[0] = both.high;
-  to[1] = isfinite(both.low) ? -both.low : 0.0f;
+inline void write_delta(device float* to, ExactSum delta, float dlse) {
+  const ExactSum both = added(delta, -dlse);
+  to[0] = both.value;
+  to[1] = isfinite(both.error) ? -both.error : 0.0f;
 }
 
 // dp - delta + dlse
@@ -56,7 +56,7 @@ inline void score_gradients(
 
 // delta as the sum of p dp over the keys of a span, and what it lost where is_exact.
 template <typename T, bool is_tiled>
-inline Pair summed_delta(
+inline ExactSum summed_delta(
     thread const float* mine,
     thread const float* g,
     Rows<T> keys,
@@ -75,8 +75,8 @@ inline Pair summed_delta(
   float low[BLOCK];
   float dp[BLOCK];
   float lost[BLOCK];
-  Pair sum = {0.0f, 0.0f};
-  Pair whole = {0.0f, 0.0f};
+  ExactSum sum = {0.0f, 0.0f};
+  ExactSum whole = {0.0f, 0.0f};
   const float factor = 1.0f / row.sum;
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
@@ -101,23 +101,23 @@ inline Pair summed_delta(
           const float weight = s[e] == -INFINITY ? 0.0f : p;
           const float seen = s[e] == -INFINITY ? 0.0f : dp[e];
           const float product = weight * seen;
-          sum = plus(sum, product);
-          sum.low += fma(weight, seen, -product) + (s[e] == -INFINITY ? 0.0f : weight * lost[e]);
-          whole = plus(whole, weight);
+          sum = added(sum, product);
+          sum.error += fma(weight, seen, -product) + (s[e] == -INFINITY ? 0.0f : weight * lost[e]);
+          whole = added(whole, weight);
         } else {
           part = s[e] == -INFINITY ? part : fma(p, dp[e], part);
         }
       }
-      sum.high += part;
+      sum.value += part;
     }
   }
   if (is_exact) {
     // Weights that are rounded do not add up to 1: what they lack would stay in dp - delta. A sink has the rest of them.
-    const bool is_one = how.flags & HAS_SINKS || whole.high == 0.0f;
-    const float by = is_one ? 1.0f : whole.high;
-    const float found = sum.high / by;
-    const float left = is_one ? 0.0f : found * whole.low;
-    const float more = (fma(-found, by, sum.high) + (sum.low - left)) / by;
+    const bool is_one = how.flags & HAS_SINKS || whole.value == 0.0f;
+    const float by = is_one ? 1.0f : whole.value;
+    const float found = sum.value / by;
+    const float left = is_one ? 0.0f : found * whole.error;
+    const float more = (fma(-found, by, sum.value) + (sum.error - left)) / by;
     return {found, isfinite(more) ? more : 0.0f};
   }
   return sum;

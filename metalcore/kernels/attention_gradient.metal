@@ -73,7 +73,7 @@ template <typename T, uint C, bool is_tiled>
 
   const ulong place = (batch * ulong(heads) + head) * queries + query;
   const ulong from_g = batch * of_g.batch + head * of_g.head + query * of_g.row;
-  Pair sum = {0.0f, 0.0f};
+  ExactSum sum = {0.0f, 0.0f};
   if (span.end - span.begin <= FEW_KEYS) {
     float mine[C];
     float grads[C];
@@ -84,7 +84,7 @@ template <typename T, uint C, bool is_tiled>
         mine, grads, of_keys, of_values, how, dropout, query, softmax, span, scale, uint(depth), uint(width), tile, at);
   } else {
     const bool keeps = set & KEEPS_REST;
-    sum.high = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
+    sum.value = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
   }
   if (row < uint(queries)) {
     write_delta(delta + 2 * place, sum, g_lse[place]);

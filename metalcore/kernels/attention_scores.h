@@ -80,40 +80,40 @@ inline void hide(thread float& s, thread float& low, bool is_seen) {
   }
 }
 
-// scale * (product + low) + added, rounded once; what that loses stays in `low`.
-inline float scaled(float product, thread float& low, float scale, float added) {
+// scale * (product + low) + more, rounded once; what that loses stays in `low`.
+inline float scaled(float product, thread float& low, float scale, float more) {
   if (!is_exact) {
-    return fma(product, scale, added);
+    return fma(product, scale, more);
   }
   const float first = product * scale;
-  Pair sum = {first, fma(product, scale, -first) + low * scale};
-  sum = plus(sum, added);
-  low = abs(sum.high) < 1e30f ? sum.low : 0.0f;  // a mask of -3e38 hides what was there, as where sums are plain
-  return sum.high;
+  ExactSum sum = {first, fma(product, scale, -first) + low * scale};
+  sum = added(sum, more);
+  low = abs(sum.value) < 1e30f ? sum.error : 0.0f;  // a mask of -3e38 hides what was there, as where sums are plain
+  return sum.value;
 }
 
 // cap tanh((x + low) / cap) with what its rounding lost, by (1 - e) / (1 + e) with e = exp(-2 |x| / cap) as a sum of
 // three: 1 + r + c, times 2^-k.
-inline Pair exact_cap(float x, float low, float cap) {
+inline ExactSum exact_cap(float x, float low, float cap) {
   const float y = min(abs(x / cap), 15.0f);
   const float y_low = y < 15.0f ? (fma(-y, cap, abs(x)) + (x < 0.0f ? -low : low)) / cap : 0.0f;
   const float k = rint(y * 2.885390f);  // 2 / log(2)
-  Pair r = {fma(k, 0.693359375f, -2.0f * y), fma(-2.0f, y_low, 0.0f)};
-  r = plus(r, k * -2.12194440e-4f);
-  float c = fma(fma(r.high, 1.9841270e-4f, 1.3888889e-3f), r.high, 8.3333333e-3f);
-  c = fma(fma(fma(c, r.high, 4.1666667e-2f), r.high, 0.16666667f), r.high, 0.5f) * r.high * r.high;
+  ExactSum r = {fma(k, 0.693359375f, -2.0f * y), fma(-2.0f, y_low, 0.0f)};
+  r = added(r, k * -2.12194440e-4f);
+  float c = fma(fma(r.value, 1.9841270e-4f, 1.3888889e-3f), r.value, 8.3333333e-3f);
+  c = fma(fma(fma(c, r.value, 4.1666667e-2f), r.value, 0.16666667f), r.value, 0.5f) * r.value * r.value;
   const float power = ldexp(1.0f, -int(k));
-  Pair e = {1.0f, 0.0f};
-  e = plus(e, r.high);
-  e = {e.high * power, (e.low + fma(r.low, 1.0f + r.high, c)) * power};
-  Pair above = {1.0f, 0.0f};
-  above = plus(above, -e.high);
-  above = plus(above, -e.low);
-  Pair below = {1.0f, 0.0f};
-  below = plus(below, e.high);
-  below = plus(below, e.low);
-  const float t = above.high / below.high;
-  const float t_low = (fma(-t, below.high, above.high) + (above.low - t * below.low)) / below.high;
+  ExactSum e = {1.0f, 0.0f};
+  e = added(e, r.value);
+  e = {e.value * power, (e.error + fma(r.error, 1.0f + r.value, c)) * power};
+  ExactSum above = {1.0f, 0.0f};
+  above = added(above, -e.value);
+  above = added(above, -e.error);
+  ExactSum below = {1.0f, 0.0f};
+  below = added(below, e.value);
+  below = added(below, e.error);
+  const float t = above.value / below.value;
+  const float t_low = (fma(-t, below.value, above.value) + (above.error - t * below.error)) / below.value;
   const float found = cap * t;
   const float lost = fma(cap, t, -found) + cap * t_low;
   return {x < 0.0f ? -found : found, x < 0.0f ? -lost : lost};
@@ -132,13 +132,13 @@ inline void shape(
     bool is_edge,
     thread float* bends) {
   if (has_extras) {
-    float added[BLOCK];
+    float extra[BLOCK];
     for (uint j = 0; j < BLOCK; ++j) {
-      added[j] = how.flags & HAS_SLOPES ? -how.slope * abs(float(how.place - int(from + j))) : 0.0f;
+      extra[j] = how.flags & HAS_SLOPES ? -how.slope * abs(float(how.place - int(from + j))) : 0.0f;
     }
     if (how.flags & HAS_BIAS) {
       for (uint j = 0; j < n; ++j) {
-        added[j] += float(how.bias[long(from + j) * how.step]);
+        extra[j] += float(how.bias[long(from + j) * how.step]);
       }
     }
     if (how.softcap > 0.0f) {
@@ -147,11 +147,11 @@ inline void shape(
         const float t = capped_part<T>(x, how.softcap);
         const float bend = is_exact ? exact_bend(x, low[j], how.softcap, t) : fma(-t, t, 1.0f);
         if (is_exact && isfinite(x)) {
-          const Pair sum = plus(exact_cap(x, low[j], how.softcap), added[j]);
-          s[j] = sum.high;
-          low[j] = abs(sum.high) < 1e30f ? sum.low : 0.0f;
+          const ExactSum sum = added(exact_cap(x, low[j], how.softcap), extra[j]);
+          s[j] = sum.value;
+          low[j] = abs(sum.value) < 1e30f ? sum.error : 0.0f;
         } else {
-          s[j] = fma(how.softcap, t, added[j]);
+          s[j] = fma(how.softcap, t, extra[j]);
           low[j] *= bend;
         }
         if (bends != nullptr) {
@@ -160,7 +160,7 @@ inline void shape(
       }
     } else {
       for (uint j = 0; j < BLOCK; ++j) {
-        s[j] = scaled(s[j], low[j], scale, added[j]);
+        s[j] = scaled(s[j], low[j], scale, extra[j]);
       }
     }
     if (how.flags & HAS_MASK) {
@@ -170,7 +170,7 @@ inline void shape(
     }
     if (how.flags & HAS_BIAS) {  // -infinity masks, whatever the score is: NaN and infinity would stay NaN
       for (uint j = 0; j < n; ++j) {
-        hide(s[j], low[j], added[j] != -INFINITY);
+        hide(s[j], low[j], extra[j] != -INFINITY);
       }
     }
   } else {
@@ -192,8 +192,8 @@ inline float weight_of(float s, float low, float top) {
   if (!is_exact) {
     return exp_minus<T>(top - s);
   }
-  Pair away = {top, 0.0f};
-  away = plus(away, -s);
-  const float weight = exp_minus<T>(away.high);
-  return isfinite(away.high) ? fma(-weight, away.low - low, weight) : weight;
+  ExactSum away = {top, 0.0f};
+  away = added(away, -s);
+  const float weight = exp_minus<T>(away.value);
+  return isfinite(away.value) ? fma(-weight, away.error - low, weight) : weight;
 }

@@ -1,7 +1,7 @@
 // Products and sums of attention. A lane has a row of its own in private arrays; rows of the other side are the same
 // for all lanes and are taken BLOCK at a time, so that no sum goes across lanes.
 #pragma once
-#include "group.h"
+#include "exact_sum.h"
 
 // Of small problems, where a plain sum's error may happen to be near nothing: scores have a second number each, what
 // their sums and roundings lost.
@@ -27,26 +27,12 @@ constexpr uint rows_at_once() {
   return sizeof(T) > 2 ? 16 : BLOCK;
 }
 
-// A sum and what it lost by rounding.
-struct Pair {
-  float high;
-  float low;
-};
-
-inline Pair plus(Pair a, float b) {
-  const float sum = a.high + b;
-  const float part = sum - a.high;
-  return {sum, a.low + ((a.high - (sum - part)) + (b - part))};
-}
-
 template <typename P>
-inline Pair exact_product(thread const float* mine, P row, uint depth) {
-  Pair sum = {0.0f, 0.0f};
+inline ExactSum exact_product(thread const float* mine, P row, uint depth) {
+  ExactSum sum = {0.0f, 0.0f};
 #pragma clang loop unroll(disable)
   for (uint d = 0; d < depth; ++d) {
-    const float product = mine[d] * row[d];
-    sum = plus(sum, product);
-    sum.low += fma(mine[d], row[d], -product);
+    sum = added_product(sum, mine[d], row[d]);
   }
   return sum;
 }
@@ -58,12 +44,12 @@ inline void products(
   constexpr uint terms = terms_at_once<T>();
   if (is_exact) {
     for (uint j = 0; j < BLOCK; ++j) {
-      Pair found = {0.0f, 0.0f};
+      ExactSum found = {0.0f, 0.0f};
       if (j < n) {
         found = exact_product(mine, rows + j * pitch, depth);
       }
-      s[j] = found.high;
-      low[j] = found.low;
+      s[j] = found.value;
+      low[j] = found.error;
     }
     return;
   }
@@ -168,15 +154,13 @@ inline void add_exactly(
     Sums sums, float keep, thread const float* weights, P rows, ulong pitch, uint n, uint width) {
   for (uint d = 0; d < width; ++d) {
     const float kept = sums.high[d] * keep;
-    Pair sum = {kept, fma(sums.high[d], keep, -kept) + sums.low[d] * keep};
+    ExactSum sum = {kept, fma(sums.high[d], keep, -kept) + sums.low[d] * keep};
     for (uint j = 0; j < n; ++j) {
       const float row = weights[j] == 0.0f ? 0.0f : rows[j * pitch + d];
-      const float product = weights[j] * row;
-      sum = plus(sum, product);
-      sum.low += fma(weights[j], row, -product);
+      sum = added_product(sum, weights[j], row);
     }
-    sums.high[d] = sum.high;
-    sums.low[d] = sum.low;
+    sums.high[d] = sum.value;
+    sums.low[d] = sum.error;
   }
 }
 

@@ -190,7 +190,7 @@ template <typename T, uint C, bool is_tiled>
   const Dropout dropout = dropout_of(seed, dropped, gid.z * uint(heads) + head);
   const ulong token = (of_q.first + query) * ulong(heads) + head;
   const ulong place = head * ulong(total_q) + of_q.first + query;
-  Pair sum = {0.0f, 0.0f};
+  ExactSum sum = {0.0f, 0.0f};
   if (span.end - span.begin <= FEW_KEYS) {
     float mine[C];
     float grads[C];
@@ -200,7 +200,7 @@ template <typename T, uint C, bool is_tiled>
     sum = summed_delta<T, is_tiled>(
         mine, grads, keys, values, how, dropout, query, softmax, span, scale, uint(depth), uint(width), tile, at);
   } else {
-    sum.high = product_delta(g + token * width, out + token * width, rest + (set & KEEPS_REST ? token * width : 0),
+    sum.value = product_delta(g + token * width, out + token * width, rest + (set & KEEPS_REST ? token * width : 0),
         set & KEEPS_REST, uint(width));
   }
   if (row < of_q.count) {

@@ -8,6 +8,8 @@ in F itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .body import Body, is_ignored
 from .cfg import Loop
 from .ir import Block, Const, Instr
@@ -177,11 +179,11 @@ class Flow(Body):
     def may_copy(self, hammock: set[Block]) -> bool:
         """A masked copy of its own for a region, as long as all copies together are no larger than the kernel."""
         cost = self.region_cost(hammock)
-        accesses = sum(i.op in ("load", "store") for b in hammock for i in b.instrs)
-        if any(level_has_barrier(b) for b in hammock) or cost > self.copies_left or accesses > self.accesses_left:
+        touched = accesses(hammock)
+        if any(level_has_barrier(b) for b in hammock) or cost > self.copies_left or touched > self.accesses_left:
             return False
         self.copies_left -= cost
-        self.accesses_left -= accesses
+        self.accesses_left -= touched
         return True
 
     def condition(self, branch: Instr) -> list[str]:
@@ -252,8 +254,7 @@ class Flow(Body):
         """Is a region laid out in F under masks without asking whether the lanes agree?"""
         if hammock is None or self.has_loop(hammock) or any(level_has_barrier(b) for b in hammock):
             return False
-        touches_memory = any(i.op in ("load", "store") for b in hammock for i in b.instrs)
-        if touches_memory and self.has_ends(block.terminator):
+        if accesses(hammock) and self.has_ends(block.terminator):
             return False  # two scalar compares decide, and mostly for all lanes alike
         return self.region_cost(hammock) <= INLINE_LIMIT
 
@@ -679,6 +680,10 @@ def cost(instr: Instr) -> int:
     if instr.op == "call" and instr.callee.startswith("__mc_"):
         return 30
     return 1
+
+
+def accesses(blocks: Iterable[Block]) -> int:
+    return sum(i.op in ("load", "store") for b in blocks for i in b.instrs)
 
 
 def level_has_barrier(block: Block) -> bool:

@@ -12,6 +12,7 @@ from .block_copies import loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
 from .driver import LONG_BODY, SPAN, driver, knows_its_group
+from .flow import accesses
 from .gathers import MANY_ACCESSES
 from .homes import find_homes
 from .ids import id_shapes
@@ -105,7 +106,7 @@ def vectorise(
         find_homes(graph, shapes, users) if width == 8 else {},
         coroutine=has_barrier and not single,
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
-        is_large=sum(i.op in ("load", "store") for b in graph.order for i in b.instrs) > MANY_ACCESSES,
+        is_large=accesses(graph.order) > MANY_ACCESSES,
         streamed=frozenset() if checked or sanitized else streamed_stores(graph.order, roots),
     )
     functions, sizes = [], []
