@@ -52,10 +52,17 @@ struct Rows {
 template <typename K>
 inline void fill(threadgroup float* tile, Rows<K> rows, uint from, uint n, uint width, Lane at) {
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  for (uint j = at.group; j < n; j += at.groups) {
-    device const K* row = rows.base + rows.offset(from + j);
-    for (uint d = at.lane; d < width; d += 32) {
-      tile[j * width + d] = widened(row[rows.element(d)], rows.scale);
+  if (!is_parted && rows.table == nullptr && rows.pitch == width) {  // as one row: none has an end of its own
+    device const K* row = rows.base + ulong(from) * width;
+    for (uint i = at.group * 32 + at.lane; i < n * width; i += at.groups * 32) {
+      tile[i] = widened(row[i], rows.scale);
+    }
+  } else {
+    for (uint j = at.group; j < n; j += at.groups) {
+      device const K* row = rows.base + rows.offset(from + j);
+      for (uint d = at.lane; d < width; d += 32) {
+        tile[j * width + d] = widened(row[rows.element(d)], rows.scale);
+      }
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);

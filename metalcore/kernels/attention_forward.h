@@ -81,9 +81,9 @@ inline Softmax attend(
     const bool is_edge = span.is_edge(from, n);
     if constexpr (is_tiled) {
       fill(tile, keys, from, n, depth, at);
-      products<T, AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+      products<T>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
     } else {
-      products<T, AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+      products<T>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
     }
     shape(s, low, how, scale, from, n, is_edge, nullptr);
     const float top = max(so_far.top, largest(s));

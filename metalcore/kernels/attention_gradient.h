@@ -82,12 +82,12 @@ inline ExactSum summed_delta(
     const uint n = min(BLOCK, span.end - from);
     if constexpr (is_tiled) {
       fill(tile, values, from, n, width, at);
-      products<T, AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
+      products<T>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
       fill(tile, keys, from, n, depth, at);
-      products<T, AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+      products<T>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
     } else {
-      products<T, AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
-      products<T, AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+      products<T>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
+      products<T>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
     }
     shape(s, low, how, scale, from, n, span.is_edge(from, n), nullptr);
     if (has_extras && dropout.probability > 0.0f) {
@@ -127,8 +127,9 @@ inline ExactSum summed_delta(
 template <typename T>
 inline float product_delta(device const T* g, device const T* out, device const T* rest, bool keeps_rest, uint width) {
   float sum = 0.0f;
-  for (uint begin = 0; begin < width; begin += terms_at_once<T>()) {
-    const uint end = min(begin + terms_at_once<T>(), width);
+  const uint step = has_parts<T>() ? TERMS : width;
+  for (uint begin = 0; begin < width; begin += step) {
+    const uint end = min(begin + step, width);
     float part = 0.0f;
     for (uint d = begin; d < end; ++d) {
       part = fma(float(g[d]), float(out[d]) + (keeps_rest ? float(rest[d]) : 0.0f), part);
@@ -168,12 +169,12 @@ inline void add_to_query(
     const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
     if constexpr (is_tiled) {
       fill(tile, values, from, n, width, at);
-      products<T, AT_ONCE>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
+      products<T>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
       fill(tile, keys, from, n, depth, at);
-      products<T, AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+      products<T>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
     } else {
-      products<T, AT_ONCE>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
-      products<T, AT_ONCE>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+      products<T>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
+      products<T>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
     }
     shape(s, low, how, scale, from, n, is_edge, bends);
     score_gradients(s, low, dp, bends, row, delta, how, dropout, query, from, scale, false, lost);
@@ -222,12 +223,12 @@ inline void add_to_key(
     device const float* grad_rows = (device const float*)grads.base + from * grads.pitch;
     if constexpr (is_tiled) {
       fill(tile, queries, from, n, depth, at);
-      products<T, AT_ONCE>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
+      products<T>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
       fill(tile, grads, from, n, width, at);
-      products<T, AT_ONCE>(v, (threadgroup const float*)tile, width, n, width, dp, lost);
+      products<T>(v, (threadgroup const float*)tile, width, n, width, dp, lost);
     } else {
-      products<T, AT_ONCE>(k, query_rows, queries.pitch, n, depth, s, low);
-      products<T, AT_ONCE>(v, grad_rows, grads.pitch, n, width, dp, lost);
+      products<T>(k, query_rows, queries.pitch, n, depth, s, low);
+      products<T>(v, grad_rows, grads.pitch, n, width, dp, lost);
     }
     const bool is_edge = span.is_edge(from, n);
     const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));

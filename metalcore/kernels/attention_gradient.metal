@@ -343,14 +343,14 @@ template <typename T, uint C, bool is_tiled>
       read_row(grads, g + batch * of_g.batch + head * of_g.head + query * of_g.row, uint(width));
       if constexpr (is_tiled) {
         fill(tile, of_values, from, n, uint(width), at);
-        products<T, AT_ONCE>(grads, (threadgroup const float*)tile, width, n, uint(width), dp, lost);
+        products<T>(grads, (threadgroup const float*)tile, width, n, uint(width), dp, lost);
         fill(tile, of_keys, from, n, uint(depth), at);
-        products<T, AT_ONCE>(mine, (threadgroup const float*)tile, depth, n, uint(depth), s, low_part);
+        products<T>(mine, (threadgroup const float*)tile, depth, n, uint(depth), s, low_part);
       } else {
         device const float* value_rows = (device const float*)of_values.base + from * of_values.pitch;
         device const float* key_rows = (device const float*)of_keys.base + from * of_keys.pitch;
-        products<T, AT_ONCE>(grads, value_rows, of_values.pitch, n, uint(width), dp, lost);
-        products<T, AT_ONCE>(mine, key_rows, of_keys.pitch, n, uint(depth), s, low_part);
+        products<T>(grads, value_rows, of_values.pitch, n, uint(width), dp, lost);
+        products<T>(mine, key_rows, of_keys.pitch, n, uint(depth), s, low_part);
       }
       shape(s, low_part, how, scale, from, n, true, nullptr);
       const ulong place = (batch * ulong(heads) + head) * queries + query;

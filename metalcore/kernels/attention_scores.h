@@ -80,6 +80,34 @@ inline void hide(thread float& s, thread float& low, bool is_seen) {
   }
 }
 
+// The numbers of a lane's own row lie far from those of the next lane: an access has as many of them as fit into a word.
+inline void hide_masked(thread float* s, thread float* low, device const bool* mask, long step, uint n) {
+  uint j = 0;
+  if (step == 1 && is_aligned(mask)) {
+    for (; j + 4 <= n; j += 4) {
+      const uchar4 seen = as_type<uchar4>(*(device const uint*)(mask + j));
+#pragma unroll
+      for (uint e = 0; e < 4; ++e) {
+        hide(s[j + e], low[j + e], seen[e] != 0);
+      }
+    }
+  }
+  for (; j < n; ++j) {
+    hide(s[j], low[j], mask[long(j) * step]);
+  }
+}
+
+template <typename T>
+inline void read_bias(thread float* to, device const T* bias, long step, uint n) {
+  if (step == 1) {
+    read_row(to, bias, n);
+    return;
+  }
+  for (uint j = 0; j < n; ++j) {
+    to[j] = float(bias[long(j) * step]);
+  }
+}
+
 // scale * (product + low) + more, rounded once; what that loses stays in `low`.
 inline float scaled(float product, thread float& low, float scale, float more) {
   if (!is_exact) {
@@ -134,11 +162,14 @@ inline void shape(
   if (has_extras) {
     float extra[BLOCK];
     for (uint j = 0; j < BLOCK; ++j) {
-      extra[j] = how.flags & HAS_SLOPES ? -how.slope * abs(float(how.place - int(from + j))) : 0.0f;
+      extra[j] = 0.0f;
     }
     if (how.flags & HAS_BIAS) {
-      for (uint j = 0; j < n; ++j) {
-        extra[j] += float(how.bias[long(from + j) * how.step]);
+      read_bias(extra, how.bias + long(from) * how.step, how.step, n);
+    }
+    if (how.flags & HAS_SLOPES) {
+      for (uint j = 0; j < BLOCK; ++j) {
+        extra[j] -= how.slope * abs(float(how.place - int(from + j)));
       }
     }
     if (how.softcap > 0.0f) {
@@ -164,9 +195,7 @@ inline void shape(
       }
     }
     if (how.flags & HAS_MASK) {
-      for (uint j = 0; j < n; ++j) {
-        hide(s[j], low[j], how.mask[long(from + j) * how.step]);
-      }
+      hide_masked(s, low, how.mask + long(from) * how.step, how.step, n);
     }
     if (how.flags & HAS_BIAS) {  // -infinity masks, whatever the score is: NaN and infinity would stay NaN
       for (uint j = 0; j < n; ++j) {

@@ -16,15 +16,17 @@ constant uint AT_ONCE = 2;
 constant uint COLUMNS = 2;
 #endif
 
-// Terms that are summed before they are added to a sum, so that it has fewer roundings: of products, and of rows. The
-// sums of half precision have digits to spare.
+constant uint TERMS = 8;  // of a product at a time
+
+// Whether terms are summed TERMS at a time before they are added to a sum, so that it has fewer roundings. The sums of
+// half precision have digits to spare. Likewise how many rows are.
 template <typename T>
-constexpr uint terms_at_once() {
-  return sizeof(T) > 2 ? 8 : 16;
+constexpr bool has_parts() {
+  return sizeof(T) > 2;
 }
 template <typename T>
 constexpr uint rows_at_once() {
-  return sizeof(T) > 2 ? 16 : BLOCK;
+  return has_parts<T>() ? 16 : BLOCK;
 }
 
 template <typename P>
@@ -37,11 +39,11 @@ inline ExactSum exact_product(thread const float* mine, P row, uint depth) {
   return sum;
 }
 
-// s[j] = mine . row j, N rows at once. Rows from n on are not there: their scores are 0. `low` is filled where is_exact.
-template <typename T, uint N, typename P>
+// s[j] = mine . row j, some rows at once. Rows from n on are not there: their scores are 0. `low` is filled where is_exact.
+template <typename T, typename P>
 inline void products(
     thread const float* mine, P rows, ulong pitch, uint n, uint depth, thread float* s, thread float* low) {
-  constexpr uint terms = terms_at_once<T>();
+  constexpr uint N = has_parts<T>() ? AT_ONCE : 2 * AT_ONCE;
   if (is_exact) {
     for (uint j = 0; j < BLOCK; ++j) {
       ExactSum found = {0.0f, 0.0f};
@@ -56,22 +58,19 @@ inline void products(
   for (uint j = 0; j < n; j += N) {
     P at[N];
     float sum[N];
+    float part[N];
 #pragma unroll
     for (uint e = 0; e < N; ++e) {
       at[e] = rows + min(j + e, n - 1) * pitch;
       sum[e] = 0.0f;
+      part[e] = 0.0f;
     }
-    for (uint from = 0; from < depth; from += terms) {
-      const uint to = min(from + terms, depth);
-      float part[N];
-#pragma unroll
-      for (uint e = 0; e < N; ++e) {
-        part[e] = 0.0f;
-      }
-      if (to - from == terms) {  // with no loop around it: a compiler then keeps all sums in registers
+    for (uint from = 0; from < depth; from += TERMS) {
+      const uint to = min(from + TERMS, depth);
+      if (to - from == TERMS) {  // with no loop around it: a compiler then keeps all sums in registers
         thread const float* here = mine + from;
 #pragma unroll
-        for (uint d = 0; d < terms; ++d) {
+        for (uint d = 0; d < TERMS; ++d) {
 #pragma unroll
           for (uint e = 0; e < N; ++e) {
             part[e] = fma(here[d], at[e][from + d], part[e]);
@@ -86,14 +85,17 @@ inline void products(
           }
         }
       }
+      if (has_parts<T>()) {
 #pragma unroll
-      for (uint e = 0; e < N; ++e) {
-        sum[e] += part[e];
+        for (uint e = 0; e < N; ++e) {
+          sum[e] += part[e];
+          part[e] = 0.0f;
+        }
       }
     }
 #pragma unroll
     for (uint e = 0; e < N; ++e) {
-      s[j + e] = sum[e];
+      s[j + e] = has_parts<T>() ? sum[e] : part[e];
     }
   }
   for (uint j = (n + N - 1) / N * N; j < BLOCK; ++j) {
@@ -197,9 +199,30 @@ inline float divided(float a, float b, float inverse) {
   return isfinite(better) ? better : found;
 }
 
+// Whether all lanes may read words there.
+template <typename P>
+inline bool is_aligned(P at) {
+  return simd_all(ulong(at) % 4 == 0);
+}
+
+// Two numbers of 16 bits in one word.
+template <typename T>
+inline float2 pair_at(device const T* at) {
+  return float2(as_type<vec<T, 2>>(*(device const uint*)at));
+}
+inline float2 pair_at(device const float* at) { return {at[0], at[1]}; }
+
 template <typename T>
 inline void read_row(thread float* to, device const T* from, uint n) {
-  for (uint d = 0; d < n; ++d) {
+  uint d = 0;
+  if (sizeof(T) == 2 && is_aligned(from)) {
+    for (; d + 2 <= n; d += 2) {
+      const float2 pair = pair_at(from + d);
+      to[d] = pair.x;
+      to[d + 1] = pair.y;
+    }
+  }
+  for (; d < n; ++d) {
     to[d] = float(from[d]);
   }
 }

@@ -19,6 +19,8 @@ class Gathers(Chunked):
 
     def gather(self, addresses: str, ty: str, align: int, mask: str | None) -> str:
         """Idle lanes read from a harmless place instead of being branched around."""
+        if self.has_instruction(ty):
+            return self._at_once(addresses, ty, align, mask, None)
         if mask is None:
             return gather_code(self.temp, self.width, addresses, ty, align)
         addresses = self._active(addresses, mask, "@mc.zero")
@@ -30,6 +32,9 @@ class Gathers(Chunked):
 
     def scatter_lanes(self, addresses: str, value: str, ty: str, align: int, mask: str | None) -> None:
         """Idle lanes write to a place that nobody reads: a global one, whose address need not be kept anywhere."""
+        if self.has_instruction(ty):
+            self._at_once(addresses, ty, align, mask, value)
+            return
         if mask is not None:
             addresses = self._active(addresses, mask, "@mc.sink")
         if mask is None or not self.plan.is_large:
@@ -38,6 +43,21 @@ class Gathers(Chunked):
         name = f"mc.scatter.{ty}.align{align}"
         self.helpers[name] = scatter_function(name, self.width, ty, align)
         self.emit(f"call void @{name}({self.vec('ptr')} {addresses}, {self.vec(ty)} {value})")
+
+    def has_instruction(self, ty: str) -> bool:
+        """Whether the machine has one for all lanes that is worth its name: AVX-512, from 32 bits on."""
+        return self.width == 16 and ty in ("i32", "i64", "float", "double")
+
+    def _at_once(self, addresses: str, ty: str, align: int, mask: str | None, value: str | None) -> str:
+        vec, pointers, lanes = self.vec(ty), f"{self.vec('ptr')} align {align} {addresses}", mask or "splat (i1 true)"
+        name = f"v{self.width}{self._suffix(ty, None)}.v{self.width}p0"
+        if value is None:
+            self.need(f"declare {vec} @llvm.masked.gather.{name}({self.vec('ptr')}, {self.vec('i1')}, {vec})")
+            masked = f"{self.vec('i1')} {lanes}, {vec} zeroinitializer"
+            return self.temp(f"call {vec} @llvm.masked.gather.{name}({pointers}, {masked})")
+        self.need(f"declare void @llvm.masked.scatter.{name}({vec}, {self.vec('ptr')}, {self.vec('i1')})")
+        self.emit(f"call void @llvm.masked.scatter.{name}({vec} {value}, {pointers}, {self.vec('i1')} {lanes})")
+        return ""
 
     def _active(self, addresses: str, mask: str, idle: str) -> str:
         pointers = self.vec("ptr")
