@@ -13,7 +13,7 @@ import numpy as np
 
 from metalcore.dropins.arrays import mlx_module, torch_module
 from metalcore.ops import find, function
-from metalcore.ops.base.draw import Sample, Values
+from metalcore.ops.base.draw import Sample, Values, flat
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
 from metalcore.ops.base.verify import Results, draw_sample, with_torch
@@ -166,7 +166,7 @@ def _with_mlx(op: Op, sample: Sample, dtype: str, index: int) -> Results:
             return given[value.place] if isinstance(value, _Input) else value
 
         found = function(op.noun)(*map(filled, arguments), **{k: filled(v) for k, v in named.items()})
-        return list(found) if isinstance(found, tuple) else [found]
+        return flat(found)
 
     if not inputs:
         return Results([_double(o) for o in run()], [])

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from metalcore.ops import find
-from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.draw import Draw, Sample, Values, flat
 from metalcore.ops.base.verify import error_of
 from metalcore.runtimes import routes
 from metalcore.runtimes.arrays import TorchArrays
@@ -28,7 +28,7 @@ def compiled_agrees(run: Callable[..., Any], *inputs: Any) -> bool:
     def results(call: Callable[..., Any]) -> list[Any]:
         fresh = [x.detach().clone().requires_grad_() for x in inputs]
         found = call(*fresh)
-        outputs = found if isinstance(found, tuple) else (found,)
+        outputs = flat(found)
         gradients = torch.autograd.grad([o.square().sum() for o in outputs], fresh)
         return [*outputs, *gradients]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from metalcore.ops import find, function, nouns
-from metalcore.ops.base.draw import Sample, Values
+from metalcore.ops.base.draw import Sample, Values, flat
 from metalcore.ops.base.verify import draw_sample
 
 DIFFERENTIABLE = [noun for noun in nouns() if find(noun).gradients]
@@ -57,8 +57,7 @@ def check(noun: str, sample: Sample) -> bool:
             else:
                 kwargs[key] = given[i]
         outputs = function(noun)(*args, **kwargs)
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        return tuple(o for o in outputs if o.is_floating_point() and o.requires_grad)
+        return tuple(o for o in flat(outputs) if o.is_floating_point() and o.requires_grad)
 
     if not call(*inputs):
         return False

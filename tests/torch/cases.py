@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import metalcore.torch.register  # noqa: F401  (defines torch.ops.metalcore)
 from metalcore.ops import find, function
-from metalcore.ops.base.draw import Values
+from metalcore.ops.base.draw import Values, flat
 from metalcore.ops.base.op import Op
 from metalcore.ops.base.verify import draw_sample
 
@@ -69,7 +69,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def outputs(found: Any) -> tuple[torch.Tensor, ...]:
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    return tuple(flat(found))
 
 
 @cache

@@ -67,6 +67,11 @@ class Values:
         return self.values
 
 
+def flat(found: Any) -> list[Any]:
+    """The arrays of a result, where it is one or a tuple, in which there may be tuples."""
+    return [x for one in found for x in flat(one)] if isinstance(found, (tuple, list)) else [found]
+
+
 @dataclass(frozen=True)
 class Sample:
     """Arguments of an op's public function, with `Values` where arrays go."""

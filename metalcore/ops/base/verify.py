@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops import function
-from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.draw import Draw, Sample, Values, flat
 from metalcore.ops.base.op import Op
 
 SEED = 20261116
@@ -155,7 +155,7 @@ def with_torch(
     found = run(*arguments, **named)
     if op.written:
         found = written(op, arguments, named)
-    outputs = list(found) if isinstance(found, (tuple, list)) else [found]
+    outputs = flat(found)
     gradients: list[Any] = []
     reached = [o for o in outputs if o.requires_grad]
     if inputs and reached:
@@ -188,7 +188,7 @@ def _numpy_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
     found = function(op.noun)(*arguments, **named)
     if op.written:
         found = tuple(written(op, arguments, named))
-    return Results([np.asarray(o, np.float64) for o in (found if isinstance(found, tuple) else (found,))], None)
+    return Results([np.asarray(o, np.float64) for o in flat(found)], None)
 
 
 def _mps_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:

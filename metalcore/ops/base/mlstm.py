@@ -1,0 +1,294 @@
+"""Plans of mLSTM by chunks: kernels/mlstm.metal, mlstm_scan.metal and mlstm_gradient.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from metalcore.ops.base import mlstm_steps
+from metalcore.ops.base.launch import accumulator
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+STATES = ("is_sigmoid", "has_states")
+GATES = Kernel("mlstm", "mlstm_gates", STATES)
+NORMALISER = Kernel("mlstm", "mlstm_normaliser", STATES)
+SCORES = Kernel("mlstm", "mlstm_scores", STATES)
+SCAN = Kernel("mlstm_scan", "mlstm_scan", (*STATES, "is_backwards", "is_of_keys", "keeps_states"))
+DELTA = Kernel("mlstm_gradient", "mlstm_delta", STATES)
+SCORE_GRADIENT = Kernel("mlstm_gradient", "mlstm_score_gradient", STATES)
+GATE_GRADIENT = Kernel("mlstm_gradient", "mlstm_gate_gradient", STATES)
+
+GATE_PLANES, NORM_PLANES, DELTA_PLANES = 12, 3, 3  # as in kernels/mlstm.h
+LANES = 32
+DEEPEST = 512
+_FEW = 1 << 21  # multiplications
+MOST_SIMDGROUPS = 8
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Shapes of a call: queries and keys (batch, heads, length, depth), values (..., width)."""
+
+    batch: int
+    each: int  # heads
+    length: int
+    depth: int
+    width: int
+    chunk: int
+
+    @staticmethod
+    def of(q: Any, v: Any, chunk: int) -> Sizes:
+        return Sizes(*q.shape, v.shape[-1], min(chunk, max(16, 1 << max(0, q.shape[2] - 1).bit_length())))
+
+    @property
+    def heads(self) -> int:
+        return self.batch * self.each
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.length // self.chunk)
+
+    @property
+    def blocks(self) -> int:
+        """Of 32 rows, of all chunks."""
+        return self.chunks * -(-self.chunk // LANES)
+
+    @property
+    def leading(self) -> tuple[int, int]:
+        return self.batch, self.each
+
+    def is_few(self, dtype: str) -> bool:
+        """Whether rows are taken one by one with more care, at several times the time."""
+        return dtype == "float32" and self.heads * self.length * self.depth * self.width < _FEW
+
+    @property
+    def scale(self) -> float:
+        return 1.0 / math.sqrt(max(1, self.depth))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What forward and backward compute alike."""
+
+    gates: Any
+    keep: Any
+    m_last: Any
+    n_last: Any
+    norms: Any
+    scores: Any = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One of the four ways through a sequence: see kernels/mlstm_scan.metal."""
+
+    lanes: Any
+    read: Any
+    write: Any
+    own: Any
+    is_backwards: bool
+    is_of_keys: bool
+    keeps_states: bool
+    initial: tuple[Any, Any]
+
+    def sides(self, sizes: Sizes) -> tuple[int, int]:
+        """Elements of a column of the state, and columns."""
+        return (sizes.width, sizes.depth) if self.is_of_keys else (sizes.depth, sizes.width)
+
+
+def row_room(run: Any, dtype: str, count: int) -> tuple[tuple[int, int], int]:
+    """Room for a row's elements in all, those that one simdgroup has of them, and the threads of all simdgroups."""
+    chosen = policy("mlstm", run.family, dtype)
+    room = next(n for n in chosen["rooms"] if n >= count)
+    each = min(room, next(n for n in chosen["slices"] if n * MOST_SIMDGROUPS >= room))
+    return (room, each), -(-count // each) * LANES
+
+
+def gates_of(run: Any, sizes: Sizes, i: Any, f: Any, m: Any, is_sigmoid: bool) -> tuple[Any, Any, Any]:
+    """Planes of gates, what each chunk keeps, the last stabiliser."""
+    wide = accumulator(run.dtype(i))
+    arguments = (
+        *(i, f, m, Out((GATE_PLANES, sizes.heads, sizes.length), wide), Out((sizes.heads, sizes.chunks), wide)),
+        *(Out(sizes.leading, wide), sizes.heads, sizes.length, sizes.chunk),
+    )
+    types = (run.dtype(i), wide if m is None else run.dtype(m))
+    grid = (-(-sizes.heads // LANES),)
+    gates, keep, m_last = run.launch(GATES, types, (is_sigmoid, m is not None), arguments, grid, (LANES,))
+    return gates, keep, m_last
+
+
+def prepare(
+    run: Any, sizes: Sizes, q: Any, k: Any, i: Any, f: Any, n: Any, m: Any, eps: float, is_sigmoid: bool
+) -> Prepared:
+    dtype, wide = run.dtype(q), accumulator(run.dtype(q))
+    heads, length, chunk = sizes.heads, sizes.length, sizes.chunk
+    gates, keep, m_last = gates_of(run, sizes, i, f, m, is_sigmoid)
+    constants = (is_sigmoid, n is not None)
+    arguments = (
+        *(k, gates, keep, n, Out((heads, sizes.chunks, sizes.depth), wide)),
+        *(Out((*sizes.leading, sizes.depth), wide), heads, length, sizes.depth, chunk),
+    )
+    grid = (-(-sizes.depth // LANES), heads)
+    types = (dtype, wide if n is None else run.dtype(n))
+    normalisers, n_last = run.launch(NORMALISER, types, constants, arguments, grid, (LANES,))
+    room, threads = row_room(run, dtype, sizes.depth)
+    arguments = (
+        *(q, k, gates, normalisers, Out((heads, sizes.chunks, chunk, chunk), wide)),
+        *(Out((NORM_PLANES, heads, length), wide), heads, length, sizes.depth, chunk, sizes.scale, eps),
+    )
+    grid = (sizes.blocks, heads)
+    scores, norms = run.launch(SCORES, (dtype, *room), constants, arguments, grid, (threads,))
+    return Prepared(gates, keep, m_last, n_last, norms, scores)
+
+
+def scan(
+    run: Any,
+    sizes: Sizes,
+    way: Pass,
+    matrix: Any,
+    found: Prepared,
+    deltas: Any,
+    kept: Any,
+    state: str,
+    is_sigmoid: bool,
+    result: str = "",
+) -> list[Any]:
+    """Rows, the last state and normaliser, kept states, their products with gradients, products of rows with theirs."""
+    dtype, wide = run.dtype(way.lanes), accumulator(run.dtype(way.lanes))
+    depth, width = way.sides(sizes)
+    room, threads = row_room(run, dtype, depth)
+    columns = -(-width // LANES)
+    nothing = Out((0,), wide)
+    keeps, uses = way.keeps_states and not way.is_backwards, way.keeps_states and way.is_backwards
+    arguments = (
+        *(way.lanes, way.read, way.write, way.own, matrix, found.gates, found.keep, found.norms, deltas, *way.initial),
+        Out((*sizes.leading, sizes.length, width), result or dtype),
+        Out((0,) if way.is_of_keys else (*sizes.leading, depth, width), state),
+        Out((*sizes.leading, width) if way.is_of_keys and way.is_backwards else (0,), state),
+        Out((sizes.heads, sizes.chunks + 1, columns, depth + 1, LANES), wide) if keeps else nothing,
+        kept,
+        Out((sizes.heads, sizes.chunks + 1, columns), wide) if uses else nothing,
+        Out((sizes.heads, sizes.length, columns), wide) if way.is_of_keys else nothing,
+        *(sizes.heads, sizes.length, depth, width, sizes.chunk, sizes.scale),
+    )
+    given = wide if way.initial[0] is None else run.dtype(way.initial[0])
+    constants = (is_sigmoid, way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states)
+    grid = (columns, sizes.heads)
+    found_list: list[Any] = run.launch(SCAN, (dtype, result or dtype, given, state, *room), constants, arguments, grid, (threads,))
+    return found_list
+
+
+def forward(
+    run: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    i: Any,
+    f: Any,
+    c_initial: Any,
+    n_initial: Any,
+    m_initial: Any,
+    eps: float,
+    chunk: int,
+    is_sigmoid: bool,
+) -> tuple[Any, ...]:
+    sizes = Sizes.of(q, v, chunk)
+    q, k, v, i, f = (run.contiguous(x) for x in (q, k, v, i, f))
+    c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
+    wide = accumulator(run.dtype(q))
+    way = Pass(v, q, k, None, False, False, False, (c, None))
+    if sizes.is_few(run.dtype(q)):
+        found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
+        h, _, c_last, *_ = mlstm_steps.steps(run, sizes, way, found, None, None, wide, is_sigmoid)
+    else:
+        found = prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
+        h, c_last, *_ = scan(run, sizes, way, found.scores, found, None, None, wide, is_sigmoid)
+    return h, c_last, found.n_last, found.m_last
+
+
+def backward(
+    run: Any,
+    grad_h: Any,
+    grad_c: Any,
+    grad_n: Any,
+    grad_m: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    i: Any,
+    f: Any,
+    c_initial: Any,
+    n_initial: Any,
+    m_initial: Any,
+    h: Any,
+    eps: float,
+    chunk: int,
+    is_sigmoid: bool,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    sizes = Sizes.of(q, v, chunk)
+    dh, dc, dn, dm = (run.contiguous(x) for x in (grad_h, grad_c, grad_n, grad_m))
+    q, k, v, i, f, h = (run.contiguous(x) for x in (q, k, v, i, f, h))
+    c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
+    state = accumulator(run.dtype(q)) if c is None else run.dtype(c)
+    passes = (
+        Pass(k, dh, v, q, False, True, True, (c, n)),  # dq
+        Pass(q, v, dh, k, True, True, True, (dc, dn)),  # dk
+        Pass(dh, k, q, None, True, False, False, (dc, None)),  # dv
+    )
+    again = Pass(v, q, k, None, False, False, False, (c, None))
+    if sizes.is_few(run.dtype(q)):
+        found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
+        given = mlstm_steps.gradients(run, sizes, again, passes, found, i, f, dm, eps, state, is_sigmoid)
+    else:
+        found = prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
+        if run.dtype(h) != accumulator(run.dtype(h)):  # once more, for what its rounding lost
+            wide = accumulator(run.dtype(h))
+            h, *_ = scan(run, sizes, again, found.scores, found, None, None, wide, is_sigmoid, wide)
+        given = gradients(run, sizes, passes, found, h, i, f, dm, m, eps, state, is_sigmoid)
+    is_there = (True,) * 5 + (c is not None,) * 3
+    none = run.empty((0,), run.dtype(q))
+    return tuple(x if want and there else none for x, want, there in zip(given, wanted, is_there, strict=True))
+
+
+def gradients(
+    run: Any,
+    sizes: Sizes,
+    passes: tuple[Pass, Pass, Pass],
+    found: Prepared,
+    h: Any,
+    i: Any,
+    f: Any,
+    dm: Any,
+    m: Any,
+    eps: float,
+    state: str,
+    is_sigmoid: bool,
+) -> tuple[Any, ...]:
+    of_q, of_k, of_v = passes
+    dh, v = of_q.read, of_q.write
+    dtype, wide = run.dtype(dh), accumulator(run.dtype(dh))
+    heads, length, chunk = sizes.heads, sizes.length, sizes.chunk
+    rows, constants = heads * length, (is_sigmoid, m is not None)
+    arguments = (h, dh, found.gates, found.norms, Out((DELTA_PLANES, heads, length), wide), rows, sizes.width, eps)
+    (deltas,) = run.launch(DELTA, (dtype, run.dtype(h)), constants, arguments, (rows,), (LANES,))
+    room, threads = row_room(run, dtype, sizes.width)
+    arguments = (
+        *(dh, v, found.gates, found.norms, deltas, Out((heads, sizes.chunks, chunk, chunk), wide)),
+        *(heads, length, sizes.width, chunk, sizes.scale),
+    )
+    grid = (sizes.blocks, heads)
+    (matrix,) = run.launch(SCORE_GRADIENT, (dtype, *room), constants, arguments, grid, (threads,))
+    dq, _, _, states, _, products = scan(run, sizes, of_q, matrix, found, deltas, None, state, is_sigmoid)
+    dk, _, dn_initial, _, shares, others = scan(run, sizes, of_k, matrix, found, deltas, states, state, is_sigmoid)
+    dv, dc_initial, *_ = scan(run, sizes, of_v, found.scores, found, deltas, None, state, is_sigmoid)
+    arguments = (
+        *(i, f, found.gates, deltas, products, others, shares, dm, Out(tuple(i.shape), dtype), Out(tuple(f.shape), dtype)),
+        *(Out((0,) if m is None else sizes.leading, state), heads, length, chunk, -(-sizes.depth // LANES)),
+    )
+    grid = (-(-heads // LANES),)
+    di, df, dm_initial = run.launch(GATE_GRADIENT, (dtype, state), constants, arguments, grid, (LANES,))
+    return dq, dk, dv, di, df, dc_initial, dn_initial, dm_initial

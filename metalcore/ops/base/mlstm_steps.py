@@ -1,0 +1,126 @@
+"""Plans of mLSTM row by row, with what roundings lost: kernels/mlstm_steps.metal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from metalcore.ops.base.launch import accumulator
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+if TYPE_CHECKING:
+    from metalcore.ops.base.mlstm import Pass, Prepared, Sizes
+
+CONSTANTS = ("is_sigmoid", "has_states", "is_backwards", "is_of_keys", "keeps_states", "is_exact")
+NORMALISER = Kernel("mlstm_steps", "mlstm_step_normaliser", CONSTANTS)
+STEPS = Kernel("mlstm_steps", "mlstm_steps", CONSTANTS)
+DELTA = Kernel("mlstm_steps", "mlstm_step_delta", CONSTANTS)
+GATES = Kernel("mlstm_steps", "mlstm_step_gates", CONSTANTS)
+LANES = 32
+
+
+def _constants(is_sigmoid: bool, has_states: bool, is_exact: bool) -> tuple[bool, ...]:
+    return is_sigmoid, has_states, False, False, False, is_exact
+
+
+def room_for(run: Any, dtype: str, count: int) -> int:
+    rooms: list[int] = policy("mlstm", run.family, dtype)["rooms"]
+    return next(n for n in rooms if n >= count)
+
+
+def prepare(
+    run: Any,
+    sizes: Sizes,
+    q: Any,
+    k: Any,
+    i: Any,
+    f: Any,
+    n: Any,
+    m: Any,
+    eps: float,
+    is_sigmoid: bool,
+    is_exact: bool = True,
+) -> Prepared:
+    from metalcore.ops.base.mlstm import NORM_PLANES, Prepared, gates_of
+
+    dtype, wide = run.dtype(q), accumulator(run.dtype(q))
+    gates, keep, m_last = gates_of(run, sizes, i, f, m, is_sigmoid)
+    arguments = (
+        *(q, k, gates, n, Out((NORM_PLANES, sizes.heads, sizes.length), wide), Out((*sizes.leading, sizes.depth), wide)),
+        *(sizes.heads, sizes.length, sizes.depth, sizes.scale, eps),
+    )
+    types = (dtype, wide if n is None else run.dtype(n), room_for(run, dtype, sizes.depth))
+    constants = _constants(is_sigmoid, n is not None, is_exact)
+    norms, n_last = run.launch(NORMALISER, types, constants, arguments, (sizes.heads,), (LANES,))
+    return Prepared(gates, keep, m_last, n_last, norms)
+
+
+def steps(
+    run: Any,
+    sizes: Sizes,
+    way: Pass,
+    found: Prepared,
+    deltas: Any,
+    kept: Any,
+    state: str,
+    is_sigmoid: bool,
+    is_exact: bool = True,
+) -> list[Any]:
+    """Rows, what they lost by rounding, the last state and normaliser, kept states, products with gradients."""
+    dtype, wide = run.dtype(way.lanes), accumulator(run.dtype(way.lanes))
+    depth, width = way.sides(sizes)
+    columns = -(-width // LANES)
+    rows, nothing = (*sizes.leading, sizes.length, width), Out((0,), wide)
+    keeps, uses = way.keeps_states and not way.is_backwards, way.keeps_states and way.is_backwards
+    arguments = (
+        *(way.lanes, way.read, way.write, way.own, found.gates, found.norms, deltas, *way.initial),
+        Out(rows, dtype),
+        nothing if way.is_of_keys or way.is_backwards else Out(rows, wide),
+        Out((0,) if way.is_of_keys else (*sizes.leading, depth, width), state),
+        Out((*sizes.leading, width) if way.is_of_keys and way.is_backwards else (0,), state),
+        Out((sizes.heads, sizes.length + 1, columns, depth + 1, 2, LANES), wide) if keeps else nothing,
+        kept,
+        Out((sizes.heads, sizes.length + 1, columns, 4), wide) if uses else nothing,
+        *(sizes.heads, sizes.length, depth, width, sizes.scale),
+    )
+    given = wide if way.initial[0] is None else run.dtype(way.initial[0])
+    constants = (is_sigmoid, way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states, is_exact)
+    types = (dtype, given, state, room_for(run, dtype, depth))
+    launched: list[Any] = run.launch(STEPS, types, constants, arguments, (columns, sizes.heads), (LANES,))
+    return launched
+
+
+def gradients(
+    run: Any,
+    sizes: Sizes,
+    again: Pass,
+    passes: tuple[Pass, Pass, Pass],
+    found: Prepared,
+    i: Any,
+    f: Any,
+    dm: Any,
+    eps: float,
+    state: str,
+    is_sigmoid: bool,
+) -> tuple[Any, ...]:
+    """`again`: forward once more, for what its result lost."""
+    from metalcore.ops.base.mlstm import DELTA_PLANES
+
+    of_q, of_k, of_v = passes
+    dtype, wide = run.dtype(i), accumulator(run.dtype(i))
+    rows, has_states = sizes.heads * sizes.length, again.initial[0] is not None
+    constants = _constants(is_sigmoid, has_states, True)
+    h, h_low, *_ = steps(run, sizes, again, found, None, None, wide, is_sigmoid)
+    deltas = Out((DELTA_PLANES, sizes.heads, sizes.length), wide)
+    arguments = (h, h_low, of_q.read, found.norms, deltas, rows, sizes.width, eps)
+    (deltas,) = run.launch(DELTA, (dtype,), constants, arguments, (rows,), (LANES,))
+    dq, _, _, _, states, _ = steps(run, sizes, of_q, found, deltas, None, state, is_sigmoid)
+    dk, _, _, dn_initial, _, shares = steps(run, sizes, of_k, found, deltas, states, state, is_sigmoid)
+    dv, _, dc_initial, *_ = steps(run, sizes, of_v, found, deltas, None, state, is_sigmoid)
+    arguments = (
+        *(i, f, found.gates, deltas, shares, dm, Out(tuple(i.shape), dtype), Out(tuple(f.shape), dtype)),
+        *(Out(sizes.leading if has_states else (0,), state), sizes.heads, sizes.length, -(-sizes.depth // LANES)),
+    )
+    grid = (-(-sizes.heads // LANES),)
+    di, df, dm_initial = run.launch(GATES, (dtype, state), constants, arguments, grid, (LANES,))
+    return dq, dk, dv, di, df, dc_initial, dn_initial, dm_initial
