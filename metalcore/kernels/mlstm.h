@@ -152,6 +152,7 @@ struct Block {
   uint rows;   // of the chunk that are there
   uint row;    // this lane's, counted in the chunk
   uint last;   // keys that a row of this block may see
+  uint blocks;  // of all chunks
 
   // Where the chunk's matrix of rows x rows begins.
   ulong matrix(uint head, uint length, uint size) const {
@@ -165,7 +166,7 @@ inline Block block_of(uint index, uint size, uint length, uint lane) {
   const uint first = chunk * size;
   const uint rows = min(size, length - first);
   const uint from = index % blocks * 32;
-  return {chunk, first, rows, from + lane, min(rows, from + 32)};
+  return {chunk, first, rows, from + lane, min(rows, from + 32), (length + size - 1) / size * blocks};
 }
 
 inline float sigmoid_of(float x) {

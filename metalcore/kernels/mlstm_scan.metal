@@ -122,10 +122,17 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
       }
     }
     if (keeps_states && is_backwards) {
-      device const float* from = kept_states + kept_start + (c + 1) * groups.x * kept_size;
-      const float share = share_of(x, n, from, begin, count, uint(depth), is_column, partial, at);
+      if (i == 0) {
+        device const float* after = kept_states + kept_start + chunks * groups.x * kept_size;
+        const float share = share_of(x, n, after, begin, count, uint(depth), is_column, partial, at);
+        if (at.lane == 0 && at.group == 0) {
+          shares[(head * ulong(chunks + 2) + chunks) * groups.x + gid.x] = share;
+        }
+      }
+      device const float* before = kept_states + kept_start + c * groups.x * kept_size;
+      const float share = share_of(x, n, before, begin, count, uint(depth), is_column, partial, at);
       if (at.lane == 0 && at.group == 0) {
-        shares[(head * ulong(chunks + 1) + c + 1) * groups.x + gid.x] = share;
+        shares[(head * ulong(chunks + 2) + c) * groups.x + gid.x] = share;
       }
     }
 
@@ -136,6 +143,14 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
       float sums[ROWS];
       clear(sums);
       add_products(sums, x, tile, uint(depth), begin, count);
+      float inter[ROWS];  // of the state alone
+      if (is_of_keys) {
+#pragma unroll
+        for (uint e = 0; e < ROWS; ++e) {
+          inter[e] = sums[e];
+        }
+        join_slices(inter, partial, at);
+      }
       const uint low = is_backwards ? from : 0;
       const uint high = is_backwards ? rows : min(from + ROWS, rows);
       for (uint s = low + at.group; s < high; s += at.groups) {
@@ -154,8 +169,11 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
         const uint t = from + e;
         if (e % at.groups == at.group && t < rows) {
           float found = sums[e];
+          float of_state = 0.0f;
           if (is_of_keys) {
-            found = fma(n, is_backwards ? writes[first + t] : reads[first + t] * scale * dr[first + t], found);
+            const float times = is_backwards ? writes[first + t] : reads[first + t] * scale * dr[first + t];
+            found = fma(n, times, found);
+            of_state = fma(n, times, inter[e]);
           } else if (!is_backwards) {
             found /= below[first + t];
           }
@@ -163,7 +181,7 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
             out[(row + t) * width + column] = O(found);
           }
           if (is_of_keys) {  // q dq or k dk
-            const float product = simd_sum(is_column ? found * float(own[(row + t) * width + mine]) : 0.0f);
+            const float product = simd_sum(is_column ? of_state * float(own[(row + t) * width + mine]) : 0.0f);
             if (at.lane == 0) {
               products[(row + t) * groups.x + gid.x] = product;
             }
@@ -217,7 +235,10 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
   if (keeps_states && is_backwards) {
     const float share = share_of(x, n, kept_states + kept_start, begin, count, uint(depth), is_column, partial, at);
     if (at.lane == 0 && at.group == 0) {
-      shares[head * ulong(chunks + 1) * groups.x + gid.x] = share;
+      shares[(head * ulong(chunks + 2) + chunks + 1) * groups.x + gid.x] = share;
+      if (chunks == 0) {
+        shares[head * ulong(2) * groups.x + gid.x] = share;
+      }
     }
   }
   if (!is_column) {

@@ -8,6 +8,7 @@ constant bool is_backwards [[function_constant(2)]];
 constant bool is_of_keys [[function_constant(3)]];
 constant bool keeps_states [[function_constant(4)]];
 constant bool is_exact [[function_constant(5)]];
+constant bool has_last [[function_constant(6)]];  // the last states have a gradient
 
 inline FloatFloat times(FloatFloat a, FloatFloat b) {
   return is_exact ? a * b : FloatFloat{a.high * b.high, 0.0f};
@@ -262,11 +263,12 @@ template <typename T, typename S>
   if (head >= uint(heads)) {
     return;
   }
+  const float d_last = has_last ? dm_last[head] : 0.0f;
   const ulong plane = heads * length;
   device const float* of_head = shares + head * ulong(length + 1) * blocks * 4;
   FloatFloat dm = {0.0f, 0.0f};  // of the stabiliser after row t
   if (!is_sigmoid) {
-    dm = -total_of_blocks(of_head + length * blocks * 4, uint(blocks)) + dm_last[head];  // states are times exp(-m)
+    dm = -total_of_blocks(of_head + length * blocks * 4, uint(blocks)) + d_last;  // states are times exp(-m)
   }
   for (uint t = uint(length); t-- > 0;) {
     const ulong place = head * ulong(length) + t;
@@ -279,7 +281,7 @@ template <typename T, typename S>
       dm = dm + deltas[STABILISER_GRADIENT * plane + place];
       if (in == gates[STABILISER * plane + place]) {  // the larger of the two
         // Of one row alone I is 1: what is left of a cancellation is noise.
-        d_in = !has_states && length == 1 ? from_float(dm_last[head]) : d_in + dm;
+        d_in = !has_states && length == 1 ? from_float(d_last) : d_in + dm;
         dm = {0.0f, 0.0f};
       } else {
         d_log = d_log + dm;

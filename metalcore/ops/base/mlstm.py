@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from metalcore.ops.base import mlstm_steps
@@ -19,7 +19,8 @@ SCORES = Kernel("mlstm", "mlstm_scores", STATES)
 SCAN = Kernel("mlstm_scan", "mlstm_scan", (*STATES, "is_backwards", "is_of_keys", "keeps_states"))
 DELTA = Kernel("mlstm_gradient", "mlstm_delta", STATES)
 SCORE_GRADIENT = Kernel("mlstm_gradient", "mlstm_score_gradient", STATES)
-GATE_GRADIENT = Kernel("mlstm_gradient", "mlstm_gate_gradient", STATES)
+GATE_GRADIENT = Kernel("mlstm_gradient", "mlstm_gate_gradient", (*STATES, "has_last"))
+PARALLEL = Kernel("mlstm_parallel", "mlstm_parallel", ("is_sigmoid",))
 
 GATE_PLANES, NORM_PLANES, DELTA_PLANES = 12, 3, 3  # as in kernels/mlstm.h
 LANES = 32
@@ -170,7 +171,7 @@ def scan(
         Out((*sizes.leading, width) if way.is_of_keys and way.is_backwards else (0,), state),
         Out((sizes.heads, sizes.chunks + 1, columns, depth + 1, LANES), wide) if keeps else nothing,
         kept,
-        Out((sizes.heads, sizes.chunks + 1, columns), wide) if uses else nothing,
+        Out((sizes.heads, sizes.chunks + 2, columns), wide) if uses else nothing,
         Out((sizes.heads, sizes.length, columns), wide) if way.is_of_keys else nothing,
         *(sizes.heads, sizes.length, depth, width, sizes.chunk, sizes.scale),
     )
@@ -209,6 +210,67 @@ def forward(
     return h, c_last, found.n_last, found.m_last
 
 
+def forward_by_rows(
+    run: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    i: Any,
+    f: Any,
+    c_initial: Any,
+    n_initial: Any,
+    m_initial: Any,
+    eps: float,
+    chunk: int,
+    is_sigmoid: bool,
+) -> tuple[Any, ...]:
+    sizes = Sizes.of(q, v, chunk)
+    q, k, v, i, f = (run.contiguous(x) for x in (q, k, v, i, f))
+    c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
+    way, exact = Pass(v, q, k, None, False, False, False, (c, None)), sizes.is_few(run.dtype(q))
+    found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid, exact)
+    wide = accumulator(run.dtype(q))
+    h, _, c_last, *_ = mlstm_steps.steps(run, sizes, way, found, None, None, wide, is_sigmoid, exact)
+    return h, c_last, found.n_last, found.m_last
+
+
+def forward_parallel(
+    run: Any, q: Any, k: Any, v: Any, i: Any, f: Any, eps: float, chunk: int, is_sigmoid: bool
+) -> tuple[Any, ...]:
+    sizes = Sizes.of(q, v, chunk)
+    dtype = run.dtype(q)
+    if sizes.is_few(dtype):
+        return forward(run, q, k, v, i, f, None, None, None, eps, chunk, is_sigmoid)[:1]
+    q, k, v, i, f = (run.contiguous(x) for x in (q, k, v, i, f))
+    gates, *_ = gates_of(run, replace(sizes, chunk=max(1, sizes.length)), i, f, None, is_sigmoid)
+    room, threads = row_room(run, dtype, max(sizes.depth, sizes.width))
+    numbers = (sizes.heads, sizes.length, sizes.depth, sizes.width, sizes.scale, eps)
+    arguments = (q, k, v, gates, Out(tuple(v.shape), dtype), *numbers)
+    grid = (-(-sizes.length // LANES), sizes.heads)
+    return tuple(run.launch(PARALLEL, (dtype, *room), (is_sigmoid,), arguments, grid, (threads,)))
+
+
+def backward_parallel(
+    run: Any,
+    grad_h: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    i: Any,
+    f: Any,
+    h: Any,
+    eps: float,
+    chunk: int,
+    is_sigmoid: bool,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    states = (None, None, None)
+    given = backward(
+        *(run, grad_h, *states, q, k, v, i, f, *states, h, eps, chunk, is_sigmoid, (*wanted, False, False, False))
+    )
+    return given[:5]
+
+
 def backward(
     run: Any,
     grad_h: Any,
@@ -230,7 +292,7 @@ def backward(
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
     sizes = Sizes.of(q, v, chunk)
-    dh, dc, dn, dm = (run.contiguous(x) for x in (grad_h, grad_c, grad_n, grad_m))
+    dh, dc, dn, dm = (None if x is None else run.contiguous(x) for x in (grad_h, grad_c, grad_n, grad_m))
     q, k, v, i, f, h = (run.contiguous(x) for x in (q, k, v, i, f, h))
     c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
     state = accumulator(run.dtype(q)) if c is None else run.dtype(c)
@@ -248,8 +310,8 @@ def backward(
         if run.dtype(h) != accumulator(run.dtype(h)):  # once more, for what its rounding lost
             wide = accumulator(run.dtype(h))
             h, *_ = scan(run, sizes, again, found.scores, found, None, None, wide, is_sigmoid, wide)
-        given = gradients(run, sizes, passes, found, h, i, f, dm, m, eps, state, is_sigmoid)
-    is_there = (True,) * 5 + (c is not None,) * 3
+        given = gradients(run, sizes, passes, found, h, i, f, dm, c is not None, eps, state, is_sigmoid)
+    is_there = (*(True,) * 5, *(x is not None for x in (c, n, m)))
     none = run.empty((0,), run.dtype(q))
     return tuple(x if want and there else none for x, want, there in zip(given, wanted, is_there, strict=True))
 
@@ -263,7 +325,7 @@ def gradients(
     i: Any,
     f: Any,
     dm: Any,
-    m: Any,
+    has_states: bool,
     eps: float,
     state: str,
     is_sigmoid: bool,
@@ -272,23 +334,27 @@ def gradients(
     dh, v = of_q.read, of_q.write
     dtype, wide = run.dtype(dh), accumulator(run.dtype(dh))
     heads, length, chunk = sizes.heads, sizes.length, sizes.chunk
-    rows, constants = heads * length, (is_sigmoid, m is not None)
+    rows, constants = heads * length, (is_sigmoid, has_states)
     arguments = (h, dh, found.gates, found.norms, Out((DELTA_PLANES, heads, length), wide), rows, sizes.width, eps)
     (deltas,) = run.launch(DELTA, (dtype, run.dtype(h)), constants, arguments, (rows,), (LANES,))
     room, threads = row_room(run, dtype, sizes.width)
+    a_row = Out((heads, length), wide)
     arguments = (
-        *(dh, v, found.gates, found.norms, deltas, Out((heads, sizes.chunks, chunk, chunk), wide)),
-        *(heads, length, sizes.width, chunk, sizes.scale),
+        *(dh, v, found.gates, found.norms, deltas, found.scores, Out((heads, sizes.chunks, chunk, chunk), wide)),
+        *(a_row, a_row, Out((heads, sizes.blocks, chunk), wide), heads, length, sizes.width, chunk, sizes.scale),
     )
     grid = (sizes.blocks, heads)
-    (matrix,) = run.launch(SCORE_GRADIENT, (dtype, *room), constants, arguments, grid, (threads,))
+    matrix, *sums = run.launch(SCORE_GRADIENT, (dtype, *room), constants, arguments, grid, (threads,))
     dq, _, _, states, _, products = scan(run, sizes, of_q, matrix, found, deltas, None, state, is_sigmoid)
     dk, _, dn_initial, _, shares, others = scan(run, sizes, of_k, matrix, found, deltas, states, state, is_sigmoid)
     dv, dc_initial, *_ = scan(run, sizes, of_v, found.scores, found, deltas, None, state, is_sigmoid)
     arguments = (
-        *(i, f, found.gates, deltas, products, others, shares, dm, Out(tuple(i.shape), dtype), Out(tuple(f.shape), dtype)),
-        *(Out((0,) if m is None else sizes.leading, state), heads, length, chunk, -(-sizes.depth // LANES)),
+        *(i, f, found.gates, found.keep, deltas, *sums, products, others, shares, dm),
+        *(Out(tuple(i.shape), dtype), Out(tuple(f.shape), dtype)),
+        *(Out(sizes.leading if has_states else (0,), state), heads, length, chunk, -(-sizes.depth // LANES)),
     )
     grid = (-(-heads // LANES),)
-    di, df, dm_initial = run.launch(GATE_GRADIENT, (dtype, state), constants, arguments, grid, (LANES,))
+    di, df, dm_initial = run.launch(
+        GATE_GRADIENT, (dtype, state), (*constants, dm is not None), arguments, grid, (LANES,)
+    )
     return dq, dk, dv, di, df, dc_initial, dn_initial, dm_initial

@@ -35,11 +35,13 @@ def check_depth(op: str, q: Any, v: Any) -> None:
             refuse(op, name, f"of 1 to {DEEPEST} elements a row", f"of {array.shape[-1]}")
 
 
-def check_states(op: str, q: Any, v: Any, c: Any, n: Any, m: Any, suffix: str = "_initial") -> tuple[Any, Any, Any]:
-    """All three or none; m is (batch, heads) or (batch, heads, 1)."""
-    given = {f"c{suffix}": c, f"n{suffix}": n, f"m{suffix}": m}
+def check_states(
+    op: str, q: Any, v: Any, c: Any, n: Any, m: Any, suffix: str = "_initial", has_m: bool = True
+) -> tuple[Any, Any, Any]:
+    """All or none; m is (batch, heads) or (batch, heads, 1)."""
+    given = {f"c{suffix}": c, f"n{suffix}": n} | ({f"m{suffix}": m} if has_m else {})
     missing = [name for name, array in given.items() if array is None]
-    if len(missing) == 3:
+    if len(missing) == len(given):
         return None, None, None
     if missing:
         refuse(op, missing[0], "given together with the other states", "None")
@@ -53,6 +55,8 @@ def check_states(op: str, q: Any, v: Any, c: Any, n: Any, m: Any, suffix: str = 
             refuse(op, name, f"of the dtype of c{suffix}, {first}", check_float(op, name, array))
     check_shape(op, f"c{suffix}", c, (*leading, q.shape[-1], v.shape[-1]))
     check_shape(op, f"n{suffix}", n, (*leading, q.shape[-1]))
+    if not has_m:
+        return c, n, None
     if tuple(m.shape) == (*leading, 1):
         m = m[..., 0]
     check_shape(op, f"m{suffix}", m, leading)

@@ -35,6 +35,7 @@ def recurrent(
     if c is None:
         c = q.new_zeros((batch, heads, depth, v.shape[-1]))
         n, m = q.new_zeros((batch, heads, depth)), q.new_zeros((batch, heads))
+    m = q.new_zeros((batch, heads)) if is_sigmoid else m
     rows = []
     for t in range(length):
         row = (x[:, :, t] for x in (q, k, v, i, f))
@@ -49,6 +50,9 @@ def draw_case(draw: Draw, **named: Any) -> Sample:
     batch, heads = draw.choice((0, 1, 1, 2)), draw.choice((1, 2, 3))
     length = draw.size(most=200)
     depth, width = draw.choice((1, 3, 8, 16, 31, 33, 64, 65)), draw.choice((1, 5, 16, 32, 33, 64, 130))
+    if draw.chance(0.2):  # more than float32 takes row by row
+        heads, length = 4, draw.choice((128, 130, 257))
+        depth, width = draw.choice((64, 65, 128)), draw.choice((64, 97, 130))
     rows = (batch, heads, length)
     arrays = [
         *(draw.floats((*rows, n)) for n in (depth, depth, width)),

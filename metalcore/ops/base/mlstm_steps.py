@@ -11,7 +11,7 @@ from metalcore.runtimes.policy import policy
 if TYPE_CHECKING:
     from metalcore.ops.base.mlstm import Pass, Prepared, Sizes
 
-CONSTANTS = ("is_sigmoid", "has_states", "is_backwards", "is_of_keys", "keeps_states", "is_exact")
+CONSTANTS = ("is_sigmoid", "has_states", "is_backwards", "is_of_keys", "keeps_states", "is_exact", "has_last")
 NORMALISER = Kernel("mlstm_steps", "mlstm_step_normaliser", CONSTANTS)
 STEPS = Kernel("mlstm_steps", "mlstm_steps", CONSTANTS)
 DELTA = Kernel("mlstm_steps", "mlstm_step_delta", CONSTANTS)
@@ -19,8 +19,8 @@ GATES = Kernel("mlstm_steps", "mlstm_step_gates", CONSTANTS)
 LANES = 32
 
 
-def _constants(is_sigmoid: bool, has_states: bool, is_exact: bool) -> tuple[bool, ...]:
-    return is_sigmoid, has_states, False, False, False, is_exact
+def _constants(is_sigmoid: bool, has_states: bool, is_exact: bool, has_last: bool = False) -> tuple[bool, ...]:
+    return is_sigmoid, has_states, False, False, False, is_exact, has_last
 
 
 def room_for(run: Any, dtype: str, count: int) -> int:
@@ -85,6 +85,7 @@ def steps(
     )
     given = wide if way.initial[0] is None else run.dtype(way.initial[0])
     constants = (is_sigmoid, way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states, is_exact)
+    constants = (*constants, False)
     types = (dtype, given, state, room_for(run, dtype, depth))
     launched: list[Any] = run.launch(STEPS, types, constants, arguments, (columns, sizes.heads), (LANES,))
     return launched
@@ -122,5 +123,6 @@ def gradients(
         *(Out(sizes.leading if has_states else (0,), state), sizes.heads, sizes.length, -(-sizes.depth // LANES)),
     )
     grid = (-(-sizes.heads // LANES),)
+    constants = _constants(is_sigmoid, has_states, True, dm is not None)
     di, df, dm_initial = run.launch(GATES, (dtype, state), constants, arguments, grid, (LANES,))
     return dq, dk, dv, di, df, dc_initial, dn_initial, dm_initial

@@ -1,0 +1,55 @@
+"""mLSTM as attention, in time that grows with the square of the length: kernels/mlstm_parallel.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base import mlstm
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.mlstm_arguments import check_sequence
+from metalcore.ops.base.mlstm_reference import draw_case, recurrent
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.mlstm_recurrent import CHUNK
+
+NOUN = "mlstm_parallel"
+
+
+def mlstm_parallel(q: Any, k: Any, v: Any, i: Any, f: Any, *, eps: float = 1e-6) -> Any:
+    """What mlstm_chunkwise computes without states, as attention: each row over all rows before it.
+
+    No array of rows x rows is made. The gradient goes by chunks.
+
+    >>> import numpy as np, metalcore
+    >>> one, zero = np.ones((1, 1, 2, 1), np.float32), np.zeros((1, 1, 2), np.float32)
+    >>> metalcore.mlstm_parallel(one, one, 3 * one, zero, zero, eps=0)[0, 0, :, 0]
+    array([3., 3.], dtype=float32)
+    """
+    eps = check_sequence(NOUN, q, k, v, i, f, eps)
+    return OP(q, k, v, i, f, eps, CHUNK, False)
+
+
+def reference(q: Any, k: Any, v: Any, i: Any, f: Any, *, eps: float = 1e-6) -> Any:
+    return recurrent(q, k, v, i, f, None, None, None, eps)[0]
+
+
+def samples(draw: Draw) -> Sample:
+    return Sample(draw_case(draw).arguments[:5])
+
+
+OP = Op(
+    noun=NOUN,
+    summary="the matrix memory of xLSTM over a sequence, as attention",
+    forward=Stage(
+        "(Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, float eps, int chunk, bool is_sigmoid) -> Tensor h",
+        mlstm.forward_parallel,
+    ),
+    backward=Stage(
+        "(Tensor grad_h, Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, Tensor h, float eps, int chunk, "
+        "bool is_sigmoid, bool[] wanted) -> (Tensor dq, Tensor dk, Tensor dv, Tensor di, Tensor df)",
+        mlstm.backward_parallel,
+    ),
+    gradients=("q", "k", "v", "i", "f"),
+    reference=reference,
+    samples=samples,
+    autocast="lower",
+)

@@ -1,0 +1,86 @@
+"""One row of mLSTM, as in decoding: kernels/mlstm_steps.metal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metalcore.ops.base import mlstm
+from metalcore.ops.base.check import check_eps, check_float, check_shape, refuse
+from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.mlstm_arguments import check_depth, check_states
+from metalcore.ops.base.mlstm_reference import step
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.mlstm_chunkwise import BACKWARD, FORWARD, GRADIENTS
+from metalcore.ops.mlstm_recurrent import CHUNK
+
+NOUN = "mlstm_step"
+
+
+def mlstm_step(q: Any, k: Any, v: Any, i: Any, f: Any, c: Any, n: Any, m: Any, eps: float = 1e-6) -> Any:
+    """One row of mlstm_recurrent: h (batch, heads, width) and the new states (c, n, m).
+
+    q, k (batch, heads, depth), v (batch, heads, width), i, f and m (batch, heads) or (batch, heads, 1), c (batch, heads,
+    depth, width), n (batch, heads, depth).
+
+    >>> import numpy as np, metalcore
+    >>> one, zero = np.ones((1, 1, 1), np.float32), np.zeros((1, 1), np.float32)
+    >>> h, (c, n, m) = metalcore.mlstm_step(one, one, 3 * one, zero, zero, np.zeros((1, 1, 1, 1), np.float32), zero[..., None], zero, eps=0)
+    >>> h, n
+    (array([[[3.]]], dtype=float32), array([[[1.]]], dtype=float32))
+    """
+    eps = check_eps(NOUN, eps)
+    dtype = check_float(NOUN, "q", q)
+    for name, array in (("k", k), ("v", v), ("i", i), ("f", f)):
+        given = check_float(NOUN, name, array)
+        if given != dtype:
+            refuse(NOUN, name, f"of q's dtype {dtype}", given)
+    if len(q.shape) != 3:
+        refuse(NOUN, "q", "of shape (batch, heads, depth)", f"of shape {tuple(q.shape)}")
+    check_shape(NOUN, "k", k, tuple(q.shape))
+    leading = tuple(q.shape[:2])
+    if len(v.shape) != 3 or tuple(v.shape[:2]) != leading:
+        refuse(NOUN, "v", f"of shape ({leading[0]}, {leading[1]}, width)", f"of shape {tuple(v.shape)}")
+    check_depth(NOUN, q, v)
+    gates = []
+    for name, array in (("i", i), ("f", f)):
+        if tuple(array.shape) != (*leading, 1):
+            check_shape(NOUN, name, array, leading)
+            array = array[..., None]
+        gates.append(array)
+    for name, array in (("c", c), ("n", n), ("m", m)):
+        if array is None:
+            refuse(NOUN, name, "an array", "None")
+    is_column = len(m.shape) == 3
+    states = check_states(NOUN, q, v, c, n, m, "")
+    rows = (x[:, :, None] for x in (q, k, v))
+    h, c_new, n_new, m_new = OP(*rows, *gates, *states, eps, CHUNK, False)
+    return h[:, :, 0], (c_new, n_new, m_new[..., None] if is_column else m_new)
+
+
+def reference(q: Any, k: Any, v: Any, i: Any, f: Any, c: Any, n: Any, m: Any, eps: float = 1e-6) -> Any:
+    return step(q, k, v, *(x.reshape(q.shape[:2]) for x in (i, f)), c, n, m, eps)
+
+
+def samples(draw: Draw) -> Sample:
+    leading = (draw.choice((0, 1, 1, 2, 5)), draw.choice((1, 2, 3, 8)))
+    depth, width = draw.size(most=130) or 1, draw.choice((1, 5, 16, 32, 33, 64, 130))
+    arrays = (
+        *(draw.floats((*leading, n)) for n in (depth, depth, width)),
+        *(draw.floats(leading, low, high) for low, high in ((-5.0, 5.0), (-3.0, 6.0))),
+        *(draw.floats((*leading, depth, width)), draw.floats((*leading, depth)), draw.floats(leading)),
+    )
+    return Sample(arrays)
+
+
+OP = Op(
+    noun=NOUN,
+    summary="one row of the matrix memory of xLSTM, with its states",
+    forward=Stage(FORWARD.schema_text, mlstm.forward_by_rows),
+    backward=BACKWARD,
+    gradients=GRADIENTS,
+    public_outputs=4,
+    reference=reference,
+    samples=samples,
+    autocast="lower",
+    exact=("c_initial", "n_initial", "m_initial"),
+)
