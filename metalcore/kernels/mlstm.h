@@ -16,6 +16,8 @@ constant uint ROWS = 4;
 constant uint ROWS = 8;  // of a tile
 #endif
 
+constant uint TERMS = 16;
+
 // Threadgroup memory for simdgroups that have SLICE elements of a row each, of up to ROOM in all.
 template <uint ROOM, uint SLICE>
 constexpr uint partial_size() {
@@ -37,7 +39,7 @@ constant uint INPUT_LOW = 10;
 constant uint STABILISER_LOW = 11;
 
 // Planes of `norms`.
-constant uint NORMALISER = 0;   // r
+constant uint NORMALISER = 0;   // r, or 0 where exp(-m) is larger
 constant uint DENOMINATOR = 1;  // max(|r|, exp(-m)) + eps
 constant uint DENOMINATOR_LOW = 2;
 
@@ -48,14 +50,16 @@ constant uint NORMALISER_GRADIENT_LOW = 2;
 
 constant float LEAST_GATE = -1e4f;  // exp of it is 0 beside any other gate, and sums of it keep their digits
 
-// exp(x) for x up to 80 with what its rounding lost.
+// exp(x) for x up to 87 with what its rounding lost.
 inline FloatFloat exp_of(FloatFloat x) {
-  const ExactSum e = exact_exp_minus({-x.high, -x.low});
+  const bool is_far = x.high < -100.0f;
+  const ExactSum e = exact_exp_minus({is_far ? 100.0f : -x.high, is_far ? 0.0f : -x.low});
   return {e.value, e.error};
 }
 
 // min(x, 0) - log(1 + exp(-|x|)). The logarithm is corrected by the exponential of what was found.
-inline FloatFloat log_sigmoid(float x) {
+inline FloatFloat log_sigmoid(float given) {
+  const float x = given < LEAST_GATE ? LEAST_GATE : given;  // max would lose a NaN
   const FloatFloat e = exp_of({-abs(x), 0.0f});
   const FloatFloat one_more = FloatFloat{1.0f, 0.0f} + e;
 #ifdef METALCORE_DOUBLE
@@ -64,8 +68,7 @@ inline FloatFloat log_sigmoid(float x) {
   const float near = e.high < 0.0625f ? e.high * fma(e.high, fma(e.high, 1.0f / 3.0f, -0.5f), 1.0f) : log(one_more.high);
 #endif
   const FloatFloat back = one_more * exp_of({-near, 0.0f});
-  const FloatFloat found = FloatFloat{min(x, 0.0f), 0.0f} + -(FloatFloat{near, 0.0f} + (back + -1.0f));
-  return {max(found.high, LEAST_GATE), found.high < LEAST_GATE ? 0.0f : found.low};
+  return FloatFloat{min(x, 0.0f), 0.0f} + -(FloatFloat{near, 0.0f} + (back + -1.0f));
 }
 
 // `count` floats of the rows from `from` on, of which n are there; the others are 0. A row is times its factor. All
@@ -92,15 +95,41 @@ inline void clear(thread float* sums) {
 }
 
 // sums[e] += mine . row e of the tile, for the elements of this simdgroup's slice.
+// Sums of TERMS products are added to sums, which then have fewer roundings; of half of the rows at a time, so that both
+// stay in registers.
 inline void add_products(
     thread float* sums, thread const float* mine, threadgroup const float* tile, uint width, uint begin, uint count) {
-  threadgroup const float* row = tile + begin;
-#pragma unroll(2)
-  for (uint d = 0; d < count; ++d) {
-    const float x = mine[d];
 #pragma unroll
-    for (uint e = 0; e < ROWS; ++e) {
-      sums[e] = fma(x, row[e * width + d], sums[e]);
+  for (uint half_of = 0; half_of < ROWS; half_of += ROWS / 2) {
+    threadgroup const float* row = tile + half_of * width + begin;
+    for (uint from = 0; from < count; from += TERMS) {
+      const uint to = min(from + TERMS, count);
+      float part[ROWS / 2];
+#pragma unroll
+      for (uint e = 0; e < ROWS / 2; ++e) {
+        part[e] = 0.0f;
+      }
+      if (to - from == TERMS) {
+#pragma unroll
+        for (uint d = 0; d < TERMS; ++d) {
+#pragma unroll
+          for (uint e = 0; e < ROWS / 2; ++e) {
+            part[e] = fma(mine[from + d], row[e * width + from + d], part[e]);
+          }
+        }
+      } else {
+#pragma clang loop unroll(disable)
+        for (uint d = from; d < to; ++d) {
+#pragma unroll
+          for (uint e = 0; e < ROWS / 2; ++e) {
+            part[e] = fma(mine[d], row[e * width + d], part[e]);
+          }
+        }
+      }
+#pragma unroll
+      for (uint e = 0; e < ROWS / 2; ++e) {
+        sums[half_of + e] += part[e];
+      }
     }
   }
 }
@@ -134,10 +163,10 @@ inline float decay_of(float row, float row_low, float key, float key_low) {
   return to_float(exp_of({x.high, x.low + (row_low + key_low)}));
 }
 
-// exp(-m) of a row.
+// exp(-m) of a row; below -87 there would be no number for it, and a numerator over it is nothing beside others.
 inline FloatFloat least_below(device const float* gates, ulong plane, ulong t) {
   const FloatFloat m = {gates[STABILISER * plane + t], gates[STABILISER_LOW * plane + t]};
-  return m.high > -80.0f ? exp_of(-m) : FloatFloat{exp(-m.high), 0.0f};
+  return exp_of(m.high < -87.0f ? from_float(87.0f) : -m);
 }
 
 // What a row of a tile is times.

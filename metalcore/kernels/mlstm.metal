@@ -1,5 +1,5 @@
-// mLSTM by chunks, forward: gates of all rows, normalisers before each chunk, scores inside of each chunk. mlstm.h has
-// the formulas; mlstm_scan.metal goes over the chunks.
+// mLSTM by chunks, forward: gates of all rows, and scores inside of each chunk. mlstm.h has the formulas, mlstm_steps.metal
+// the normaliser; mlstm_scan.metal goes over the chunks.
 #include "mlstm.h"
 
 constant bool has_states [[function_constant(1)]];  // there are states before the first row
@@ -66,43 +66,6 @@ template <typename T, typename S>
   m_last[head] = m.high;
 }
 
-// n before each chunk: a lane has an element. grid: blocks of 32 elements, heads.
-template <typename T, typename S>
-[[kernel]] void mlstm_normaliser(
-    device const T* k [[buffer(0)]],
-    device const float* gates [[buffer(1)]],
-    device const float* keep [[buffer(2)]],
-    device const S* n_initial [[buffer(3)]],
-    device float* normalisers [[buffer(4)]],
-    device float* n_last [[buffer(5)]],
-    constant long& heads [[buffer(6)]],
-    constant long& length [[buffer(7)]],
-    constant long& depth [[buffer(8)]],
-    constant long& chunk [[buffer(9)]],
-    uint3 gid [[threadgroup_position_in_grid]],
-    uint lane [[thread_index_in_simdgroup]]) {
-  const uint head = gid.y;
-  const uint d = gid.x * 32 + lane;
-  if (d >= uint(depth)) {
-    return;
-  }
-  const uint chunks = uint((length + chunk - 1) / chunk);
-  device const float* write = gates + (WRITE * ulong(heads) + head) * length;
-  device const T* column = k + head * ulong(length * depth) + d;
-  float n = has_states ? float(n_initial[head * ulong(depth) + d]) : 0.0f;
-  for (uint c = 0; c < chunks; ++c) {
-    normalisers[(head * ulong(chunks) + c) * depth + d] = n;
-    const float kept = n * keep[head * ulong(chunks) + c];
-    ExactSum sum = {kept, fma(n, keep[head * ulong(chunks) + c], -kept)};
-    const uint to = min((c + 1) * uint(chunk), uint(length));
-    for (uint t = c * uint(chunk); t < to; ++t) {
-      sum = added_product(sum, write[t], float(column[t * ulong(depth)]));
-    }
-    n = rounded(sum);
-  }
-  n_last[head * ulong(depth) + d] = n;
-}
-
 // A of each chunk, key by key: scores[s][t]. A lane has a row t, simdgroups share its elements. grid: blocks of 32 rows
 // of all chunks, heads.
 template <typename T, uint ROOM, uint SLICE>
@@ -110,15 +73,12 @@ template <typename T, uint ROOM, uint SLICE>
     device const T* q [[buffer(0)]],
     device const T* k [[buffer(1)]],
     device const float* gates [[buffer(2)]],
-    device const float* normalisers [[buffer(3)]],
-    device float* scores [[buffer(4)]],
-    device float* norms [[buffer(5)]],
-    constant long& heads [[buffer(6)]],
-    constant long& length [[buffer(7)]],
-    constant long& depth [[buffer(8)]],
-    constant long& chunk [[buffer(9)]],
-    constant float& scale [[buffer(10)]],
-    constant float& eps [[buffer(11)]],
+    device float* scores [[buffer(3)]],
+    constant long& heads [[buffer(4)]],
+    constant long& length [[buffer(5)]],
+    constant long& depth [[buffer(6)]],
+    constant long& chunk [[buffer(7)]],
+    constant float& scale [[buffer(8)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
@@ -128,7 +88,6 @@ template <typename T, uint ROOM, uint SLICE>
   const Lane at = {simd_lane_id, simd_group_id, simd_groups};
   const uint head = gid.y;
   const Block block = block_of(gid.x, uint(chunk), uint(length), at.lane);
-  const bool is_there = block.row < block.rows;
   const ulong plane = heads * length;
   const ulong start = head * ulong(length) + block.first;
   const ulong place = start + min(block.row, block.rows - 1);
@@ -141,7 +100,6 @@ template <typename T, uint ROOM, uint SLICE>
   }
   const float row = gates[ROW * plane + place];
   const float row_low = gates[ROW_LOW * plane + place];
-  ExactSum seen = {0.0f, 0.0f};
   for (uint from = 0; from < block.last; from += ROWS) {
     fill_rows(tile, k + start * depth, uint(depth), from, block.rows, One{}, at);
     float sums[ROWS];
@@ -154,33 +112,9 @@ template <typename T, uint ROOM, uint SLICE>
       if (e % at.groups == at.group && s < uint(chunk) && block.row < uint(chunk)) {
         const ulong key = start + min(s, block.rows - 1);
         const float weight = decay_of(row, row_low, gates[KEY * plane + key], gates[KEY_LOW * plane + key]);
-        const float score = is_there && s <= block.row ? sums[e] * scale * weight : 0.0f;
-        seen = added(seen, score);
+        const float score = block.row < block.rows && s <= block.row ? sums[e] * scale * weight : 0.0f;
         scores[block.matrix(head, uint(length), uint(chunk)) + s * ulong(chunk) + block.row] = score;
       }
     }
-  }
-
-  // r: what is seen in the chunk, and what the normaliser before it has
-  ExactSum before = {0.0f, 0.0f};
-  device const float* normaliser = normalisers + (head * ulong((length + chunk - 1) / chunk) + block.chunk) * depth + begin;
-  for (uint d = 0; d < count; ++d) {
-    before = added_product(before, mine[d], normaliser[d]);
-  }
-  const float weight = gates[READ * plane + place] * scale;
-  seen = added_product(seen, rounded(before), weight);
-  if (at.groups > 1) {
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    partial[at.group * 32 + at.lane] = rounded(seen);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    seen = {0.0f, 0.0f};
-    for (uint g = 0; g < at.groups; ++g) {
-      seen = added(seen, partial[g * 32 + at.lane]);
-    }
-  }
-  if (is_there && at.group == 0) {
-    const float r = rounded(seen);
-    norms[NORMALISER * plane + place] = r;
-    norms[DENOMINATOR * plane + place] = max(abs(r), to_float(least_below(gates, plane, place))) + eps;
   }
 }

@@ -16,12 +16,11 @@ template <typename T, typename O>
 [[kernel]] void mlstm_delta(
     device const O* h [[buffer(0)]],
     device const T* dh [[buffer(1)]],
-    device const float* gates [[buffer(2)]],
-    device const float* norms [[buffer(3)]],
-    device float* deltas [[buffer(4)]],
-    constant long& rows [[buffer(5)]],
-    constant long& width [[buffer(6)]],
-    constant float& eps [[buffer(7)]],
+    device const float* norms [[buffer(2)]],
+    device float* deltas [[buffer(3)]],
+    constant long& rows [[buffer(4)]],
+    constant long& width [[buffer(5)]],
+    constant float& eps [[buffer(6)]],
     uint gid [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
   ExactSum sum = {0.0f, 0.0f};
@@ -32,8 +31,7 @@ template <typename T, typename O>
   if (lane == 0) {
     const float r = norms[NORMALISER * rows + gid];
     const float share = product / norms[DENOMINATOR * rows + gid];
-    const bool is_used = abs(r) > to_float(least_below(gates, rows, gid));
-    deltas[NORMALISER_GRADIENT * rows + gid] = is_used ? (r > 0.0f ? -share : share) : 0.0f;
+    deltas[NORMALISER_GRADIENT * rows + gid] = r == 0.0f ? 0.0f : r > 0.0f ? -share : share;
     deltas[STABILISER_GRADIENT * rows + gid] = -share * eps;
   }
 }

@@ -9,13 +9,13 @@ template <typename T, uint ROOM, uint SLICE>
     device const T* k [[buffer(1)]],
     device const T* v [[buffer(2)]],
     device const float* gates [[buffer(3)]],
-    device T* h [[buffer(4)]],
-    constant long& heads [[buffer(5)]],
-    constant long& length [[buffer(6)]],
-    constant long& depth [[buffer(7)]],
-    constant long& width [[buffer(8)]],
-    constant float& scale [[buffer(9)]],
-    constant float& eps [[buffer(10)]],
+    device const float* norms [[buffer(4)]],
+    device T* h [[buffer(5)]],
+    constant long& heads [[buffer(6)]],
+    constant long& length [[buffer(7)]],
+    constant long& depth [[buffer(8)]],
+    constant long& width [[buffer(9)]],
+    constant float& scale [[buffer(10)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint simd_lane_id [[thread_index_in_simdgroup]],
     uint simd_group_id [[simdgroup_index_in_threadgroup]],
@@ -46,7 +46,6 @@ template <typename T, uint ROOM, uint SLICE>
   const float row = gates[ROW * plane + place];
   const float row_low = gates[ROW_LOW * plane + place];
   const uint last = min(rows, gid.x * 32 + 32);
-  ExactSum seen = {0.0f, 0.0f};
   for (uint from = 0; from < last; from += ROWS) {
     fill_rows(tile, k + start * depth, uint(depth), from, rows, One{}, at);
     float sums[ROWS];
@@ -70,10 +69,6 @@ template <typename T, uint ROOM, uint SLICE>
         sums[e] = weights[e * 32 + at.lane];
       }
     }
-#pragma unroll
-    for (uint e = 0; e < ROWS; ++e) {
-      seen = added(seen, sums[e]);
-    }
     threadgroup const float* own = tile + first;
     for (uint d = 0; d < columns; ++d) {
       float sum = sums[0] * own[d];
@@ -85,7 +80,7 @@ template <typename T, uint ROOM, uint SLICE>
     }
   }
   if (t < rows) {
-    const float below = max(abs(rounded(seen)), to_float(least_below(gates, plane, place))) + eps;
+    const float below = norms[DENOMINATOR * plane + place];
     for (uint d = 0; d < columns; ++d) {
       h[place * width + first + d] = T(out[d] / below);
     }

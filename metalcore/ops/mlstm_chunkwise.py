@@ -71,9 +71,7 @@ def samples(draw: Draw) -> Sample:
     return draw_case(draw, chunk_size=draw.choice((16, 32, 64, 64, 128)))
 
 
-INPUTS = (
-    "Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, Tensor? c_initial, Tensor? n_initial, Tensor? m_initial"
-)
+INPUTS = "Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, Tensor? c_initial, Tensor? n_initial, Tensor? m_initial"
 NUMBERS = "float eps, int chunk, bool is_sigmoid"
 GRADIENTS = ("q", "k", "v", "i", "f", "c_initial", "n_initial", "m_initial")
 FORWARD = Stage(f"({INPUTS}, {NUMBERS}) -> (Tensor h, Tensor c, Tensor n, Tensor m)", mlstm.forward)

@@ -9,7 +9,6 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.mlstm_arguments import check_sequence
 from metalcore.ops.base.mlstm_reference import draw_case, recurrent
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.mlstm_recurrent import CHUNK
 
 NOUN = "mlstm_parallel"
 
@@ -25,7 +24,7 @@ def mlstm_parallel(q: Any, k: Any, v: Any, i: Any, f: Any, *, eps: float = 1e-6)
     array([3., 3.], dtype=float32)
     """
     eps = check_sequence(NOUN, q, k, v, i, f, eps)
-    return OP(q, k, v, i, f, eps, CHUNK, False)
+    return OP(q, k, v, i, f, eps, mlstm.USUAL_CHUNK, False)
 
 
 def reference(q: Any, k: Any, v: Any, i: Any, f: Any, *, eps: float = 1e-6) -> Any:

@@ -12,7 +12,7 @@ from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.mlstm_chunkwise import BACKWARD, FORWARD, GRADIENTS
 
 NOUN = "mlstm_recurrent"
-CHUNK = 64  # of the gradient
+BY_ROWS = 1  # as the size of a chunk
 
 
 def mlstm_recurrent(
@@ -29,7 +29,7 @@ def mlstm_recurrent(
 ) -> Any:
     """What mlstm_chunkwise computes, row by row as the formula says it: for few rows, and to compare with.
 
-    The gradient goes by chunks.
+    The gradient of many rows goes by chunks.
 
     >>> import numpy as np, metalcore
     >>> one, zero = np.ones((1, 1, 2, 1), np.float32), np.zeros((1, 1, 2), np.float32)
@@ -38,7 +38,7 @@ def mlstm_recurrent(
     """
     eps = check_sequence(NOUN, q, k, v, i, f, eps)
     states = check_states(NOUN, q, v, c_initial, n_initial, m_initial)
-    h, c, n, m = OP(q, k, v, i, f, *states, eps, CHUNK, False)
+    h, c, n, m = OP(q, k, v, i, f, *states, eps, BY_ROWS, False)
     return (h, (c, n, m)) if return_last_states else h
 
 

@@ -11,7 +11,7 @@ from metalcore.ops.base.mlstm_arguments import check_depth, check_states
 from metalcore.ops.base.mlstm_reference import step
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.mlstm_chunkwise import BACKWARD, FORWARD, GRADIENTS
-from metalcore.ops.mlstm_recurrent import CHUNK
+from metalcore.ops.mlstm_recurrent import BY_ROWS
 
 NOUN = "mlstm_step"
 
@@ -53,7 +53,7 @@ def mlstm_step(q: Any, k: Any, v: Any, i: Any, f: Any, c: Any, n: Any, m: Any, e
     is_column = len(m.shape) == 3
     states = check_states(NOUN, q, v, c, n, m, "")
     rows = (x[:, :, None] for x in (q, k, v))
-    h, c_new, n_new, m_new = OP(*rows, *gates, *states, eps, CHUNK, False)
+    h, c_new, n_new, m_new = OP(*rows, *gates, *states, eps, BY_ROWS, False)
     return h[:, :, 0], (c_new, n_new, m_new[..., None] if is_column else m_new)
 
 

@@ -14,7 +14,6 @@ from metalcore.runtimes.policy import policy
 
 STATES = ("is_sigmoid", "has_states")
 GATES = Kernel("mlstm", "mlstm_gates", STATES)
-NORMALISER = Kernel("mlstm", "mlstm_normaliser", STATES)
 SCORES = Kernel("mlstm", "mlstm_scores", STATES)
 SCAN = Kernel("mlstm_scan", "mlstm_scan", (*STATES, "is_backwards", "is_of_keys", "keeps_states"))
 DELTA = Kernel("mlstm_gradient", "mlstm_delta", STATES)
@@ -25,6 +24,7 @@ PARALLEL = Kernel("mlstm_parallel", "mlstm_parallel", ("is_sigmoid",))
 GATE_PLANES, NORM_PLANES, DELTA_PLANES = 12, 3, 3  # as in kernels/mlstm.h
 LANES = 32
 DEEPEST = 512
+LEAST_CHUNK, USUAL_CHUNK = 16, 64
 _FEW = 1 << 21  # multiplications
 MOST_SIMDGROUPS = 8
 
@@ -39,10 +39,14 @@ class Sizes:
     depth: int
     width: int
     chunk: int
+    by_rows: bool
 
     @staticmethod
     def of(q: Any, v: Any, chunk: int) -> Sizes:
-        return Sizes(*q.shape, v.shape[-1], min(chunk, max(16, 1 << max(0, q.shape[2] - 1).bit_length())))
+        """A chunk of 1: row by row where rows are few, else by chunks of USUAL_CHUNK."""
+        longest = max(LEAST_CHUNK, 1 << max(0, q.shape[2] - 1).bit_length())
+        size = min(USUAL_CHUNK if chunk == 1 else max(LEAST_CHUNK, chunk), longest)
+        return Sizes(*q.shape, v.shape[-1], size, chunk == 1)
 
     @property
     def heads(self) -> int:
@@ -63,7 +67,8 @@ class Sizes:
 
     def is_few(self, dtype: str) -> bool:
         """Whether rows are taken one by one with more care, at several times the time."""
-        return dtype == "float32" and self.heads * self.length * self.depth * self.width < _FEW
+        is_care = dtype == "float32" or (dtype == "float64" and self.by_rows)
+        return is_care and self.heads * self.length * self.depth * self.width < _FEW
 
     @property
     def scale(self) -> float:
@@ -124,25 +129,15 @@ def gates_of(run: Any, sizes: Sizes, i: Any, f: Any, m: Any, is_sigmoid: bool) -
 def prepare(
     run: Any, sizes: Sizes, q: Any, k: Any, i: Any, f: Any, n: Any, m: Any, eps: float, is_sigmoid: bool
 ) -> Prepared:
-    dtype, wide = run.dtype(q), accumulator(run.dtype(q))
-    heads, length, chunk = sizes.heads, sizes.length, sizes.chunk
-    gates, keep, m_last = gates_of(run, sizes, i, f, m, is_sigmoid)
-    constants = (is_sigmoid, n is not None)
-    arguments = (
-        *(k, gates, keep, n, Out((heads, sizes.chunks, sizes.depth), wide)),
-        *(Out((*sizes.leading, sizes.depth), wide), heads, length, sizes.depth, chunk),
-    )
-    grid = (-(-sizes.depth // LANES), heads)
-    types = (dtype, wide if n is None else run.dtype(n))
-    normalisers, n_last = run.launch(NORMALISER, types, constants, arguments, grid, (LANES,))
+    """Of chunks, with the normaliser row by row: all rests on it, and it is little work beside the rest."""
+    dtype, chunk = run.dtype(q), sizes.chunk
+    found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
     room, threads = row_room(run, dtype, sizes.depth)
-    arguments = (
-        *(q, k, gates, normalisers, Out((heads, sizes.chunks, chunk, chunk), wide)),
-        *(Out((NORM_PLANES, heads, length), wide), heads, length, sizes.depth, chunk, sizes.scale, eps),
-    )
-    grid = (sizes.blocks, heads)
-    scores, norms = run.launch(SCORES, (dtype, *room), constants, arguments, grid, (threads,))
-    return Prepared(gates, keep, m_last, n_last, norms, scores)
+    scores = Out((sizes.heads, sizes.chunks, chunk, chunk), accumulator(dtype))
+    arguments = (q, k, found.gates, scores, sizes.heads, sizes.length, sizes.depth, chunk, sizes.scale)
+    constants, grid = (is_sigmoid, n is not None), (sizes.blocks, sizes.heads)
+    (scores,) = run.launch(SCORES, (dtype, *room), constants, arguments, grid, (threads,))
+    return replace(found, scores=scores)
 
 
 def scan(
@@ -178,7 +173,9 @@ def scan(
     given = wide if way.initial[0] is None else run.dtype(way.initial[0])
     constants = (is_sigmoid, way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states)
     grid = (columns, sizes.heads)
-    found_list: list[Any] = run.launch(SCAN, (dtype, result or dtype, given, state, *room), constants, arguments, grid, (threads,))
+    found_list: list[Any] = run.launch(
+        SCAN, (dtype, result or dtype, given, state, *room), constants, arguments, grid, (threads,)
+    )
     return found_list
 
 
@@ -228,7 +225,7 @@ def forward_by_rows(
     q, k, v, i, f = (run.contiguous(x) for x in (q, k, v, i, f))
     c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
     way, exact = Pass(v, q, k, None, False, False, False, (c, None)), sizes.is_few(run.dtype(q))
-    found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid, exact)
+    found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
     wide = accumulator(run.dtype(q))
     h, _, c_last, *_ = mlstm_steps.steps(run, sizes, way, found, None, None, wide, is_sigmoid, exact)
     return h, c_last, found.n_last, found.m_last
@@ -242,10 +239,11 @@ def forward_parallel(
     if sizes.is_few(dtype):
         return forward(run, q, k, v, i, f, None, None, None, eps, chunk, is_sigmoid)[:1]
     q, k, v, i, f = (run.contiguous(x) for x in (q, k, v, i, f))
-    gates, *_ = gates_of(run, replace(sizes, chunk=max(1, sizes.length)), i, f, None, is_sigmoid)
+    whole = replace(sizes, chunk=max(1, sizes.length))
+    found = mlstm_steps.prepare(run, whole, q, k, i, f, None, None, eps, is_sigmoid)
     room, threads = row_room(run, dtype, max(sizes.depth, sizes.width))
-    numbers = (sizes.heads, sizes.length, sizes.depth, sizes.width, sizes.scale, eps)
-    arguments = (q, k, v, gates, Out(tuple(v.shape), dtype), *numbers)
+    numbers = (sizes.heads, sizes.length, sizes.depth, sizes.width, sizes.scale)
+    arguments = (q, k, v, found.gates, found.norms, Out(tuple(v.shape), dtype), *numbers)
     grid = (-(-sizes.length // LANES), sizes.heads)
     return tuple(run.launch(PARALLEL, (dtype, *room), (is_sigmoid,), arguments, grid, (threads,)))
 
@@ -335,7 +333,7 @@ def gradients(
     dtype, wide = run.dtype(dh), accumulator(run.dtype(dh))
     heads, length, chunk = sizes.heads, sizes.length, sizes.chunk
     rows, constants = heads * length, (is_sigmoid, has_states)
-    arguments = (h, dh, found.gates, found.norms, Out((DELTA_PLANES, heads, length), wide), rows, sizes.width, eps)
+    arguments = (h, dh, found.norms, Out((DELTA_PLANES, heads, length), wide), rows, sizes.width, eps)
     (deltas,) = run.launch(DELTA, (dtype, run.dtype(h)), constants, arguments, (rows,), (LANES,))
     room, threads = row_room(run, dtype, sizes.width)
     a_row = Out((heads, length), wide)

@@ -68,7 +68,12 @@ def wide_of(array: Any) -> str:
 
 
 def check_chunk(op: str, chunk_size: Any) -> int:
-    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1 or chunk_size & (chunk_size - 1):
+    if (
+        isinstance(chunk_size, bool)
+        or not isinstance(chunk_size, int)
+        or chunk_size < 1
+        or chunk_size & (chunk_size - 1)
+    ):
         refuse(op, "chunk_size", "a power of two", repr(chunk_size))
     if chunk_size > LONGEST_CHUNK:
         refuse(op, "chunk_size", f"at most {LONGEST_CHUNK}", chunk_size)

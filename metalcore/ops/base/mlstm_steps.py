@@ -39,18 +39,24 @@ def prepare(
     m: Any,
     eps: float,
     is_sigmoid: bool,
-    is_exact: bool = True,
 ) -> Prepared:
     from metalcore.ops.base.mlstm import NORM_PLANES, Prepared, gates_of
 
     dtype, wide = run.dtype(q), accumulator(run.dtype(q))
     gates, keep, m_last = gates_of(run, sizes, i, f, m, is_sigmoid)
     arguments = (
-        *(q, k, gates, n, Out((NORM_PLANES, sizes.heads, sizes.length), wide), Out((*sizes.leading, sizes.depth), wide)),
+        *(
+            q,
+            k,
+            gates,
+            n,
+            Out((NORM_PLANES, sizes.heads, sizes.length), wide),
+            Out((*sizes.leading, sizes.depth), wide),
+        ),
         *(sizes.heads, sizes.length, sizes.depth, sizes.scale, eps),
     )
     types = (dtype, wide if n is None else run.dtype(n), room_for(run, dtype, sizes.depth))
-    constants = _constants(is_sigmoid, n is not None, is_exact)
+    constants = _constants(is_sigmoid, n is not None, dtype == wide)
     norms, n_last = run.launch(NORMALISER, types, constants, arguments, (sizes.heads,), (LANES,))
     return Prepared(gates, keep, m_last, n_last, norms)
 
