@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops import function
-from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.ops.base.draw import Draw, Sample, Values, flat
 from metalcore.ops.base.op import Op
 
 SEED = 20261116
@@ -139,9 +139,7 @@ def with_torch(
 
     inputs: list[Any] = []
 
-    def made(value: Any) -> Any:
-        if not isinstance(value, Values):
-            return value
+    def made(value: Values) -> Any:
         tensor = value.torch(dtype, device)
         if value.is_float:
             tensor = tensor.to(torch.float64) if exact else tensor
@@ -150,12 +148,11 @@ def with_torch(
                 inputs.append(tensor)
         return tensor
 
-    arguments = [made(a) for a in sample.arguments]
-    named = {k: made(v) for k, v in sample.named.items()}
+    arguments, named = sample.made(made)
     found = run(*arguments, **named)
     if op.written:
         found = written(op, arguments, named)
-    outputs = list(found) if isinstance(found, (tuple, list)) else [found]
+    outputs = list(flat(found))
     gradients: list[Any] = []
     reached = [o for o in outputs if o.requires_grad]
     if inputs and reached:
@@ -183,12 +180,11 @@ def _torch_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
 
 
 def _numpy_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
-    arguments = [a.numpy(dtype) if isinstance(a, Values) else a for a in sample.arguments]
-    named = {k: v.numpy(dtype) if isinstance(v, Values) else v for k, v in sample.named.items()}
+    arguments, named = sample.made(lambda value: value.numpy(dtype))
     found = function(op.noun)(*arguments, **named)
     if op.written:
         found = tuple(written(op, arguments, named))
-    return Results([np.asarray(o, np.float64) for o in (found if isinstance(found, tuple) else (found,))], None)
+    return Results([np.asarray(o, np.float64) for o in flat(found)], None)
 
 
 def _mps_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
