@@ -38,7 +38,7 @@ template <typename T, typename W, uint ROWS, uint E>
     uint3 thread_at [[thread_position_in_threadgroup]],
     uint3 threads [[threads_per_threadgroup]]) {
   using N = number<E>;
-  threadgroup float shared[4096];  // two turns of y_before, column by column with ROWS numbers each
+  threadgroup float shared[16384 / sizeof(float)];  // two turns of y_before, column by column with ROWS numbers each
   const uint width = uint(depth), turn = ROWS * width;
   const ulong across = ulong(heads) * width;  // numbers of a step
   const ulong first = ulong(group.y) * ROWS, head = group.x;

@@ -49,7 +49,7 @@ template <typename T, typename W, uint ROWS, uint E>
     uint3 thread_at [[thread_position_in_threadgroup]],
     uint3 threads [[threads_per_threadgroup]]) {
   using N = number<E>;
-  threadgroup float shared[8192];  // two turns of draw: gate by gate, column by column with ROWS numbers each
+  threadgroup float shared[32768 / sizeof(float)];  // two turns of draw: gate by gate, column by column with ROWS numbers each
   const uint width = uint(depth), gate = ROWS * width, turn = 4 * gate;
   const ulong across = ulong(heads) * width;
   const ulong first = ulong(group.y) * ROWS, head = group.x;
@@ -79,7 +79,7 @@ template <typename T, typename W, uint ROWS, uint E>
       put(dc, carried, carried_low, at);
       put(dn, carried, carried_low, size + at);
       put(pull, carried, carried_low, 2 * size + at);
-      if (steps == 0) {
+      if (has_states && steps == 0) {
         dy_state[at] = W(grad_y_last[at]);
         dc_state[at] = W(grad_c_last[at]);
         dn_state[at] = W(grad_n_last[at]);
@@ -89,8 +89,9 @@ template <typename T, typename W, uint ROWS, uint E>
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
 
-  // One turn more than steps: the last gives the gradient of the first y.
-  for (ulong back = 0; back <= ulong(steps) && steps > 0; ++back) {
+  // With states there is a turn more than steps: the last gives the gradient of the first y.
+  const ulong turns = ulong(steps) + (has_states && steps > 0 ? 1 : 0);
+  for (ulong back = 0; back < turns; ++back) {
     const bool is_last = back == ulong(steps);
     const ulong t = is_last ? 0 : ulong(steps) - 1 - back;
     const uint now = (back & 1) != 0 ? turn : 0, next = turn - now;
@@ -145,7 +146,7 @@ template <typename T, typename W, uint ROWS, uint E>
             put(carry.c, carried, carried_low, at);
             put(carry.n, carried, carried_low, size + at);
             put(carry.pull, carried, carried_low, 2 * size + at);
-            if (t == 0) {
+            if (has_states && t == 0) {
               dc_state[at] = W(nearest(carry.c));
               dn_state[at] = W(nearest(carry.n));
               dm_state[at] = W(nearest(raw.m));

@@ -17,7 +17,7 @@ def slstm(x: Any, R: Any, b: Any, states: Any = None, return_last_states: bool =
     step before times `R` (4, heads, depth, depth), each head for itself, and `b` (4, heads, depth). The result is
     (batch, steps, heads, depth). `states` are (y, c, n, m) from an earlier call, each (batch, heads, depth), of x's
     dtype or float32; None: zeros. With `return_last_states` the result is y, (y, c, n, m), states in float32. m only
-    keeps exponentials in range: y does not depend on how c and n are scaled by it. A depth is at most 1024.
+    keeps exponentials in range: y does not depend on how c and n are scaled by it. A depth is at most 512.
 
     >>> import numpy as np, metalcore
     >>> x = np.full((1, 3, 4, 1, 1), 2.0, np.float32)

@@ -16,7 +16,7 @@ TURN = Kernel("slstm_gradient", "slstm_turn")
 BACKWARD = Kernel("slstm_gradient", "slstm_backward", ("has_states", "has_draws"))
 WEIGHTS = Kernel("slstm_gradient", "slstm_weights", ("has_states",))
 STATES = ("y", "c", "n", "m")
-DEEPEST = 1024  # rows * depth numbers, four gates of them in two turns, fill threadgroup memory
+DEEPEST = 512
 KEPT, EACH = 8, 8  # as in the kernels
 
 INPUTS = "Tensor x, Tensor R, Tensor b, Tensor? y_state, Tensor? c_state, Tensor? n_state, Tensor? m_state"
@@ -76,11 +76,11 @@ class Sizes(NamedTuple):
         """Sequences of a threadgroup, floats of a number, threadgroups and threads."""
         chosen = policy("slstm", run.family, dtype)
         count = 4 * self.batch * self.steps * self.heads * self.depth * self.depth
-        is_exact = dtype == "float32" and count <= chosen["exact"] and 2 * self.depth <= DEEPEST
-        floats = 2 if is_exact else 1
+        floats = 2 if dtype == "float32" and count <= chosen["exact"] else 1
+        room = 512 if dtype == "float64" else 1024  # four gates of so many numbers, in two turns: threadgroup memory
         rows: int = chosen["rows"]
         while rows > 1 and (
-            rows * self.depth * floats > DEEPEST
+            rows * self.depth * floats > room
             or rows >= 2 * self.batch
             or self.heads * -(-self.batch // rows) < min(chosen["tasks"], self.heads * self.batch)
         ):
@@ -147,7 +147,7 @@ def backward(
     dtype, sizes = run.dtype(x), Sizes.of(x)
     wide, kind = accumulator(dtype), dtype if y_state is None else run.dtype(y_state)
     rows, floats, groups, group = sizes.launch(run, dtype)
-    batch, steps, heads, depth = sizes
+    batch, _, heads, depth = sizes
     has_states, has_draws = y_state is not None, floats > 1 or dtype != wide
     state, raw = Out((batch, heads, depth) if has_states else (0,), kind), tuple(x.shape)
     y_state, c_state, n_state = (None if s is None else run.contiguous(s) for s in (y_state, c_state, n_state))
@@ -174,7 +174,7 @@ def backward(
         )
         grid = (-(-depth // 32), -(-depth // EACH) + 1, 4 * heads)
         dR, db = run.launch(WEIGHTS, (dtype, kind, floats), (has_states,), (*arguments, *sizes), grid, (32, 1, 1))
-    return dx, dR, db, *dstates
+    return (dx, dR, db, *dstates)
 
 
 def reference(x: Any, R: Any, b: Any, states: Any = None, return_last_states: bool = False) -> Any:
