@@ -67,44 +67,32 @@ inline Kept<N> advance(thread Cell<N>& cell, N raw_i, N raw_f, N raw_z, N raw_o)
   return {y, cell.c, cell.n, choose(is_new, one, small), choose(is_new, small, one), z, output, forget.rest};
 }
 
-// Gradients that a step hands to the one before. `pull` is c dc + n dn - dm: y does not change where c and n are scaled
-// and m makes up for it, so only states that are given out pull.
-template <typename N>
-struct Carry {
-  N c;
-  N n;
-  N pull;
-};
-
 template <typename N>
 struct RawGradients {
   N i;
   N f;
   N z;
   N o;
-  N m;  // of the m before
 };
 
+// `to` has the gradients of c, n and m of a step, and gets those of the step before. Moving both exponents moves m and
+// nothing else, so their two gradients sum up to that of m; that of the smaller gate is the one which is computed.
 template <typename N>
-inline RawGradients<N> retreat(thread Carry<N>& carry, Kept<N> at, N c_before, N n_before, N dy) {
-  const N one = {1.0f}, nothing = {0.0f};
-  const N dc = carry.c + dy * at.output / at.n;
-  const N dn = carry.n - dy * at.y / at.n;
+inline RawGradients<N> retreat(thread Cell<N>& to, Kept<N> at, N c_before, N n_before, N dy) {
+  const N one = {1.0f}, nothing = {0.0f}, each = dy / at.n;
+  const N dc = fma(each, at.output, to.c);
+  const N dn = fma(-each, at.y, to.n);
   const N to_input = at.input * fma(at.z, dc, dn);
   const N to_forget = at.forget * fma(c_before, dc, n_before * dn);
-  // The gate that is 1 gave m; of two that are equal each gave half. Before a first step the forget gate is cut at 1.
-  const bool is_first = nearest(n_before) == 0.0f;
-  const bool input_is_one = nearest(at.input) == 1.0f, forget_is_one = nearest(at.forget) == 1.0f;
-  const bool is_cut = is_first && forget_is_one;
-  const float share = is_first || !forget_is_one ? 1.0f : input_is_one ? 0.5f : 0.0f;
-  const N kept = carry.pull * (1.0f - share);
-  const N to_kept = choose(is_cut, nothing, to_forget - kept);
-  RawGradients<N> raw;
-  raw.i = to_input - carry.pull * share + choose(is_cut, to_forget, nothing);
-  raw.f = to_kept * at.slope;
-  raw.z = dc * at.input * (one - at.z * at.z);
-  raw.o = dy * at.y * (one - at.output);
-  raw.m = to_kept;
-  carry = {at.forget * dc, at.forget * dn, choose(is_cut, to_forget, kept)};
-  return raw;
+  // Where n was 0 the forget gate may have been cut at 1. Of two gates that are equal each has half of m.
+  const bool is_first = nearest(n_before) == 0.0f, forget_is_one = nearest(at.forget) == 1.0f;
+  const bool has_kept = !is_first && forget_is_one, are_equal = has_kept && nearest(at.input) == 1.0f;
+  const N rest = to.m - to_input;
+  N kept = choose(has_kept, rest, choose(is_first && forget_is_one, nothing, to_forget));
+  kept = choose(are_equal, (rest + to_forget) * 0.5f, kept);
+  const N input = choose(has_kept && !are_equal, to_input, to.m - kept);
+  to = {at.forget * dc, at.forget * dn, kept};
+  return {
+      input, kept * at.slope, dc * at.input * (one - at.z * at.z),
+      dy * at.y * (one - at.output)};
 }

@@ -22,7 +22,7 @@ template <typename T>
   }
 }
 
-// `carried` is room for the gradients of c, n and for the pull, high parts first.
+// `carried` is room for the gradients of c, n and m, high parts first.
 template <typename T, typename W, uint ROWS, uint E>
 [[kernel]] void slstm_backward(
     device const T* grad_y [[buffer(0)]],
@@ -66,19 +66,9 @@ template <typename T, typename W, uint ROWS, uint E>
     }
     for (uint r = 0; r < rows; ++r) {
       const ulong at = (first + r) * across + head * width + column;
-      const N dc = {grad_c_last[at]}, dn = {grad_n_last[at]}, dm = {grad_m_last[at]};
-      N pull = {0.0f};
-      if (steps > 0) {
-        const ulong step = (first + r) * ulong(steps) + ulong(steps) - 1;
-        device const float* from = history + (step * heads + head) * (KEPT * width) + column;
-        N c, n;
-        get(c, from, from + past, width);
-        get(n, from, from + past, 2 * width);
-        pull = fma(c, dc, n * dn) - dm;
-      }
-      put(dc, carried, carried_low, at);
-      put(dn, carried, carried_low, size + at);
-      put(pull, carried, carried_low, 2 * size + at);
+      put(N{grad_c_last[at]}, carried, carried_low, at);
+      put(N{grad_n_last[at]}, carried, carried_low, size + at);
+      put(N{grad_m_last[at]}, carried, carried_low, 2 * size + at);
       if (has_states && steps == 0) {
         dy_state[at] = W(grad_y_last[at]);
         dc_state[at] = W(grad_c_last[at]);
@@ -136,20 +126,20 @@ template <typename T, typename W, uint ROWS, uint E>
               c_before = {float(c_state[at])};
               n_before = {float(n_state[at])};
             }
-            Carry<N> carry;
+            Cell<N> carry;
             get(carry.c, carried, carried_low, at);
             get(carry.n, carried, carried_low, size + at);
-            get(carry.pull, carried, carried_low, 2 * size + at);
+            get(carry.m, carried, carried_low, 2 * size + at);
             const float last = back == 0 ? grad_y_last[at] : 0.0f;
             const N dy = finished(sums[r], float(grad_y[step * across + head * width + column]), last);
             const RawGradients<N> raw = retreat(carry, kept, c_before, n_before, dy);
             put(carry.c, carried, carried_low, at);
             put(carry.n, carried, carried_low, size + at);
-            put(carry.pull, carried, carried_low, 2 * size + at);
+            put(carry.m, carried, carried_low, 2 * size + at);
             if (has_states && t == 0) {
               dc_state[at] = W(nearest(carry.c));
               dn_state[at] = W(nearest(carry.n));
-              dm_state[at] = W(nearest(raw.m));
+              dm_state[at] = W(nearest(carry.m));
             }
             const N each[4] = {raw.i, raw.f, raw.z, raw.o};
 #pragma unroll
@@ -169,8 +159,7 @@ template <typename T, typename W, uint ROWS, uint E>
   }
 }
 
-constant constexpr uint EACH = 8;    // rows of dR that a thread has
-constant constexpr uint TERMS = 32;  // of a sum at a time, so that it has fewer roundings
+constant constexpr uint EACH = 8;  // rows of dR that a thread has
 
 inline void add_term(thread float& sum, float a, float b) { sum = fma(a, b, sum); }
 inline void add_term(thread FloatFloat& sum, FloatFloat a, FloatFloat b) { sum = sum + a * b; }

@@ -45,6 +45,8 @@ inline FloatFloat choose(bool is_first, FloatFloat a, FloatFloat b) {
 inline float safe_sum(float a, float b) { return a + b; }
 inline FloatFloat safe_sum(FloatFloat a, FloatFloat b) { return finite_sum(a, b); }
 
+constant constexpr uint TERMS = 16;  // of a sum at a time, so that it has fewer roundings
+
 // sums[r] += sum over k of left[k * ROWS + r] column[k * pitch]. Those of pairs are values and what they lost.
 template <uint ROWS, typename T>
 inline void add_products(
@@ -54,11 +56,23 @@ inline void add_products(
     device const T* column,
     uint pitch,
     uint count) {
-  for (uint k = 0; k < count; ++k) {
-    const float weight = float(column[k * pitch]);
+  for (uint from = 0; from < count; from += TERMS) {
+    float parts[ROWS];
 #pragma unroll
     for (uint r = 0; r < ROWS; ++r) {
-      sums[r] = fma(left[k * ROWS + r], weight, sums[r]);
+      parts[r] = 0.0f;
+    }
+    const uint to = min(from + TERMS, count);
+    for (uint k = from; k < to; ++k) {
+      const float weight = float(column[k * pitch]);
+#pragma unroll
+      for (uint r = 0; r < ROWS; ++r) {
+        parts[r] = fma(left[k * ROWS + r], weight, parts[r]);
+      }
+    }
+#pragma unroll
+    for (uint r = 0; r < ROWS; ++r) {
+      sums[r] += parts[r];
     }
   }
 }
