@@ -13,7 +13,7 @@ constant bool has_states [[function_constant(0)]];
 constant bool has_history [[function_constant(1)]];  // steps are kept for the gradient
 
 // `rest` holds the low parts of c, n and m where numbers are pairs, `history` KEPT arrays of `depth` numbers for each
-// step of each head, high parts first.
+// head, sequence and step, high parts first.
 template <typename T, typename W, uint ROWS, uint E>
 [[kernel]] void slstm_forward(
     device const T* x [[buffer(0)]],
@@ -75,7 +75,7 @@ template <typename T, typename W, uint ROWS, uint E>
     const uint now = (t & 1) != 0 ? turn : 0, next = turn - now;
     for (uint column = thread_at.x; column < width; column += threads.x) {
       N raw[4 * ROWS];
-#pragma unroll
+#pragma clang loop unroll(disable)
       for (uint g = 0; g < 4; ++g) {
         N sums[ROWS];
 #pragma unroll
@@ -92,25 +92,24 @@ template <typename T, typename W, uint ROWS, uint E>
           raw[g * ROWS + r] = finished(sums[r], float(x[at]), bias);
         }
       }
-#pragma unroll
-      for (uint r = 0; r < ROWS; ++r) {
-        if (r < rows) {
-          const ulong at = (first + r) * across + head * width + column;
-          Cell<N> cell;
-          get(cell.c, c_last, c_low, at);
-          get(cell.n, n_last, n_low, at);
-          get(cell.m, m_last, m_low, at);
-          const Kept<N> kept = advance(cell, raw[r], raw[ROWS + r], raw[2 * ROWS + r], raw[3 * ROWS + r]);
-          put(cell.c, c_last, c_low, at);
-          put(cell.n, n_last, n_low, at);
-          put(cell.m, m_last, m_low, at);
-          const ulong step = (first + r) * ulong(steps) + t;
-          y[step * across + head * width + column] = T(nearest(kept.y));
-          put(kept.y, shared, shared_low, next + column * ROWS + r);
-          if (has_history) {
-            device float* to = history + (step * heads + head) * (KEPT * width) + column;
-            kept.write(to, to + past, width);
-          }
+#pragma clang loop unroll(disable)
+      for (uint r = 0; r < rows; ++r) {  // much code: once is enough
+        const ulong at = (first + r) * across + head * width + column;
+        Cell<N> cell;
+        get(cell.c, c_last, c_low, at);
+        get(cell.n, n_last, n_low, at);
+        get(cell.m, m_last, m_low, at);
+        const Kept<N> kept = advance(cell, raw[r], raw[ROWS + r], raw[2 * ROWS + r], raw[3 * ROWS + r]);
+        put(cell.c, c_last, c_low, at);
+        put(cell.n, n_last, n_low, at);
+        put(cell.m, m_last, m_low, at);
+        const ulong step = (first + r) * ulong(steps) + t;
+        y[step * across + head * width + column] = T(nearest(kept.y));
+        put(kept.y, shared, shared_low, next + column * ROWS + r);
+        if (has_history) {
+          const ulong place = (head * ulong(batch) + first + r) * ulong(steps) + t;
+          device float* to = history + place * (KEPT * width) + column;
+          kept.write(to, to + past, width);
         }
       }
     }

@@ -4,7 +4,6 @@
 #include "slstm_cell.h"
 
 constant bool has_states [[function_constant(0)]];
-constant bool has_draws [[function_constant(1)]];  // draw is written beside dx, which has fewer digits
 
 // turned[g, h, j, k] = R[g, h, k, j]
 template <typename T>
@@ -22,7 +21,7 @@ template <typename T>
   }
 }
 
-// `carried` is room for the gradients of c, n and m, high parts first.
+// `draws` (gate, head, sequence, step, column) is dx with all of its digits; `carried` is room for the gradients of c, n and m, high parts first.
 template <typename T, typename W, uint ROWS, uint E>
 [[kernel]] void slstm_backward(
     device const T* grad_y [[buffer(0)]],
@@ -92,6 +91,7 @@ template <typename T, typename W, uint ROWS, uint E>
         sums[r] = {0.0f};
       }
       if (back > 0) {
+#pragma clang loop unroll(disable)
         for (uint g = 0; g < 4; ++g) {
           N part[ROWS];
 #pragma unroll
@@ -106,51 +106,47 @@ template <typename T, typename W, uint ROWS, uint E>
           }
         }
       }
+#pragma clang loop unroll(disable)
+      for (uint r = 0; r < rows; ++r) {
+        const ulong at = (first + r) * across + head * width + column;
+        if (is_last) {
+          dy_state[at] = W(nearest(finished(sums[r], 0.0f, 0.0f)));
+        } else {
+          const ulong step = (first + r) * ulong(steps) + t;
+          const ulong place = (head * ulong(batch) + first + r) * ulong(steps) + t;
+          device const float* from = history + place * (KEPT * width) + column;
+          Kept<N> kept;
+          kept.read(from, from + past, width);
+          N c_before = {0.0f}, n_before = {0.0f};
+          if (t > 0) {
+            from -= KEPT * width;
+            get(c_before, from, from + past, width);
+            get(n_before, from, from + past, 2 * width);
+          } else if (has_states) {
+            c_before = {float(c_state[at])};
+            n_before = {float(n_state[at])};
+          }
+          Cell<N> carry;
+          get(carry.c, carried, carried_low, at);
+          get(carry.n, carried, carried_low, size + at);
+          get(carry.m, carried, carried_low, 2 * size + at);
+          const float last = back == 0 ? grad_y_last[at] : 0.0f;
+          const N dy = finished(sums[r], float(grad_y[step * across + head * width + column]), last);
+          const RawGradients<N> raw = retreat(carry, kept, c_before, n_before, dy);
+          put(carry.c, carried, carried_low, at);
+          put(carry.n, carried, carried_low, size + at);
+          put(carry.m, carried, carried_low, 2 * size + at);
+          if (has_states && t == 0) {
+            dc_state[at] = W(nearest(carry.c));
+            dn_state[at] = W(nearest(carry.n));
+            dm_state[at] = W(nearest(carry.m));
+          }
+          const N each[4] = {raw.i, raw.f, raw.z, raw.o};
 #pragma unroll
-      for (uint r = 0; r < ROWS; ++r) {
-        if (r < rows) {
-          const ulong at = (first + r) * across + head * width + column;
-          if (is_last) {
-            dy_state[at] = W(nearest(finished(sums[r], 0.0f, 0.0f)));
-          } else {
-            const ulong step = (first + r) * ulong(steps) + t;
-            device const float* from = history + (step * heads + head) * (KEPT * width) + column;
-            Kept<N> kept;
-            kept.read(from, from + past, width);
-            N c_before = {0.0f}, n_before = {0.0f};
-            if (t > 0) {
-              from -= heads * (KEPT * width);
-              get(c_before, from, from + past, width);
-              get(n_before, from, from + past, 2 * width);
-            } else if (has_states) {
-              c_before = {float(c_state[at])};
-              n_before = {float(n_state[at])};
-            }
-            Cell<N> carry;
-            get(carry.c, carried, carried_low, at);
-            get(carry.n, carried, carried_low, size + at);
-            get(carry.m, carried, carried_low, 2 * size + at);
-            const float last = back == 0 ? grad_y_last[at] : 0.0f;
-            const N dy = finished(sums[r], float(grad_y[step * across + head * width + column]), last);
-            const RawGradients<N> raw = retreat(carry, kept, c_before, n_before, dy);
-            put(carry.c, carried, carried_low, at);
-            put(carry.n, carried, carried_low, size + at);
-            put(carry.m, carried, carried_low, 2 * size + at);
-            if (has_states && t == 0) {
-              dc_state[at] = W(nearest(carry.c));
-              dn_state[at] = W(nearest(carry.n));
-              dm_state[at] = W(nearest(carry.m));
-            }
-            const N each[4] = {raw.i, raw.f, raw.z, raw.o};
-#pragma unroll
-            for (uint g = 0; g < 4; ++g) {
-              const ulong to = (step * 4 + g) * across + head * width + column;
-              put(each[g], shared, shared_low, next + g * gate + column * ROWS + r);
-              dx[to] = T(nearest(each[g]));
-              if (has_draws) {
-                put(each[g], draws, draws + all, to);
-              }
-            }
+          for (uint g = 0; g < 4; ++g) {
+            put(each[g], shared, shared_low, next + g * gate + column * ROWS + r);
+            put(each[g], draws, draws + all, (g * size * ulong(steps)) + place * width + column);
+            dx[(step * 4 + g) * across + head * width + column] = T(nearest(each[g]));
           }
         }
       }
@@ -200,14 +196,14 @@ template <typename T, typename W, uint E>
         for (uint i = 0; i < EACH; ++i) {
           parts[i] = {0.0f};
         }
-        const ulong step = row * ulong(steps) + from;
-        device const float* draw = draws + (step * 4 + gate) * across + head * width + column;
-        device const float* y = history + (step * heads + head) * (KEPT * width);
+        const ulong place = (head * ulong(batch) + row) * ulong(steps) + from;
+        device const float* draw = draws + (gate * size * ulong(steps)) + place * width + column;
+        device const float* y = history + place * (KEPT * width);
         const uint count = uint(min(ulong(TERMS), ulong(steps) - from));
         if (is_bias) {
           for (uint t = 0; t < count; ++t) {
             N d;
-            get(d, draw, draw + all, t * 4 * across);
+            get(d, draw, draw + all, t * width);
             parts[0] = parts[0] + d;
           }
         } else {
@@ -224,9 +220,9 @@ template <typename T, typename W, uint E>
             t = 1;
           }
           for (; t < count; ++t) {
-            device const float* before = y + (long(t) - 1) * heads * (KEPT * width);
+            device const float* before = y + (long(t) - 1) * (KEPT * width);
             N d;
-            get(d, draw, draw + all, t * 4 * across);
+            get(d, draw, draw + all, t * width);
 #pragma unroll
             for (uint i = 0; i < EACH; ++i) {
               N value;

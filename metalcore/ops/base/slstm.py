@@ -13,7 +13,7 @@ from metalcore.runtimes.policy import policy
 
 FORWARD = Kernel("slstm", "slstm_forward", ("has_states", "has_history"))
 TURN = Kernel("slstm_gradient", "slstm_turn")
-BACKWARD = Kernel("slstm_gradient", "slstm_backward", ("has_states", "has_draws"))
+BACKWARD = Kernel("slstm_gradient", "slstm_backward", ("has_states",))
 WEIGHTS = Kernel("slstm_gradient", "slstm_weights", ("has_states",))
 STATES = ("y", "c", "n", "m")
 DEEPEST = 512
@@ -110,7 +110,7 @@ def forward(
     sizes = Sizes.of(x)
     rows, floats, groups, group = sizes.launch(run, dtype)
     batch, steps, heads, depth = sizes
-    state, past = (batch, heads, depth), (floats, batch, steps, heads, KEPT, depth)
+    state, past = (batch, heads, depth), (floats, heads, batch, steps, KEPT, depth)
     arguments = (
         *(run.contiguous(a) for a in (x, R, b)),
         *(None if s is None else run.contiguous(s) for s in states),
@@ -147,8 +147,8 @@ def backward(
     dtype, sizes = run.dtype(x), Sizes.of(x)
     wide, kind = accumulator(dtype), dtype if y_state is None else run.dtype(y_state)
     rows, floats, groups, group = sizes.launch(run, dtype)
-    batch, _, heads, depth = sizes
-    has_states, has_draws = y_state is not None, floats > 1 or dtype != wide
+    batch, steps, heads, depth = sizes
+    has_states = y_state is not None
     state, raw = Out((batch, heads, depth) if has_states else (0,), kind), tuple(x.shape)
     y_state, c_state, n_state = (None if s is None else run.contiguous(s) for s in (y_state, c_state, n_state))
     history = run.contiguous(history)
@@ -158,15 +158,15 @@ def backward(
     arguments = (
         *(run.contiguous(g) for g in (grad_y, grad_y_last, grad_c_last, grad_n_last, grad_m_last)),
         *(turned, c_state, n_state, history),
-        *(Out(raw, dtype), Out((floats, *raw) if has_draws else (0,), wide), state, state, state, state),
+        *(Out(raw, dtype), Out((floats, 4, heads, batch, steps, depth), wide), state, state, state, state),
         *(Out((floats, 3, batch, heads, depth), wide), *sizes),
     )
     types = (dtype, kind, rows, floats)
-    dx, draws, *dstates, _ = run.launch(BACKWARD, types, (has_states, has_draws), arguments, groups, group)
+    dx, draws, *dstates, _ = run.launch(BACKWARD, types, (has_states,), arguments, groups, group)
     dR = db = run.empty((0,), dtype)
     if wanted[1] or wanted[2]:
         arguments = (
-            draws if has_draws else dx,
+            draws,
             history,
             y_state,
             Out(tuple(R.shape), dtype),
