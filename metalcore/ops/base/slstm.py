@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from metalcore.ops.base.check import check_array, check_float, check_shape, dtype_name, refuse
+from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.elementwise import check_alike
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
@@ -35,8 +35,7 @@ GRADIENTS = ("x", "R", "b", "y_state", "c_state", "n_state", "m_state")
 def check(op: str, x: Any, R: Any, b: Any, states: Any, shape: str) -> tuple[Any, ...]:
     """The four states, or None for each; `shape` is that of x, in words."""
     check_float(op, "x", x)
-    words = shape.split(", ")
-    if len(x.shape) != len(words) or x.shape[-3] != 4:
+    if len(x.shape) != len(shape.split(", ")) or x.shape[-3] != 4:
         refuse(op, "x", f"of shape ({shape})", f"of shape {tuple(x.shape)}")
     batch, (_, heads, depth) = x.shape[0], x.shape[-3:]
     if depth > DEEPEST:
@@ -51,12 +50,11 @@ def check(op: str, x: Any, R: Any, b: Any, states: Any, shape: str) -> tuple[Any
         given = f"{len(states)} of them" if isinstance(states, (tuple, list)) else f"of type {type(states).__name__}"
         refuse(op, "states", "a tuple (y, c, n, m)", given)
     for i, (name, state) in enumerate(zip(STATES, states, strict=True)):
-        check_array(op, f"states[{i}] ({name})", state)
-        check_float(op, f"states[{i}] ({name})", state)
-        check_shape(op, f"states[{i}] ({name})", state, (batch, heads, depth))
-        if dtype_name(state) != dtype_name(states[0]):
-            words_given = f"of dtype {dtype_name(state)}"
-            refuse(op, f"states[{i}] ({name})", f"of the dtype of the first, {dtype_name(states[0])}", words_given)
+        argument = f"states[{i}] ({name})"
+        kind = check_float(op, argument, state)
+        check_shape(op, argument, state, (batch, heads, depth))
+        if kind != dtype_name(states[0]):
+            refuse(op, argument, f"of the dtype of the first, {dtype_name(states[0])}", f"of dtype {kind}")
     return tuple(states)
 
 
@@ -81,7 +79,7 @@ class Sizes(NamedTuple):
         rows: int = chosen["rows"]
         while rows > 1 and (
             rows * self.depth * floats > room
-            or rows >= 2 * self.batch
+            or rows >= 2 * self.batch  # all but a few would be idle
             or self.heads * -(-self.batch // rows) < min(chosen["tasks"], self.heads * self.batch)
         ):
             rows //= 2
