@@ -70,8 +70,8 @@ OP = Op(
     samples=samples,
     autocast="promote",
     exact=shared.GRADIENTS[3:],
-    benchmarks=[
-        Benchmark(f"{b}x{s}x{h}x{d}", _make(b, s, h, d), b * s * h * d, targets={"*": 1.0})
+    benchmarks=[  # torch's products of bfloat16 end the process on machines that name AMX and do not let it be used
+        Benchmark(f"{b}x{s}x{h}x{d}", _make(b, s, h, d), b * s * h * d, ("float32",), targets={"*": 3.0})
         for b, s, h, d in ((8, 256, 4, 64), (1, 256, 4, 128))
     ],
 )
