@@ -6,7 +6,7 @@
 // A threadgroup has a head of ROWS sequences and walks through time, so that a number of R that was read serves all of
 // them. R itself is read again in each step: a head's four matrices (64 KiB for a depth of 64) do not fit threadgroup
 // memory, but do fit the cache behind it. A lane has columns, so R is read as it lies and y_before is the same number
-// for all lanes.
+// for all lanes. Columns are counted in 64 bits, which cannot overflow: so the engine knows that lanes lie side by side.
 #include "slstm_cell.h"
 
 constant bool has_states [[function_constant(0)]];
@@ -38,7 +38,7 @@ template <typename T, typename W, uint ROWS, uint E>
     uint3 thread_at [[thread_position_in_threadgroup]],
     uint3 threads [[threads_per_threadgroup]]) {
   using N = number<E>;
-  threadgroup float shared[16384 / sizeof(float)];  // two turns of y_before, column by column with ROWS numbers each
+  threadgroup float shared[16384 / sizeof(float)];  // two turns of y_before
   const uint width = uint(depth), turn = ROWS * width;
   const ulong across = ulong(heads) * width;  // numbers of a step
   const ulong first = ulong(group.y) * ROWS, head = group.x;
@@ -49,7 +49,7 @@ template <typename T, typename W, uint ROWS, uint E>
   device float* n_low = rest + size;
   device float* m_low = rest + 2 * size;
 
-  for (uint column = thread_at.x; column < width; column += threads.x) {
+  for (ulong column = thread_at.x; column < width; column += threads.x) {
     for (uint r = 0; r < ROWS; ++r) {
       N before = {0.0f};
       if (r < rows) {
@@ -63,8 +63,8 @@ template <typename T, typename W, uint ROWS, uint E>
         put(cell.n, n_last, n_low, at);
         put(cell.m, m_last, m_low, at);
       }
-      put(before, shared, shared_low, column * ROWS + r);
-      put(before, shared, shared_low, turn + column * ROWS + r);
+      put(before, shared, shared_low, r * width + column);
+      put(before, shared, shared_low, turn + r * width + column);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -73,7 +73,7 @@ template <typename T, typename W, uint ROWS, uint E>
   device const T* matrix = R + head * square;
   for (ulong t = 0; t < ulong(steps); ++t) {
     const uint now = (t & 1) != 0 ? turn : 0, next = turn - now;
-    for (uint column = thread_at.x; column < width; column += threads.x) {
+    for (ulong column = thread_at.x; column < width; column += threads.x) {
       N raw[4 * ROWS];
 #pragma clang loop unroll(disable)
       for (uint g = 0; g < 4; ++g) {
@@ -83,7 +83,7 @@ template <typename T, typename W, uint ROWS, uint E>
           sums[r] = {0.0f};
         }
         device const T* from = matrix + ulong(g) * heads * square + column;
-        add_products<ROWS>(sums, shared + now, shared_low + now, from, width, width);
+        add_products<ROWS>(sums, shared + now, shared_low + now, from, width);
         const float bias = float(b[g * across + head * width + column]);
 #pragma unroll
         for (uint r = 0; r < ROWS; ++r) {
@@ -105,7 +105,7 @@ template <typename T, typename W, uint ROWS, uint E>
         put(cell.m, m_last, m_low, at);
         const ulong step = (first + r) * ulong(steps) + t;
         y[step * across + head * width + column] = T(nearest(kept.y));
-        put(kept.y, shared, shared_low, next + column * ROWS + r);
+        put(kept.y, shared, shared_low, next + r * width + column);
         if (has_history) {
           const ulong place = (head * ulong(batch) + first + r) * ulong(steps) + t;
           device float* to = history + place * (KEPT * width) + column;
@@ -117,9 +117,9 @@ template <typename T, typename W, uint ROWS, uint E>
   }
 
   const uint now = (steps & 1) != 0 ? turn : 0;
-  for (uint column = thread_at.x; column < width; column += threads.x) {
+  for (ulong column = thread_at.x; column < width; column += threads.x) {
     for (uint r = 0; r < rows; ++r) {
-      y_last[(first + r) * across + head * width + column] = shared[now + column * ROWS + r];
+      y_last[(first + r) * across + head * width + column] = shared[now + r * width + column];
     }
   }
 }

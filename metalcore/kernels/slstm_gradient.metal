@@ -16,7 +16,7 @@ template <typename T>
     uint3 threads [[threads_per_threadgroup]]) {
   const uint width = uint(depth), j = group.x;
   const ulong matrix = ulong(group.y) * width * width;
-  for (uint k = thread_at.x; k < width; k += threads.x) {
+  for (ulong k = thread_at.x; k < width; k += threads.x) {
     turned[matrix + j * width + k] = float(R[matrix + k * width + j]);
   }
 }
@@ -48,7 +48,7 @@ template <typename T, typename W, uint ROWS, uint E>
     uint3 thread_at [[thread_position_in_threadgroup]],
     uint3 threads [[threads_per_threadgroup]]) {
   using N = number<E>;
-  threadgroup float shared[32768 / sizeof(float)];  // two turns of draw: gate by gate, column by column with ROWS numbers each
+  threadgroup float shared[32768 / sizeof(float)];  // two turns of draw, gate by gate
   const uint width = uint(depth), gate = ROWS * width, turn = 4 * gate;
   const ulong across = ulong(heads) * width;
   const ulong first = ulong(group.y) * ROWS, head = group.x;
@@ -59,7 +59,7 @@ template <typename T, typename W, uint ROWS, uint E>
   const uint square = width * width;
   device const float* matrix = turned + head * square;
 
-  for (uint column = thread_at.x; column < width; column += threads.x) {
+  for (ulong column = thread_at.x; column < width; column += threads.x) {
     for (uint i = 0; i < 8 * ROWS; ++i) {
       put(N{0.0f}, shared, shared_low, i * width + column);
     }
@@ -84,7 +84,7 @@ template <typename T, typename W, uint ROWS, uint E>
     const bool is_last = back == ulong(steps);
     const ulong t = is_last ? 0 : ulong(steps) - 1 - back;
     const uint now = (back & 1) != 0 ? turn : 0, next = turn - now;
-    for (uint column = thread_at.x; column < width; column += threads.x) {
+    for (ulong column = thread_at.x; column < width; column += threads.x) {
       N sums[ROWS];
 #pragma unroll
       for (uint r = 0; r < ROWS; ++r) {
@@ -99,7 +99,7 @@ template <typename T, typename W, uint ROWS, uint E>
             part[r] = {0.0f};
           }
           device const float* from = matrix + ulong(g) * heads * square + column;
-          add_products<ROWS>(part, shared + now + g * gate, shared_low + now + g * gate, from, width, width);
+          add_products<ROWS>(part, shared + now + g * gate, shared_low + now + g * gate, from, width);
 #pragma unroll
           for (uint r = 0; r < ROWS; ++r) {
             sums[r] = sums[r] + finished(part[r], 0.0f, 0.0f);
@@ -144,7 +144,7 @@ template <typename T, typename W, uint ROWS, uint E>
           const N each[4] = {raw.i, raw.f, raw.z, raw.o};
 #pragma unroll
           for (uint g = 0; g < 4; ++g) {
-            put(each[g], shared, shared_low, next + g * gate + column * ROWS + r);
+            put(each[g], shared, shared_low, next + g * gate + r * width + column);
             put(each[g], draws, draws + all, (g * size * ulong(steps)) + place * width + column);
             dx[(step * 4 + g) * across + head * width + column] = T(nearest(each[g]));
           }
@@ -155,12 +155,17 @@ template <typename T, typename W, uint ROWS, uint E>
   }
 }
 
-constant constexpr uint EACH = 8;  // rows of dR that a thread has
+constant constexpr uint EACH = 8;    // rows of dR that a thread has
+constant constexpr uint STEPS = 32;  // that are summed before they go to a total, which loses nothing
 
 inline void add_term(thread float& sum, float a, float b) { sum = fma(a, b, sum); }
 inline void add_term(thread FloatFloat& sum, FloatFloat a, FloatFloat b) { sum = sum + a * b; }
 inline FloatFloat pair_of(float a) { return {a, 0.0f}; }
 inline FloatFloat pair_of(FloatFloat a) { return a; }
+inline FloatFloat joined(FloatFloat total, FloatFloat part) {
+  const FloatFloat next = two_sum(total.high, part.high);
+  return {next.high, total.low + (next.low + part.low)};
+}
 
 // A threadgroup has 32 columns and EACH rows of a gate and head of dR, or its 32 columns of db behind the last rows.
 template <typename T, typename W, uint E>
@@ -177,7 +182,8 @@ template <typename T, typename W, uint E>
     uint3 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]]) {
   using N = number<E>;
-  const uint width = uint(depth), column = group.x * 32 + lane, begin = group.y * EACH;
+  const uint width = uint(depth), begin = group.y * EACH;
+  const ulong column = ulong(group.x) * 32 + lane;
   const ulong across = ulong(heads) * width, gate = group.z / uint(heads), head = group.z % uint(heads);
   const ulong size = ulong(batch) * across, past = size * ulong(steps) * KEPT, all = size * ulong(steps) * 4;
   const bool is_bias = begin >= width;
@@ -190,20 +196,20 @@ template <typename T, typename W, uint E>
       rows[i] = min(begin + i, width - 1);
     }
     for (ulong row = 0; row < ulong(batch); ++row) {
-      for (ulong from = 0; from < ulong(steps); from += TERMS) {
+      for (ulong from = 0; from < ulong(steps); from += STEPS) {
         N parts[EACH];
 #pragma unroll
         for (uint i = 0; i < EACH; ++i) {
           parts[i] = {0.0f};
         }
         const ulong place = (head * ulong(batch) + row) * ulong(steps) + from;
-        device const float* draw = draws + (gate * size * ulong(steps)) + place * width + column;
+        device const float* draw = draws + gate * size * ulong(steps) + place * width + ulong(group.x) * 32;
         device const float* y = history + place * (KEPT * width);
-        const uint count = uint(min(ulong(TERMS), ulong(steps) - from));
+        const uint count = uint(min(ulong(STEPS), ulong(steps) - from));
         if (is_bias) {
           for (uint t = 0; t < count; ++t) {
             N d;
-            get(d, draw, draw + all, t * width);
+            get(d, draw, draw + all, ulong(t * width) + lane);
             parts[0] = parts[0] + d;
           }
         } else {
@@ -211,7 +217,7 @@ template <typename T, typename W, uint E>
           if (from == 0) {
             if (has_states) {
               N d;
-              get(d, draw, draw + all, 0);
+              get(d, draw, draw + all, lane);
 #pragma unroll
               for (uint i = 0; i < EACH; ++i) {
                 add_term(parts[i], N{float(y_state[row * across + head * width + rows[i]])}, d);
@@ -222,7 +228,7 @@ template <typename T, typename W, uint E>
           for (; t < count; ++t) {
             device const float* before = y + (long(t) - 1) * (KEPT * width);
             N d;
-            get(d, draw, draw + all, t * width);
+            get(d, draw, draw + all, ulong(t * width) + lane);
 #pragma unroll
             for (uint i = 0; i < EACH; ++i) {
               N value;
@@ -233,17 +239,17 @@ template <typename T, typename W, uint E>
         }
 #pragma unroll
         for (uint i = 0; i < EACH; ++i) {
-          totals[i] = finite_sum(totals[i], pair_of(parts[i]));
+          totals[i] = joined(totals[i], pair_of(parts[i]));
         }
       }
     }
     if (is_bias) {
-      db[gate * across + head * width + column] = T(totals[0].high);
+      db[gate * across + head * width + column] = T(finite_pair(totals[0].high, totals[0].low).high);
     } else {
 #pragma unroll
       for (uint i = 0; i < EACH; ++i) {
         if (begin + i < width) {
-          dR[(ulong(group.z) * width + begin + i) * width + column] = T(totals[i].high);
+          dR[(ulong(group.z) * width + begin + i) * width + column] = T(finite_pair(totals[i].high, totals[i].low).high);
         }
       }
     }

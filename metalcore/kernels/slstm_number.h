@@ -47,14 +47,13 @@ inline FloatFloat safe_sum(FloatFloat a, FloatFloat b) { return finite_sum(a, b)
 
 constant constexpr uint TERMS = 16;  // of a sum at a time, so that it has fewer roundings
 
-// sums[r] += sum over k of left[k * ROWS + r] column[k * pitch]. Those of pairs are values and what they lost.
+// sums[r] += sum over k of left[r * count + k] column[k * count]. Those of pairs are values and what they lost.
 template <uint ROWS, typename T>
 inline void add_products(
     thread float* sums,
     threadgroup const float* left,
     threadgroup const float* left_low,
     device const T* column,
-    uint pitch,
     uint count) {
   for (uint from = 0; from < count; from += TERMS) {
     float parts[ROWS];
@@ -64,10 +63,10 @@ inline void add_products(
     }
     const uint to = min(from + TERMS, count);
     for (uint k = from; k < to; ++k) {
-      const float weight = float(column[k * pitch]);
+      const float weight = float(column[k * count]);
 #pragma unroll
       for (uint r = 0; r < ROWS; ++r) {
-        parts[r] = fma(left[k * ROWS + r], weight, parts[r]);
+        parts[r] = fma(left[r * count + k], weight, parts[r]);
       }
     }
 #pragma unroll
@@ -82,14 +81,13 @@ inline void add_products(
     threadgroup const float* left,
     threadgroup const float* left_low,
     device const T* column,
-    uint pitch,
     uint count) {
   for (uint k = 0; k < count; ++k) {
-    const float weight = float(column[k * pitch]);
+    const float weight = float(column[k * count]);
 #pragma unroll
     for (uint r = 0; r < ROWS; ++r) {
-      const FloatFloat product = two_product(left[k * ROWS + r], weight), next = two_sum(sums[r].high, product.high);
-      sums[r] = {next.high, sums[r].low + fma(left_low[k * ROWS + r], weight, next.low + product.low)};
+      const FloatFloat product = two_product(left[r * count + k], weight), next = two_sum(sums[r].high, product.high);
+      sums[r] = {next.high, sums[r].low + fma(left_low[r * count + k], weight, next.low + product.low)};
     }
   }
 }
