@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from metalcore.ops import find, function, nouns
-from metalcore.ops.base.draw import Sample, Values
+from metalcore.ops.base.draw import Sample
 from metalcore.ops.base.verify import draw_sample
 
 
@@ -33,15 +33,13 @@ def overheads() -> dict[str, float]:
 def _of(noun: str) -> float:
     op, run = find(noun), function(noun)
     sample = next(s for i in range(1000) if _is_tiny(s := draw_sample(op, i)))
-    arguments = [a.torch("float32") if isinstance(a, Values) else a for a in sample.arguments]
-    named = {k: v.torch("float32") if isinstance(v, Values) else v for k, v in sample.named.items()}
+    arguments, named = sample.made(lambda value: value.torch("float32"))
     with torch.no_grad():
         return microseconds(lambda: run(*arguments, **named))
 
 
 def _is_tiny(sample: Sample) -> bool:
-    arrays = [a for a in (*sample.arguments, *sample.named.values()) if isinstance(a, Values)]
-    return all(0 < a.values.size <= 256 and a.layout == "contiguous" for a in arrays)
+    return all(0 < a.values.size <= 256 and a.layout == "contiguous" for a in sample.values)
 
 
 if __name__ == "__main__":

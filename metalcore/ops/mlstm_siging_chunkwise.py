@@ -29,8 +29,8 @@ def mlstm_siging_chunkwise(
 ) -> Any:
     """As mlstm_chunkwise, with F = sigmoid(f) and I = sigmoid(i): no stabiliser, m is 0.
 
-    C' = F C + I k v^T, n' = F n + I k, h = q C' / s / (max(|q n'| / s, 1) + eps), s = sqrt(depth). m_initial is there so
-    that states of both have the same form; it is not looked at, and the last m is 0.
+    C' = F C + I k v^T, n' = F n + I k, h = q C' / s / (max(|q n'| / s, 1) + eps), s = sqrt(depth). m_initial is there
+    so that states of both have the same form; it is not looked at, and the last m is 0.
 
     >>> import numpy as np, metalcore
     >>> one, zero = np.ones((1, 1, 2, 1), np.float32), np.zeros((1, 1, 2), np.float32)

@@ -19,12 +19,13 @@ NOUN = "mlstm_step"
 def mlstm_step(q: Any, k: Any, v: Any, i: Any, f: Any, c: Any, n: Any, m: Any, eps: float = 1e-6) -> Any:
     """One row of mlstm_recurrent: h (batch, heads, width) and the new states (c, n, m).
 
-    q, k (batch, heads, depth), v (batch, heads, width), i, f and m (batch, heads) or (batch, heads, 1), c (batch, heads,
-    depth, width), n (batch, heads, depth).
+    q, k (batch, heads, depth), v (batch, heads, width), i, f and m (batch, heads) or (batch, heads, 1),
+    c (batch, heads, depth, width), n (batch, heads, depth).
 
     >>> import numpy as np, metalcore
     >>> one, zero = np.ones((1, 1, 1), np.float32), np.zeros((1, 1), np.float32)
-    >>> h, (c, n, m) = metalcore.mlstm_step(one, one, 3 * one, zero, zero, np.zeros((1, 1, 1, 1), np.float32), zero[..., None], zero, eps=0)
+    >>> states = np.zeros((1, 1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32), zero
+    >>> h, (c, n, m) = metalcore.mlstm_step(one, one, 3 * one, zero, zero, *states, eps=0)
     >>> h, n
     (array([[[3.]]], dtype=float32), array([[[1.]]], dtype=float32))
     """
@@ -58,7 +59,7 @@ def mlstm_step(q: Any, k: Any, v: Any, i: Any, f: Any, c: Any, n: Any, m: Any, e
 
 
 def reference(q: Any, k: Any, v: Any, i: Any, f: Any, c: Any, n: Any, m: Any, eps: float = 1e-6) -> Any:
-    return step(q, k, v, *(x.reshape(q.shape[:2]) for x in (i, f)), c, n, m, eps)
+    return step(q, k, v, i.reshape(q.shape[:2]), f.reshape(q.shape[:2]), c, n, m, eps)
 
 
 def samples(draw: Draw) -> Sample:

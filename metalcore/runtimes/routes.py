@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -149,20 +150,19 @@ def _with_mlx(op: Op, sample: Sample, dtype: str, index: int) -> Results:
     mx = mlx_module()
     inputs: list[Any] = []
 
-    def made(value: Any) -> Any:
-        if not isinstance(value, Values):
-            return value
+    def made(value: Values) -> Any:
         array = value.mlx(dtype)
         if not (op.gradients and value.is_float and value.grad):
             return array
         inputs.append(array)
         return _Input(len(inputs) - 1)
 
-    arguments = [made(a) for a in sample.arguments]
-    named = {k: made(v) for k, v in sample.named.items()}
+    arguments, named = sample.made(made)
 
     def run(*given: Any) -> list[Any]:
         def filled(value: Any) -> Any:
+            if isinstance(value, tuple) and any(isinstance(v, _Input) for v in value):
+                return tuple(map(filled, value))
             return given[value.place] if isinstance(value, _Input) else value
 
         found = function(op.noun)(*map(filled, arguments), **{k: filled(v) for k, v in named.items()})
@@ -170,25 +170,26 @@ def _with_mlx(op: Op, sample: Sample, dtype: str, index: int) -> Results:
 
     if not inputs:
         return Results([_double(o) for o in run()], [])
-    cotangents = _cotangents(run(*inputs), index)
+    cotangents = _cotangents(run(*inputs), dtype, index)
     outputs, gradients = mx.vjp(run, inputs, cotangents)
     return Results([_double(o) for o in outputs], [_double(g) for g in gradients])
 
 
-class _Input(NamedTuple):
+@dataclass(frozen=True)
+class _Input:
     """Stands for an input that has a gradient."""
 
     place: int
 
 
-def _cotangents(outputs: list[Any], index: int) -> list[Any]:
+def _cotangents(outputs: list[Any], dtype: str, index: int) -> list[Any]:
     torch, mx = torch_module(), mlx_module()
     random = torch.Generator().manual_seed(index)
     made = []
     for output in outputs:
         if mx.issubdtype(output.dtype, mx.floating):
             values = torch.randn(tuple(output.shape), generator=random).numpy()
-            made.append(mx.array(values).astype(output.dtype))
+            made.append(mx.array(values).astype(getattr(mx, dtype)).astype(output.dtype))
         else:
             made.append(mx.zeros_like(output))
     return made

@@ -23,10 +23,9 @@ def small_samples(noun: str, count: int) -> list[Sample]:
     found = []
     for index in range(400):
         sample = draw_sample(op, index)
-        arrays = [v for v in (*sample.arguments, *sample.named.values()) if isinstance(v, Values)]
         if sample.named.get("scale_grad_by_freq"):
             continue  # asks for something else than the derivative
-        if all(0 < v.values.size <= MOST for v in arrays):
+        if all(0 < v.values.size <= MOST for v in sample.values):
             found.append(sample)
         if len(found) == count:
             break
@@ -35,29 +34,19 @@ def small_samples(noun: str, count: int) -> list[Sample]:
 
 def check(noun: str, sample: Sample) -> bool:
     inputs: list[Any] = []
-    places: list[tuple[int | str, int]] = []
 
-    def made(key: int | str, value: Any) -> Any:
-        if not isinstance(value, Values):
-            return value
+    def made(value: Values) -> Any:
         tensor = value.torch("float64")
         if value.is_float and value.grad:
-            places.append((key, len(inputs)))
             inputs.append(tensor.detach().contiguous().requires_grad_())
         return tensor
 
-    arguments = [made(i, v) for i, v in enumerate(sample.arguments)]
-    named = {k: made(k, v) for k, v in sample.named.items()}
+    sample.made(made)
 
     def call(*given: Any) -> Any:
-        args, kwargs = list(arguments), dict(named)
-        for key, i in places:
-            if isinstance(key, int):
-                args[key] = given[i]
-            else:
-                kwargs[key] = given[i]
-        outputs = function(noun)(*args, **kwargs)
-        return tuple(o for o in flat(outputs) if o.is_floating_point() and o.requires_grad)
+        rest = iter(given)
+        args, kwargs = sample.made(lambda v: next(rest) if v.is_float and v.grad else v.torch("float64"))
+        return tuple(o for o in flat(function(noun)(*args, **kwargs)) if o.is_floating_point() and o.requires_grad)
 
     if not call(*inputs):
         return False

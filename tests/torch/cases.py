@@ -77,7 +77,7 @@ def usual(noun: str) -> int:
     """The first case from the ninth on (a length of 33) where every array has elements."""
     for index in range(9, 60):
         sample = draw_sample(find(noun), index)
-        values = [v for v in (*sample.arguments, *sample.named.values()) if isinstance(v, Values)]
+        values = sample.values
         if all(v.values.size for v in values) and sum(v.values.size for v in values) >= 16:
             return index
     raise AssertionError(f"all cases of {noun} are empty")
@@ -87,14 +87,11 @@ def case(op: Op, index: int = -1, dtype: str = "float32", grad: bool = False) ->
     sample = draw_sample(op, usual(op.noun) if index < 0 else index)
     inputs: list[torch.Tensor] = []
 
-    def made(value: Any) -> Any:
-        if not isinstance(value, Values):
-            return value
+    def made(value: Values) -> Any:
         tensor = value.torch(dtype)
         if value.is_float and value.grad:
             tensor = tensor.detach().requires_grad_(grad and bool(op.gradients))
             inputs.append(tensor)
         return tensor
 
-    arguments = tuple(map(made, sample.arguments))
-    return Case(op, arguments, {k: made(v) for k, v in sample.named.items()}, inputs)
+    return Case(op, *sample.made(made), inputs)

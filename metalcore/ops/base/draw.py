@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -80,11 +80,29 @@ class Sample:
     named: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def values(self) -> list[Values]:
+        """Every array, also those in tuples."""
+        return [v for v in flat((*self.arguments, *self.named.values())) if isinstance(v, Values)]
+
+    def made(self, make: Callable[[Values], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments for a call, with what `make` makes of each array."""
+        return _made(self.arguments, make), {k: _made(v, make) for k, v in self.named.items()}
+
+    @property
     def label(self) -> str:
         return ", ".join([*map(_shown, self.arguments), *(f"{k}={_shown(v)}" for k, v in self.named.items())])
 
 
+def _made(value: Any, make: Callable[[Values], Any]) -> Any:
+    if isinstance(value, Values):
+        return make(value)
+    has_arrays = isinstance(value, tuple) and any(isinstance(v, Values) for v in flat(value))
+    return tuple(_made(v, make) for v in value) if has_arrays else value
+
+
 def _shown(value: Any) -> str:
+    if isinstance(value, tuple) and any(isinstance(v, Values) for v in value):
+        return f"({', '.join(map(_shown, value))})"
     if not isinstance(value, Values):
         return repr(value)
     layout = "" if value.layout == "contiguous" else f" {value.layout}"

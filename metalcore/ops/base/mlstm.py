@@ -9,7 +9,7 @@ from typing import Any
 
 from metalcore.ops.base import mlstm_steps
 from metalcore.ops.base.launch import accumulator
-from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.kernel import Items, Kernel, Out
 from metalcore.runtimes.policy import policy
 
 STATES = ("is_sigmoid", "has_states")
@@ -46,7 +46,8 @@ class Sizes:
         """A chunk of 1: row by row where rows are few, else by chunks of USUAL_CHUNK."""
         longest = max(LEAST_CHUNK, 1 << max(0, q.shape[2] - 1).bit_length())
         size = min(USUAL_CHUNK if chunk == 1 else max(LEAST_CHUNK, chunk), longest)
-        return Sizes(*q.shape, v.shape[-1], size, chunk == 1)
+        batch, each, length, depth = q.shape
+        return Sizes(batch, each, length, depth, v.shape[-1], size, chunk == 1)
 
     @property
     def heads(self) -> int:
@@ -173,10 +174,9 @@ def scan(
     given = wide if way.initial[0] is None else run.dtype(way.initial[0])
     constants = (is_sigmoid, way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states)
     grid = (columns, sizes.heads)
-    found_list: list[Any] = run.launch(
-        SCAN, (dtype, result or dtype, given, state, *room), constants, arguments, grid, (threads,)
-    )
-    return found_list
+    types = (dtype, result or dtype, given, state, *room)
+    launched: list[Any] = run.launch(SCAN, types, constants, arguments, grid, (threads,))
+    return launched
 
 
 def forward(
@@ -333,7 +333,7 @@ def gradients(
     dtype, wide = run.dtype(dh), accumulator(run.dtype(dh))
     heads, length, chunk = sizes.heads, sizes.length, sizes.chunk
     rows, constants = heads * length, (is_sigmoid, has_states)
-    arguments = (h, dh, found.norms, Out((DELTA_PLANES, heads, length), wide), rows, sizes.width, eps)
+    arguments: Items = (h, dh, found.norms, Out((DELTA_PLANES, heads, length), wide), rows, sizes.width, eps)
     (deltas,) = run.launch(DELTA, (dtype, run.dtype(h)), constants, arguments, (rows,), (LANES,))
     room, threads = row_room(run, dtype, sizes.width)
     a_row = Out((heads, length), wide)
@@ -351,8 +351,8 @@ def gradients(
         *(Out(tuple(i.shape), dtype), Out(tuple(f.shape), dtype)),
         *(Out(sizes.leading if has_states else (0,), state), heads, length, chunk, -(-sizes.depth // LANES)),
     )
-    grid = (-(-heads // LANES),)
+    lanes = (-(-heads // LANES),)
     di, df, dm_initial = run.launch(
-        GATE_GRADIENT, (dtype, state), (*constants, dm is not None), arguments, grid, (LANES,)
+        GATE_GRADIENT, (dtype, state), (*constants, dm is not None), arguments, lanes, (LANES,)
     )
     return dq, dk, dv, di, df, dc_initial, dn_initial, dm_initial

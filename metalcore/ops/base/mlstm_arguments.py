@@ -77,4 +77,4 @@ def check_chunk(op: str, chunk_size: Any) -> int:
         refuse(op, "chunk_size", "a power of two", repr(chunk_size))
     if chunk_size > LONGEST_CHUNK:
         refuse(op, "chunk_size", f"at most {LONGEST_CHUNK}", chunk_size)
-    return chunk_size
+    return int(chunk_size)

@@ -38,7 +38,7 @@ def recurrent(
     m = q.new_zeros((batch, heads)) if is_sigmoid else m
     rows = []
     for t in range(length):
-        row = (x[:, :, t] for x in (q, k, v, i, f))
+        row = (q[:, :, t], k[:, :, t], v[:, :, t], i[:, :, t], f[:, :, t])
         h, (c, n, m) = step(*row, c, n, m.reshape(batch, heads), eps, is_sigmoid)
         rows.append(h)
     h = torch.stack(rows, 2) if rows else v * (q + k).sum(-1, True) * (i + f)[..., None]
@@ -54,7 +54,7 @@ def draw_case(draw: Draw, **named: Any) -> Sample:
         heads, length = 4, draw.choice((128, 130, 257))
         depth, width = draw.choice((64, 65, 128)), draw.choice((64, 97, 130))
     rows = (batch, heads, length)
-    arrays = [
+    arrays: list[Any] = [
         *(draw.floats((*rows, n)) for n in (depth, depth, width)),
         *(draw.floats(rows, low, high) for low, high in ((-5.0, 5.0), (-3.0, 6.0))),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metalcore.ops.base.launch import accumulator
-from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.kernel import Items, Kernel, Out
 from metalcore.runtimes.policy import policy
 
 if TYPE_CHECKING:
@@ -44,17 +44,8 @@ def prepare(
 
     dtype, wide = run.dtype(q), accumulator(run.dtype(q))
     gates, keep, m_last = gates_of(run, sizes, i, f, m, is_sigmoid)
-    arguments = (
-        *(
-            q,
-            k,
-            gates,
-            n,
-            Out((NORM_PLANES, sizes.heads, sizes.length), wide),
-            Out((*sizes.leading, sizes.depth), wide),
-        ),
-        *(sizes.heads, sizes.length, sizes.depth, sizes.scale, eps),
-    )
+    outputs = (Out((NORM_PLANES, sizes.heads, sizes.length), wide), Out((*sizes.leading, sizes.depth), wide))
+    arguments = (q, k, gates, n, *outputs, sizes.heads, sizes.length, sizes.depth, sizes.scale, eps)
     types = (dtype, wide if n is None else run.dtype(n), room_for(run, dtype, sizes.depth))
     constants = _constants(is_sigmoid, n is not None, dtype == wide)
     norms, n_last = run.launch(NORMALISER, types, constants, arguments, (sizes.heads,), (LANES,))
@@ -90,8 +81,8 @@ def steps(
         *(sizes.heads, sizes.length, depth, width, sizes.scale),
     )
     given = wide if way.initial[0] is None else run.dtype(way.initial[0])
-    constants = (is_sigmoid, way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states, is_exact)
-    constants = (*constants, False)
+    chosen = (is_sigmoid, way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states)
+    constants: Items = (*chosen, is_exact, False)
     types = (dtype, given, state, room_for(run, dtype, depth))
     launched: list[Any] = run.launch(STEPS, types, constants, arguments, (columns, sizes.heads), (LANES,))
     return launched
@@ -119,7 +110,7 @@ def gradients(
     constants = _constants(is_sigmoid, has_states, True)
     h, h_low, *_ = steps(run, sizes, again, found, None, None, wide, is_sigmoid)
     deltas = Out((DELTA_PLANES, sizes.heads, sizes.length), wide)
-    arguments = (h, h_low, of_q.read, found.norms, deltas, rows, sizes.width, eps)
+    arguments: Items = (h, h_low, of_q.read, found.norms, deltas, rows, sizes.width, eps)
     (deltas,) = run.launch(DELTA, (dtype,), constants, arguments, (rows,), (LANES,))
     dq, _, _, _, states, _ = steps(run, sizes, of_q, found, deltas, None, state, is_sigmoid)
     dk, _, _, dn_initial, _, shares = steps(run, sizes, of_k, found, deltas, states, state, is_sigmoid)

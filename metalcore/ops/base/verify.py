@@ -139,9 +139,7 @@ def with_torch(
 
     inputs: list[Any] = []
 
-    def made(value: Any) -> Any:
-        if not isinstance(value, Values):
-            return value
+    def made(value: Values) -> Any:
         tensor = value.torch(dtype, device)
         if value.is_float:
             tensor = tensor.to(torch.float64) if exact else tensor
@@ -150,8 +148,7 @@ def with_torch(
                 inputs.append(tensor)
         return tensor
 
-    arguments = [made(a) for a in sample.arguments]
-    named = {k: made(v) for k, v in sample.named.items()}
+    arguments, named = sample.made(made)
     found = run(*arguments, **named)
     if op.written:
         found = written(op, arguments, named)
@@ -183,8 +180,7 @@ def _torch_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
 
 
 def _numpy_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
-    arguments = [a.numpy(dtype) if isinstance(a, Values) else a for a in sample.arguments]
-    named = {k: v.numpy(dtype) if isinstance(v, Values) else v for k, v in sample.named.items()}
+    arguments, named = sample.made(lambda value: value.numpy(dtype))
     found = function(op.noun)(*arguments, **named)
     if op.written:
         found = tuple(written(op, arguments, named))
