@@ -25,7 +25,7 @@ GATE_PLANES, NORM_PLANES, DELTA_PLANES = 12, 3, 3  # as in kernels/mlstm.h
 LANES = 32
 DEEPEST = 512
 LEAST_CHUNK, USUAL_CHUNK = 16, 64
-_FEW = 1 << 21  # multiplications
+_FEW, _TINY = 1 << 21, 1 << 15  # multiplications
 MOST_SIMDGROUPS = 8
 
 
@@ -70,6 +70,10 @@ class Sizes:
         """Whether rows are taken one by one with more care, at several times the time."""
         is_care = dtype == "float32" or (dtype == "float64" and self.by_rows)
         return is_care and self.heads * self.length * self.depth * self.width < _FEW
+
+    def is_tiny(self, dtype: str) -> bool:
+        """Whether one row is taken with more care: of more elements torch's largest error is near what it can be."""
+        return dtype == "float32" and self.heads * self.depth * self.width < _TINY
 
     @property
     def scale(self) -> float:
@@ -224,6 +228,8 @@ def forward_by_rows(
     sizes = Sizes.of(q, v, chunk)
     q, k, v, i, f = (run.contiguous(x) for x in (q, k, v, i, f))
     c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
+    if sizes.length == 1 and c is not None and not is_sigmoid and not sizes.is_tiny(run.dtype(q)):
+        return mlstm_steps.step(run, sizes, (q, k, v, i, f, c, n, m), eps)
     way, exact = Pass(v, q, k, None, False, False, False, (c, None)), sizes.is_few(run.dtype(q))
     found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
     wide = accumulator(run.dtype(q))

@@ -16,6 +16,7 @@ NORMALISER = Kernel("mlstm_steps", "mlstm_step_normaliser", CONSTANTS)
 STEPS = Kernel("mlstm_steps", "mlstm_steps", CONSTANTS)
 DELTA = Kernel("mlstm_steps", "mlstm_step_delta", CONSTANTS)
 GATES = Kernel("mlstm_steps", "mlstm_step_gates", CONSTANTS)
+STEP = Kernel("mlstm_step", "mlstm_step", ("is_sigmoid",))
 LANES = 32
 
 
@@ -86,6 +87,19 @@ def steps(
     types = (dtype, given, state, room_for(run, dtype, depth))
     launched: list[Any] = run.launch(STEPS, types, constants, arguments, (columns, sizes.heads), (LANES,))
     return launched
+
+
+def step(run: Any, sizes: Sizes, arrays: tuple[Any, ...], eps: float) -> tuple[Any, ...]:
+    """One row with its states, (q, k, v, i, f, c, n, m), in one launch: h and the new states."""
+    dtype, wide = run.dtype(arrays[0]), accumulator(run.dtype(arrays[0]))
+    state = (*sizes.leading, sizes.depth)
+    outputs = (
+        *(Out((*sizes.leading, 1, sizes.width), dtype), Out((*state, sizes.width), wide)),
+        *(Out(state, wide), Out(sizes.leading, wide)),
+    )
+    arguments = (*arrays, *outputs, sizes.depth, sizes.width, sizes.scale, eps)
+    grid = (-(-sizes.width // (2 * LANES)), sizes.heads)
+    return tuple(run.launch(STEP, (dtype, run.dtype(arrays[5])), (False,), arguments, grid, (LANES,)))
 
 
 def gradients(
