@@ -41,7 +41,9 @@ def recurrent(
         row = (q[:, :, t], k[:, :, t], v[:, :, t], i[:, :, t], f[:, :, t])
         h, (c, n, m) = step(*row, c, n, m.reshape(batch, heads), eps, is_sigmoid)
         rows.append(h)
-    h = torch.stack(rows, 2) if rows else v * (q + k).sum(-1, True) * (i + f)[..., None]
+    if rows:
+        return torch.stack(rows, 2), (c, n, m)
+    h = v * (q + k).sum(-1, True) * (i + f)[..., None] * (c.sum() + n.sum() + m.sum())  # empty, of all inputs
     return h, (c, n, m)
 
 
