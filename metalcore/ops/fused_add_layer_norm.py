@@ -9,7 +9,7 @@ from typing import Any
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import NO_SHARE, Blocks, at_once, benchmarks, check_affine, check_sum, draw_terms, is_exact
+from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_affine, check_sum, draw_terms, is_exact, no_share
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 
@@ -68,7 +68,7 @@ def backward(
     vector, group = row_launch(run, "fused_add_layer_norm", dtype, width)
     blocks = Blocks.of(run, "fused_add_layer_norm", dtype, rows, width, vector)
     makes = (bool(wanted[1]), bias is not None and wanted[2])
-    shares = [blocks.share((width,), kind) if made else NO_SHARE for made in makes]
+    shares = [blocks.share((width,), kind) if made else no_share(kind) for made in makes]
     dx, *found = run.launch(
         BACKWARD,
         (dtype, kind, vector),

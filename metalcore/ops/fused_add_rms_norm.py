@@ -10,7 +10,6 @@ from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import (
-    NO_SHARE,
     Blocks,
     at_once,
     benchmarks,
@@ -18,6 +17,7 @@ from metalcore.ops.base.norm import (
     check_sum,
     draw_terms,
     is_exact,
+    no_share,
 )
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
@@ -65,7 +65,7 @@ def backward(
     weight = run.contiguous(weight)
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows, width, vector)
-    share = blocks.share((width,), kind) if wanted[1] else NO_SHARE
+    share = blocks.share((width,), kind) if wanted[1] else no_share(kind)
     constants = (bool(wanted[1]), is_exact(kind, rows, width))
     arguments = (g, carry, h, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each)
     dx, shares = run.launch(BACKWARD, (dtype, kind, vector), constants, arguments, (blocks.number,), group)

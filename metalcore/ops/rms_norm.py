@@ -9,7 +9,7 @@ from typing import Any
 from metalcore.ops.base.check import check_eps, check_float
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import NO_SHARE, Blocks, at_once, benchmarks, check_normalized, check_parameter, is_exact
+from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_normalized, check_parameter, is_exact, no_share
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 
@@ -62,7 +62,7 @@ def backward(
     weight_type = dtype if weight is None else run.dtype(weight)
     blocks = Blocks.of(run, "rms_norm", dtype, rows, width, vector)
     has_share = weight is not None and wanted[1]
-    share = blocks.share(shape[-dims:], weight_type) if has_share else NO_SHARE
+    share = blocks.share(shape[-dims:], weight_type) if has_share else no_share(weight_type)
     dx, shares = run.launch(
         BACKWARD,
         (dtype, weight_type, vector),

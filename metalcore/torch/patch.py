@@ -18,6 +18,7 @@ import torch
 from metalcore.errors import ArgumentError
 from metalcore.torch.attention import restore_attention, use_attention
 from metalcore.torch.forwards import CHOICES, FUSED, GATED, MARK, NORMS, causal_loss, rotary
+from metalcore.torch.forwards_xlstm import XLSTM
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
@@ -34,6 +35,7 @@ FAMILIES = {
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3": "gemma",
+    "xlstm": "xlstm",
 }
 """The families of transformers that are known, and whose norm theirs is."""
 
@@ -59,9 +61,10 @@ class Patched:
 def patch_model(model: Model, only: Collection[str] = CHOICES) -> Model:
     """Let a model of Hugging Face transformers run on the library's ops, in place; returns the model.
 
-    Families: Llama, Mistral, Mixtral, Qwen2, Qwen3, Gemma, Gemma2, Gemma3, Phi3, Granite, Olmo2, GPT-OSS. `only`: some
-    of "norm", "activation", "rope", "attention", "loss". `model.metalcore_patch` says what was done. A call that an op
-    does not take (another dtype or device, a weight of another dtype than the input) runs the model's own code.
+    Families: Llama, Mistral, Mixtral, Qwen2, Qwen3, Gemma, Gemma2, Gemma3, Phi3, Granite, Olmo2, GPT-OSS, xLSTM. With
+    `only`, some of "norm", "activation", "rope", "attention" (in xLSTM the matrix memory), "loss".
+    `model.metalcore_patch` says what was done. A call that an op does not take (another dtype or device, a weight of
+    another dtype than the input) runs the model's own code.
     Attention is left alone where its implementation was chosen by hand. `unpatch_model` undoes it.
 
     >>> import metalcore, transformers
@@ -125,7 +128,10 @@ def _patch_module(name: str, module: Any, only: Collection[str], report: Patched
         return
     kind = _kind(module)
     found: tuple[str, str, Callable[..., Any]] | str | None = None
-    if kind.endswith("RMSNorm"):
+    if family == "xlstm" and kind in XLSTM:
+        what, function = XLSTM[kind]
+        found = (what, "forward", function)
+    elif kind.endswith("RMSNorm"):
         found = ("norm", "forward", NORMS[FAMILIES[family]])
     elif kind.endswith("Experts"):
         found = _experts(module)

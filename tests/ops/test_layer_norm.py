@@ -73,3 +73,14 @@ def test_no_rows() -> None:
     dx, dw = torch.autograd.grad(metalcore.layer_norm(x, (4,), w).sum(), (x, w))
     assert dx.shape == (0, 4)
     assert torch.equal(dw, torch.zeros(4))
+
+
+def test_gradients_of_float64_beside_parameters_without_one() -> None:
+    """Kernels of float64 write their shares in float64, also the empty ones."""
+    x, w, b = (torch.randn(s, dtype=torch.float64) for s in ((3, 8), (8,), (8,)))
+    for weight, bias in ((None, None), (w, None), (None, b), (w, b)):
+        asked = [a.requires_grad_() for a in (x, weight) if a is not None]
+        for noun, arguments in (("layer_norm", ((8,), weight, bias)), ("rms_norm", ((8,), weight))):
+            found = torch.autograd.grad(getattr(metalcore, noun)(x, *arguments).square().sum(), asked)
+            theirs = getattr(torch.nn.functional, noun)(x, *arguments)
+            torch.testing.assert_close(found, torch.autograd.grad(theirs.square().sum(), asked))

@@ -120,7 +120,11 @@ class Blocks(NamedTuple):
 
 
 COLUMN_SUM_PAIR = Kernel("column_sum", "column_sum_pair")
-NO_SHARE = Out((0,), "float32")
+
+
+def no_share(dtype: str) -> Out:
+    """In the place of shares that nobody asks for, of the type that kernels write them in."""
+    return Out((0,), accumulator(dtype))
 
 
 def draw_terms(draw: Draw, shape: tuple[int, ...]) -> tuple[Values, Values]:
