@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import metalcore
 from metalcore.ops.base.check import check_shape, refuse
-from metalcore.torch.xlstm_configs import checked, parts
+from metalcore.ops.base.xlstm_configs import checked, parts
 from metalcore.torch.xlstm_parts import MultiHeadLayerNorm, one_token
 
 

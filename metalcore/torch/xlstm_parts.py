@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import metalcore
 from metalcore.ops.base.check import check_shape, refuse
-from metalcore.torch.xlstm_configs import checked, parts, up_size
+from metalcore.ops.base.xlstm_configs import checked, parts, up_size
 
 
 class xLSTMLayerNorm(nn.Module):
