@@ -13,17 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from metalcore.ops.base import xlstm_configs
-from metalcore.ops.base.check import refuse
-from metalcore.ops.base.xlstm_configs import *  # noqa: F403
-from metalcore.ops.base.xlstm_configs import checked, parts, up_size
-from metalcore.packages import needed_for
-
-with needed_for("metalcore.mlx.nn"):
-    from mlx.nn.layers.base import Module
-
 import metalcore.mlx as ops
 from metalcore.mlx.xlstm_parts import (
+    Base,
     GatedFeedForward,
     LinearHeadwiseExpand,
     MultiHeadLayerNorm,
@@ -33,9 +25,13 @@ from metalcore.mlx.xlstm_parts import (
     xLSTMCausalConv1d,
     xLSTMLayerNorm,
 )
+from metalcore.ops.base import xlstm_configs
+from metalcore.ops.base.check import refuse
+from metalcore.ops.base.xlstm_configs import *  # noqa: F403
+from metalcore.ops.base.xlstm_configs import checked, parts, up_size
 
 
-class mLSTMCell(Module):
+class mLSTMCell(Base):
     """The matrix memory on q, k, v (batch, tokens, embedding_dim); the state is (c, n, m) of mlstm_chunkwise."""
 
     def __init__(self, config: Any) -> None:
@@ -64,7 +60,7 @@ class mLSTMCell(Module):
         return self.outnorm(h).swapaxes(1, 2).reshape(batch, tokens, self.size), last
 
 
-class mLSTMLayer(Module):
+class mLSTMLayer(Base):
     """x (batch, tokens, embedding_dim), projected up, through convolution and mLSTMCell, gated and projected down."""
 
     def __init__(self, config: Any) -> None:
@@ -89,7 +85,7 @@ class mLSTMLayer(Module):
         return self.dropout(y), {"mlstm_state": mlstm_state, "conv_state": conv_state}
 
 
-class sLSTMCell(Module):
+class sLSTMCell(Base):
     """Gates x (batch, tokens, 4 * hidden_size) to y (batch, heads, tokens, depth); the state is (y, c, n, m) of slstm.
 
     `recurrent_kernel` (4, heads, depth, depth) and `bias` (4, heads, depth) lie as metalcore.mlx.slstm takes them.
@@ -114,7 +110,7 @@ class sLSTMCell(Module):
         return y.swapaxes(1, 2), last
 
 
-class sLSTMLayer(Module):
+class sLSTMLayer(Base):
     """x (batch, tokens, embedding_dim) through convolution, gates a head, sLSTMCell and a norm a head."""
 
     def __init__(self, config: Any) -> None:
@@ -142,7 +138,7 @@ class sLSTMLayer(Module):
         return y, {"conv_state": conv_state, "slstm_state": slstm_state}
 
 
-class xLSTMBlock(Module):
+class xLSTMBlock(Base):
     """x + layer(norm(x)), then the same with the feed-forward part where there is one."""
 
     def __init__(self, layer: Any, size: int, feedforward: Any = None) -> None:
@@ -158,7 +154,7 @@ class xLSTMBlock(Module):
         return (x if self.ffn is None else x + self.ffn(self.ffn_norm(x))), last
 
 
-class xLSTMBlockStack(Module):
+class xLSTMBlockStack(Base):
     """Blocks of mLSTM and sLSTM one after another, x (batch, tokens, embedding_dim), and a norm.
 
     A call gives the result and the states of the blocks, for the next tokens: one, or many.

@@ -28,7 +28,14 @@ ACTIVATIONS: dict[str, Any] = {
 }
 
 
-class xLSTMLayerNorm(Module):
+class Base(Module):
+    """A module of mlx whose constructor says its types."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+
+class xLSTMLayerNorm(Base):
     """Layer norm over the last dimension, with `1 + weight` as its weight."""
 
     def __init__(self, ndim: int, weight: bool = True, bias: bool = False, eps: float = 1e-5) -> None:
@@ -56,7 +63,7 @@ class MultiHeadLayerNorm(xLSTMLayerNorm):
         return found if self.bias is None else found + self.bias.reshape(heads, 1, depth)
 
 
-class _Weights(Module):
+class _Weights(Base):
     """The weight (features, 1, width) of a convolution, under the name that torch gives it."""
 
     def __init__(self, features: int, width: int, bias: bool) -> None:
@@ -66,7 +73,7 @@ class _Weights(Module):
         self.bias = mx.random.uniform(-bound, bound, (features,)) if bias else None
 
 
-class xLSTMCausalConv1d(Module):
+class xLSTMCausalConv1d(Base):
     """Each feature of x (batch, tokens, features) convolved with what came before, then silu where it is asked for."""
 
     def __init__(self, config: Any) -> None:
@@ -84,7 +91,7 @@ class xLSTMCausalConv1d(Module):
         return y.swapaxes(1, 2), last.swapaxes(1, 2)
 
 
-class LinearHeadwiseExpand(Module):
+class LinearHeadwiseExpand(Base):
     """A product for each of `num_heads` equal parts of the last dimension."""
 
     def __init__(self, size: int, num_heads: int, bias: bool, dim: int) -> None:
@@ -99,7 +106,7 @@ class LinearHeadwiseExpand(Module):
         return y if self.bias is None else y + self.bias
 
 
-class GatedFeedForward(Module):
+class GatedFeedForward(Base):
     """proj_down(activation(gate) * up), where proj_up gives gate and up."""
 
     def __init__(self, config: Any) -> None:
