@@ -28,7 +28,7 @@ from metalcore.mlx.xlstm_parts import (
 from metalcore.ops.base import xlstm_configs
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.xlstm_configs import *  # noqa: F403
-from metalcore.ops.base.xlstm_configs import checked, parts, up_size
+from metalcore.ops.base.xlstm_configs import check_slstm, checked, parts, up_size
 
 
 class mLSTMCell(Base):
@@ -97,12 +97,21 @@ class sLSTMCell(Base):
         size = checked(name, config, "hidden_size")
         self.heads = config.num_heads
         self.depth = parts(name, "hidden_size", size, "num_heads", self.heads)
-        bound = 1 / math.sqrt(size) if config.recurrent_weight_init == "standard" else 0.0
-        self.recurrent_kernel = mx.random.uniform(-bound, bound, (4, self.heads, self.depth, self.depth))
-        self.bias = mx.zeros((4, self.heads, self.depth))
-        blocks, index = config._num_blocks or 1, config._block_idx or 0
-        power = 0.3 + (1.3 * index / (blocks - 1) if blocks > 1 else 0.0)
-        self.bias[1] = 5.0 - 12.0 * (mx.arange(self.depth) / max(1, self.depth - 1)) ** power
+        check_slstm(name, config)
+        for argument, only in (("input_shape", "BSGNH"), ("output_shape", "BNSH")):
+            if getattr(config, argument) != only:
+                refuse(name, argument, repr(only), repr(getattr(config, argument)))
+        shape, bound = (4, self.heads, self.depth), 1 / math.sqrt(size)
+        is_random = config.recurrent_weight_init == "standard"
+        kernel = (*shape, self.depth)
+        self.recurrent_kernel = mx.random.uniform(-bound, bound, kernel) if is_random else mx.zeros(kernel)
+        self.bias = mx.random.uniform(-bound, bound, shape) if config.bias_init == "standard" else mx.zeros(shape)
+        if config.bias_init == "small_init":
+            self.bias[1] = mx.linspace(3.0, 6.0, self.depth)
+        elif config.bias_init == "powerlaw_blockdependent":
+            blocks, index = config._num_blocks or 1, config._block_idx or 0
+            power = 0.3 + (1.3 * index / (blocks - 1) if blocks > 1 else 0.0)
+            self.bias[1] = 5.0 - 12.0 * (mx.arange(self.depth) / max(1, self.depth - 1)) ** power
 
     def __call__(self, x: Any, slstm_state: Any = None) -> tuple[Any, Any]:
         x = x.reshape(*x.shape[:2], 4, self.heads, self.depth)

@@ -58,11 +58,15 @@ def test_as_for_torch(backend: str) -> None:
 def test_refusals_and_first_weights() -> None:
     for argument, made in (
         ("slstm_at", lambda: mnn.xLSTMBlockStack(config(slstm_at=[3]))),
+        ("function", lambda: mnn.sLSTMCell(mnn.sLSTMCellConfig(hidden_size=8, function="lstm"))),
+        ("output_shape", lambda: mnn.sLSTMCell(mnn.sLSTMCellConfig(hidden_size=8, output_shape="SBH"))),
         ("num_heads", lambda: mnn.mLSTMCell(mnn.mLSTMCellConfig(8, 32, 3))),
         ("x", lambda: mnn.MultiHeadLayerNorm(8)(mx.zeros((1, 2, 3, 5)))),
     ):
         with pytest.raises(ArgumentError, match=f": {argument} must be"):
             made()
+    gates = mnn.sLSTMCell(mnn.sLSTMCellConfig(hidden_size=8, bias_init="small_init")).bias[1]
+    assert np.array(gates).tolist() == [[3.0, 6.0]] * 4
     ours, theirs = mnn.xLSTMBlockStack(config()), tnn.xLSTMBlockStack(config())
     first = dict(tree_flatten(ours.parameters()))
     for name, expected in mnn.xlstm_weights(theirs.state_dict()):
