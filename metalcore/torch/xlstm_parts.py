@@ -124,7 +124,8 @@ class xLSTMCausalConv1d(nn.Module):
             expected = f"of shape ({x.shape[0]}, tokens, {self.features})"
             refuse(type(self).__name__, "conv_state", expected, f"of shape {tuple(state.shape)}")
         rows: Tensor = state[:, max(0, state.shape[1] - self.pad) :].to(x)
-        return F.pad(rows, (0, 0, self.pad - rows.shape[1], 0))
+        missing = self.pad - rows.shape[1]
+        return F.pad(rows, (0, 0, missing, 0)) if missing else rows
 
     def _convolve(self, x: Tensor, before: Tensor | None, activation: str | None) -> tuple[Any, Any]:
         if x.dim() != 3 or x.shape[2] != self.features:
