@@ -7,11 +7,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from metalcore.ops.base import xlstm_configs
 from metalcore.ops.base.check import refuse
-from metalcore.torch import xlstm_cells, xlstm_configs, xlstm_layers, xlstm_parts
+from metalcore.ops.base.xlstm_configs import *  # noqa: F403
+from metalcore.ops.base.xlstm_configs import checked
+from metalcore.torch import xlstm_cells, xlstm_layers, xlstm_parts
 from metalcore.torch.xlstm_cells import *  # noqa: F403
-from metalcore.torch.xlstm_configs import *  # noqa: F403
-from metalcore.torch.xlstm_configs import checked
 from metalcore.torch.xlstm_layers import *  # noqa: F403
 from metalcore.torch.xlstm_layers import mLSTMLayer, sLSTMLayer
 from metalcore.torch.xlstm_parts import *  # noqa: F403

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import metalcore
 from metalcore.ops.base.check import check_shape, refuse
-from metalcore.torch.xlstm_configs import checked, parts
+from metalcore.ops.base.xlstm_configs import check_slstm, checked, parts
 from metalcore.torch.xlstm_parts import MultiHeadLayerNorm, one_token
 
 
@@ -115,19 +115,7 @@ class sLSTMCell(nn.Module):
         self.size = checked(name, config, "hidden_size")
         self.heads = config.num_heads
         self.depth = parts(name, "hidden_size", self.size, "num_heads", self.heads)
-        for argument, only in (
-            ("function", ("slstm",)),
-            ("backend", ("vanilla", "cuda")),
-            ("gradient_recurrent_cut", (False,)),
-            ("gradient_recurrent_clipval", (None,)),
-            ("forward_clipval", (None,)),
-            ("input_shape", ("BSGNH", "SBGNH")),
-            ("output_shape", ("BNSH", "SBH", "BSH", "SBNH")),
-            ("recurrent_weight_init", ("zeros", "standard")),
-            ("bias_init", ("powerlaw_blockdependent", "small_init", "standard", "zeros")),
-        ):
-            if getattr(config, argument) not in only:
-                refuse(name, argument, " or ".join(map(repr, only)), repr(getattr(config, argument)))
+        check_slstm(name, config)
         self.is_cuda_layout = config.backend == "cuda"
         self._recurrent_kernel_ = nn.Parameter(torch.empty(self._kernel_shape(self.is_cuda_layout)))
         self._bias_ = nn.Parameter(torch.empty(4 * self.size))

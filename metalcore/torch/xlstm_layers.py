@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 import metalcore
 from metalcore.ops.base.check import refuse
-from metalcore.torch.xlstm_cells import mLSTMCell, sLSTMCell
-from metalcore.torch.xlstm_configs import (
+from metalcore.ops.base.xlstm_configs import (
     CausalConv1dConfig,
     LinearHeadwiseExpandConfig,
     mLSTMCellConfig,
     parts,
     up_size,
 )
+from metalcore.torch.xlstm_cells import mLSTMCell, sLSTMCell
 from metalcore.torch.xlstm_parts import (
     LinearHeadwiseExpand,
     MultiHeadLayerNorm,

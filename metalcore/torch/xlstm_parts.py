@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import metalcore
 from metalcore.ops.base.check import check_shape, refuse
-from metalcore.torch.xlstm_configs import checked, parts, up_size
+from metalcore.ops.base.xlstm_configs import checked, parts, up_size
 
 
 class xLSTMLayerNorm(nn.Module):
@@ -124,7 +124,8 @@ class xLSTMCausalConv1d(nn.Module):
             expected = f"of shape ({x.shape[0]}, tokens, {self.features})"
             refuse(type(self).__name__, "conv_state", expected, f"of shape {tuple(state.shape)}")
         rows: Tensor = state[:, max(0, state.shape[1] - self.pad) :].to(x)
-        return F.pad(rows, (0, 0, self.pad - rows.shape[1], 0))
+        missing = self.pad - rows.shape[1]
+        return F.pad(rows, (0, 0, missing, 0)) if missing else rows
 
     def _convolve(self, x: Tensor, before: Tensor | None, activation: str | None) -> tuple[Any, Any]:
         if x.dim() != 3 or x.shape[2] != self.features:

@@ -284,11 +284,11 @@ def test_copies_and_half_precision() -> None:
     expected = stack(x)
     for other in (copy.deepcopy(stack), pickle.loads(pickle.dumps(stack))):
         torch.testing.assert_close(other(x), expected)
-    half = copy.deepcopy(stack).bfloat16()
-    y, state = half(x.bfloat16(), return_last_state=True)
-    assert y.dtype == torch.bfloat16 and state["block_0"]["mlstm_state"][0].dtype == torch.float32
+    half = copy.deepcopy(stack).half()
+    y, state = half(x.half(), return_last_state=True)
+    assert y.dtype == torch.float16 and state["block_0"]["mlstm_state"][0].dtype == torch.float32
     assert float((y.float() - expected).detach().abs().mean()) < 0.05
-    assert half.step(x[:, :1].bfloat16(), state)[0].dtype == torch.bfloat16
+    assert half.step(x[:, :1].half(), state)[0].dtype == torch.float16
     assert stack(x[:, :0]).shape == (2, 0, SIZE)
 
 

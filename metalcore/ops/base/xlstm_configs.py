@@ -144,6 +144,23 @@ def parts(module: str, argument: str, size: int, count_name: str, count: Any) ->
     return size // count
 
 
+def check_slstm(module: str, config: Any) -> None:
+    """What an sLSTM cell may be asked for; the rest of what the package has is refused, not left out silently."""
+    for argument, only in (
+        ("function", ("slstm",)),
+        ("backend", ("vanilla", "cuda")),
+        ("gradient_recurrent_cut", (False,)),
+        ("gradient_recurrent_clipval", (None,)),
+        ("forward_clipval", (None,)),
+        ("input_shape", ("BSGNH", "SBGNH")),
+        ("output_shape", ("BNSH", "SBH", "BSH", "SBNH")),
+        ("recurrent_weight_init", ("zeros", "standard")),
+        ("bias_init", ("powerlaw_blockdependent", "small_init", "standard", "zeros")),
+    ):
+        if getattr(config, argument) not in only:
+            refuse(module, argument, " or ".join(map(repr, only)), repr(getattr(config, argument)))
+
+
 def up_size(module: str, config: Any) -> int:
     """The width inside: embedding_dim times proj_factor, rounded to a multiple."""
     step: int = checked(module, config, "round_proj_up_to_multiple_of")
