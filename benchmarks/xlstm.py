@@ -20,7 +20,7 @@ import torch
 from engine import DOCUMENT
 from harness import report
 from harness.timing import Contestant, interleaved
-from harness.xlstm_rows import Row, _sequence, rows
+from harness.xlstm_rows import Row, package, rows, sequence
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -61,7 +61,7 @@ def cells(row: Row, seconds: dict[str, float]) -> tuple[list[str], bool]:
 
 def peak(length: int) -> float:
     """Bytes of a forward and backward pass at their peak, over those of its inputs."""
-    given = [x.requires_grad_() for x in _sequence(length, 64, 64)]
+    given = [x.requires_grad_() for x in sequence(length, 64, 64)]
     with open("/proc/self/statm") as file:
         before = int(file.read().split()[1]) * resource.getpagesize()
     with open("/proc/self/clear_refs", "w") as file:
@@ -80,8 +80,8 @@ def main(only: str, budget: float, write_docs: bool) -> None:
     if write_docs and only:
         raise click.UsageError("--write-docs needs every row: leave --only out")
     try:
-        import mlstm_kernels  # noqa: F401
-        import xlstm  # noqa: F401
+        package("mlstm_kernels")
+        package("xlstm.blocks")
     except ImportError as error:
         raise SystemExit(f"{error}: pip install --no-deps mlstm_kernels==2.0.6 xlstm==2.0.6") from None
     torch.set_num_threads(THREADS)

@@ -1,4 +1,4 @@
-"""A language model of one mLSTM and one sLSTM block learns the parity of a sequence of bits, and keeps it at any length.
+"""A language model of one mLSTM and one sLSTM block learns the parity of a sequence of bits, for any length of it.
 
     python examples/xlstm_parity.py
 

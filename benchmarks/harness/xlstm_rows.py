@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -49,7 +52,7 @@ def plain_parallel(q: Any, k: Any, v: Any, i: Any, f: Any, eps: float = 1e-6) ->
     return scores @ v / below[..., None]
 
 
-def _sequence(length: int, depth: int, width: int) -> list[torch.Tensor]:
+def sequence(length: int, depth: int, width: int) -> list[torch.Tensor]:
     random = torch.Generator().manual_seed(0)
     rows = (1, HEADS, length)
     shapes = ((*rows, depth), (*rows, depth), (*rows, width), rows, rows)
@@ -68,7 +71,7 @@ def _mlstm(length: int, depth: int, width: int, is_backward: bool) -> Callable[[
         from mlstm_kernels.torch.chunkwise.native import mlstm_chunkwise__native_custbw as theirs
         from mlstm_kernels.torch.parallel.native import mlstm_parallel__native_autograd as parallel
 
-        inputs = _sequence(length, depth, width)
+        inputs = sequence(length, depth, width)
         exact = [x.double() for x in inputs]
         compiled = torch.compile(plain_parallel)
         if is_backward:
@@ -109,10 +112,21 @@ def _step(depth: int, width: int) -> Callable[[], Setup]:
     return make
 
 
+def package(name: str) -> Any:
+    """A module of the package xlstm: beside this program stands one of that name, the benchmark itself."""
+    here, kept = str(Path(__file__).resolve().parents[1]), sys.path[:]
+    sys.path[:] = [path for path in kept if path != here]
+    sys.modules.pop("xlstm", None)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path[:] = kept
+
+
 def _slstm(is_backward: bool) -> Callable[[], Setup]:
     def make() -> Setup:
-        from xlstm.blocks.slstm.src.vanilla import slstm_forward, slstm_pointwise_function_registry
-
+        theirs = package("xlstm.blocks.slstm.src.vanilla")
+        pointwise = theirs.slstm_pointwise_function_registry["slstm"]
         batch, length, heads, depth = 8, 256, 4, 64
         random = torch.Generator().manual_seed(0)
         shapes = ((batch, length, 4, heads, depth), (4, heads, depth, depth), (4, heads, depth))
@@ -122,7 +136,7 @@ def _slstm(is_backward: bool) -> Callable[[], Setup]:
             states = x.new_zeros((4, batch, heads * depth))
             inputs = x.transpose(0, 1).reshape(length, batch, 4 * heads * depth)
             weights = r.permute(1, 0, 3, 2).reshape(heads, 4 * depth, depth)
-            found = slstm_forward(inputs, states, weights, b.reshape(-1), slstm_pointwise_function_registry["slstm"])
+            found = theirs.slstm_forward(inputs, states, weights, b.reshape(-1), pointwise)
             return found[0][0, 1:].transpose(0, 1).reshape(batch, length, heads, depth)
 
         given = [x, r, b]
