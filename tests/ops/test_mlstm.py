@@ -56,6 +56,7 @@ def test_all_forms_agree(shape: tuple[int, ...]) -> None:
         assert error(h, truth) <= 2 * plain
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", [(1, 2, 70, 16, 33), LARGE], ids=str)
 def test_a_sequence_in_parts_is_the_whole(form: Any, shape: tuple[int, ...]) -> None:
@@ -84,6 +85,7 @@ def test_steps_are_the_sequence() -> None:
     torch.testing.assert_close(c, last[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["mlstm_chunkwise", "mlstm_recurrent", "mlstm_parallel", "mlstm_siging_chunkwise"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("gate", [-15.0, 0.0, 30.0, -1e30])
@@ -110,7 +112,7 @@ def test_a_closed_forget_gate_begins_anew() -> None:
     torch.testing.assert_close(whole[:, :, 20:], again, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(1, 2, 33, 8, 8), LARGE], ids=str)
+@pytest.mark.parametrize("shape", [(1, 2, 33, 8, 8), pytest.param(LARGE, marks=pytest.mark.sweep)], ids=str)
 def test_ten_runs_have_the_same_bits(shape: tuple[int, ...]) -> None:
     given = [x.requires_grad_() for x in inputs(*shape)]
 

@@ -131,6 +131,7 @@ def test_no_steps_hand_the_states_on() -> None:
     assert [g.unique().tolist() for g in grads] == [[0.0], [0.0], [1.0], [2.0], [3.0]]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("size", [(2, 40, 2, 8), (8, 40, 4, 64)])
 def test_large_gates_stay_finite(dtype: Any, size: tuple[int, int, int, int]) -> None:
@@ -158,6 +159,7 @@ def test_an_input_that_is_shut_out(size: tuple[int, int, int, int]) -> None:
         assert torch.isnan(metalcore.slstm(broken, R, b)[0, 0, 0, 0]), gate
 
 
+@pytest.mark.sweep
 def test_the_same_bits_in_every_run() -> None:
     for size in ((3, 20, 2, 33), (8, 64, 4, 64)):
         given = [t.requires_grad_() for t in drawn(*size)]

@@ -88,6 +88,7 @@ def test_generation_and_states() -> None:
     torch.testing.assert_close(rows[1][3], rows[0][3], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.sweep
 def test_training_and_other_calls() -> None:
     model, batches = make(), tokens(8)
     plain, patched = train(model, batches), train(metalcore.patch_model(model), batches)

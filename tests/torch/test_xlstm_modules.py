@@ -202,6 +202,7 @@ def test_steps_equal_the_whole() -> None:
                         torch.testing.assert_close(a[rows_of], b, rtol=1e-4, atol=1e-4, msg=f"{name}, {at}")
 
 
+@pytest.mark.sweep
 def test_parts_of_a_sequence_carry_gradients() -> None:
     stack = shaken(mnn.xLSTMBlockStack(stack_config())).double()
     x = torch.randn(1, TOKENS, SIZE, dtype=torch.float64)
@@ -278,6 +279,7 @@ def test_feed_forward() -> None:
         torch.testing.assert_close(part(x), part.proj_down(function(gate) * up), msg=name)
 
 
+@pytest.mark.sweep
 def test_copies_and_half_precision() -> None:
     stack = shaken(mnn.xLSTMBlockStack(stack_config()))
     x = torch.randn(2, TOKENS, SIZE)
