@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base import mlstm
 from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.mlstm import with_states
 from metalcore.ops.base.mlstm_arguments import check_chunk, check_sequence, check_states
-from metalcore.ops.base.mlstm_reference import draw_case, recurrent
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.mlstm_reference import draw_case, sequence
 
 NOUN = "mlstm_chunkwise"
 
@@ -49,46 +48,8 @@ def mlstm_chunkwise(
     return (h, (c, n, m)) if return_last_states else h
 
 
-def reference(
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any = None,
-    n_initial: Any = None,
-    m_initial: Any = None,
-    return_last_states: bool = False,
-    eps: float = 1e-6,
-    chunk_size: int = 64,
-    autocast_kernel_dtype: Any = None,
-) -> Any:
-    h, states = recurrent(q, k, v, i, f, c_initial, n_initial, m_initial, eps)
-    return (h, states) if return_last_states else h
-
-
 def samples(draw: Draw) -> Sample:
     return draw_case(draw, chunk_size=draw.choice((16, 32, 64, 64, 128)))
 
 
-INPUTS = "Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, Tensor? c_initial, Tensor? n_initial, Tensor? m_initial"
-NUMBERS = "float eps, int chunk, bool is_sigmoid"
-GRADIENTS = ("q", "k", "v", "i", "f", "c_initial", "n_initial", "m_initial")
-FORWARD = Stage(f"({INPUTS}, {NUMBERS}) -> (Tensor h, Tensor c, Tensor n, Tensor m)", mlstm.forward)
-BACKWARD = Stage(
-    f"(Tensor grad_h, Tensor grad_c, Tensor grad_n, Tensor grad_m, {INPUTS}, Tensor h, {NUMBERS}, bool[] wanted) -> "
-    "(Tensor dq, Tensor dk, Tensor dv, Tensor di, Tensor df, Tensor dc, Tensor dn, Tensor dm)",
-    mlstm.backward,
-)
-OP = Op(
-    noun=NOUN,
-    summary="the matrix memory of xLSTM over a sequence, by chunks",
-    forward=FORWARD,
-    backward=BACKWARD,
-    gradients=GRADIENTS,
-    public_outputs=4,
-    reference=reference,
-    samples=samples,
-    autocast="lower",
-    exact=("c_initial", "n_initial", "m_initial"),
-)
+OP = with_states(NOUN, "the matrix memory of xLSTM over a sequence, by chunks", sequence, samples)

@@ -7,7 +7,8 @@ from typing import Any
 from metalcore.ops.base import mlstm
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.mlstm_arguments import check_sequence
-from metalcore.ops.base.mlstm_reference import draw_case, recurrent
+from metalcore.ops.base.mlstm_parts import USUAL_CHUNK
+from metalcore.ops.base.mlstm_reference import draw_case, sequence
 from metalcore.ops.base.op import Op, Stage
 
 NOUN = "mlstm_parallel"
@@ -24,11 +25,7 @@ def mlstm_parallel(q: Any, k: Any, v: Any, i: Any, f: Any, *, eps: float = 1e-6)
     array([3., 3.], dtype=float32)
     """
     eps = check_sequence(NOUN, q, k, v, i, f, eps)
-    return OP(q, k, v, i, f, eps, mlstm.USUAL_CHUNK, False)
-
-
-def reference(q: Any, k: Any, v: Any, i: Any, f: Any, *, eps: float = 1e-6) -> Any:
-    return recurrent(q, k, v, i, f, None, None, None, eps)[0]
+    return OP(q, k, v, i, f, eps, USUAL_CHUNK, False)
 
 
 def samples(draw: Draw) -> Sample:
@@ -48,7 +45,7 @@ OP = Op(
         mlstm.backward_parallel,
     ),
     gradients=("q", "k", "v", "i", "f"),
-    reference=reference,
+    reference=sequence,
     samples=samples,
     autocast="lower",
 )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base import mlstm
 from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.mlstm import with_states
 from metalcore.ops.base.mlstm_arguments import check_sequence, check_states
-from metalcore.ops.base.mlstm_reference import draw_case, recurrent
-from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.mlstm_chunkwise import BACKWARD, FORWARD, GRADIENTS
+from metalcore.ops.base.mlstm_parts import BY_ROWS
+from metalcore.ops.base.mlstm_reference import draw_case, sequence
 
 NOUN = "mlstm_recurrent"
-BY_ROWS = 1  # as the size of a chunk
 
 
 def mlstm_recurrent(
@@ -42,35 +40,8 @@ def mlstm_recurrent(
     return (h, (c, n, m)) if return_last_states else h
 
 
-def reference(
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any = None,
-    n_initial: Any = None,
-    m_initial: Any = None,
-    return_last_states: bool = False,
-    eps: float = 1e-6,
-) -> Any:
-    h, states = recurrent(q, k, v, i, f, c_initial, n_initial, m_initial, eps)
-    return (h, states) if return_last_states else h
-
-
 def samples(draw: Draw) -> Sample:
     return draw_case(draw)
 
 
-OP = Op(
-    noun=NOUN,
-    summary="the matrix memory of xLSTM over a sequence, row by row",
-    forward=Stage(FORWARD.schema_text, mlstm.forward_by_rows),
-    backward=BACKWARD,
-    gradients=GRADIENTS,
-    public_outputs=4,
-    reference=reference,
-    samples=samples,
-    autocast="lower",
-    exact=("c_initial", "n_initial", "m_initial"),
-)
+OP = with_states(NOUN, "the matrix memory of xLSTM over a sequence, row by row", sequence, samples)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.mlstm import with_states
 from metalcore.ops.base.mlstm_arguments import check_chunk, check_sequence, check_states
-from metalcore.ops.base.mlstm_reference import draw_case, recurrent
-from metalcore.ops.base.op import Op
-from metalcore.ops.mlstm_chunkwise import BACKWARD, FORWARD, GRADIENTS
+from metalcore.ops.base.mlstm_reference import draw_case, sequence
 
 NOUN = "mlstm_siging_chunkwise"
 
@@ -43,39 +43,15 @@ def mlstm_siging_chunkwise(
     return (h, (c, n, m)) if return_last_states else h
 
 
-def reference(
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any = None,
-    n_initial: Any = None,
-    m_initial: Any = None,
-    return_last_states: bool = False,
-    eps: float = 1e-6,
-    chunk_size: int = 64,
-    autocast_kernel_dtype: Any = None,
-) -> Any:
-    h, states = recurrent(q, k, v, i, f, c_initial, n_initial, m_initial, eps, True)
-    return (h, states) if return_last_states else h
-
-
 def samples(draw: Draw) -> Sample:
     case = draw_case(draw, chunk_size=draw.choice((16, 32, 64, 64, 128)))
     *arrays, _, returns = case.arguments
     return Sample((*arrays, None, returns), case.named)
 
 
-OP = Op(
-    noun=NOUN,
-    summary="the matrix memory of xLSTM with a sigmoid input gate, by chunks",
-    forward=FORWARD,
-    backward=BACKWARD,
-    gradients=GRADIENTS,
-    public_outputs=4,
-    reference=reference,
-    samples=samples,
-    autocast="lower",
-    exact=("c_initial", "n_initial", "m_initial"),
+OP = with_states(
+    NOUN,
+    "the matrix memory of xLSTM with a sigmoid input gate, by chunks",
+    partial(sequence, is_sigmoid=True),
+    samples,
 )

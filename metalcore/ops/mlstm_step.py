@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base import mlstm
 from metalcore.ops.base.check import check_eps, check_float, check_shape, refuse
 from metalcore.ops.base.draw import Draw, Sample
+from metalcore.ops.base.mlstm import with_states
 from metalcore.ops.base.mlstm_arguments import check_depth, check_states
+from metalcore.ops.base.mlstm_parts import BY_ROWS
 from metalcore.ops.base.mlstm_reference import step
-from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.mlstm_chunkwise import BACKWARD, FORWARD, GRADIENTS
-from metalcore.ops.mlstm_recurrent import BY_ROWS
 
 NOUN = "mlstm_step"
 
@@ -73,15 +71,4 @@ def samples(draw: Draw) -> Sample:
     return Sample(arrays)
 
 
-OP = Op(
-    noun=NOUN,
-    summary="one row of the matrix memory of xLSTM, with its states",
-    forward=Stage(FORWARD.schema_text, mlstm.forward_by_rows),
-    backward=BACKWARD,
-    gradients=GRADIENTS,
-    public_outputs=4,
-    reference=reference,
-    samples=samples,
-    autocast="lower",
-    exact=("c_initial", "n_initial", "m_initial"),
-)
+OP = with_states(NOUN, "one row of the matrix memory of xLSTM, with its states", reference, samples)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import metalcore
-from metalcore.ops.base.mlstm import DEEPEST
+from metalcore.ops.base.mlstm_parts import DEEPEST
 from metalcore.torch.forwards import MARK, taken
 
 

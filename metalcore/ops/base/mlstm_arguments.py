@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_eps, check_float, check_shape, refuse
-from metalcore.ops.base.mlstm import DEEPEST
+from metalcore.ops.base.mlstm_parts import DEEPEST, LEAST_CHUNK
 
 LONGEST_CHUNK = 256
 
@@ -77,4 +77,4 @@ def check_chunk(op: str, chunk_size: Any) -> int:
         refuse(op, "chunk_size", "a power of two", repr(chunk_size))
     if chunk_size > LONGEST_CHUNK:
         refuse(op, "chunk_size", f"at most {LONGEST_CHUNK}", chunk_size)
-    return int(chunk_size)
+    return max(LEAST_CHUNK, int(chunk_size))

@@ -47,6 +47,25 @@ def recurrent(
     return h, (c, n, m)
 
 
+def sequence(
+    q: Any,
+    k: Any,
+    v: Any,
+    i: Any,
+    f: Any,
+    c_initial: Any = None,
+    n_initial: Any = None,
+    m_initial: Any = None,
+    return_last_states: bool = False,
+    eps: float = 1e-6,
+    is_sigmoid: bool = False,
+    **_: Any,
+) -> Any:
+    """As the public functions have it; the size of a chunk changes nothing here."""
+    h, states = recurrent(q, k, v, i, f, c_initial, n_initial, m_initial, eps, is_sigmoid)
+    return (h, states) if return_last_states else h
+
+
 def draw_case(draw: Draw, **named: Any) -> Sample:
     """Lengths around those of chunks; half of the cases have states before the first row."""
     batch, heads = draw.choice((0, 1, 1, 2)), draw.choice((1, 2, 3))

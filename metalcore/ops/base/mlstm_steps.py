@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.mlstm_parts import DELTA_PLANES, LANES, NORM_PLANES, Pass, Prepared, Sizes, gates_of, room_for
 from metalcore.runtimes.kernel import Items, Kernel, Out
-from metalcore.runtimes.policy import policy
 
-if TYPE_CHECKING:
-    from metalcore.ops.base.mlstm import Pass, Prepared, Sizes
-
-CONSTANTS = ("is_sigmoid", "has_states", "is_backwards", "is_of_keys", "keeps_states", "is_exact", "has_last")
-NORMALISER = Kernel("mlstm_steps", "mlstm_step_normaliser", CONSTANTS)
-STEPS = Kernel("mlstm_steps", "mlstm_steps", CONSTANTS)
-DELTA = Kernel("mlstm_steps", "mlstm_step_delta", CONSTANTS)
-GATES = Kernel("mlstm_steps", "mlstm_step_gates", CONSTANTS)
-STEP = Kernel("mlstm_step", "mlstm_step", ("is_sigmoid",))
-LANES = 32
-
-
-def _constants(is_sigmoid: bool, has_states: bool, is_exact: bool, has_last: bool = False) -> tuple[bool, ...]:
-    return is_sigmoid, has_states, False, False, False, is_exact, has_last
-
-
-def room_for(run: Any, dtype: str, count: int) -> int:
-    rooms: list[int] = policy("mlstm", run.family, dtype)["rooms"]
-    return next(n for n in rooms if n >= count)
+NORMALISER = Kernel("mlstm_steps", "mlstm_step_normaliser", ("has_states", "is_exact"))
+STEPS = Kernel("mlstm_steps", "mlstm_steps", ("has_states", "is_backwards", "is_of_keys", "keeps_states", "is_exact"))
+DELTA = Kernel("mlstm_steps", "mlstm_step_delta", ("is_exact",))
+GATES = Kernel("mlstm_steps", "mlstm_step_gates", ("is_sigmoid", "has_states", "has_last"))
+STEP = Kernel("mlstm_step", "mlstm_step")
 
 
 def prepare(
@@ -41,15 +27,12 @@ def prepare(
     eps: float,
     is_sigmoid: bool,
 ) -> Prepared:
-    from metalcore.ops.base.mlstm import NORM_PLANES, Prepared, gates_of
-
     dtype, wide = run.dtype(q), accumulator(run.dtype(q))
     gates, keep, m_last = gates_of(run, sizes, i, f, m, is_sigmoid)
     outputs = (Out((NORM_PLANES, sizes.heads, sizes.length), wide), Out((*sizes.leading, sizes.depth), wide))
     arguments = (q, k, gates, n, *outputs, sizes.heads, sizes.length, sizes.depth, sizes.scale, eps)
     types = (dtype, wide if n is None else run.dtype(n), room_for(run, dtype, sizes.depth))
-    constants = _constants(is_sigmoid, n is not None, dtype == wide)
-    norms, n_last = run.launch(NORMALISER, types, constants, arguments, (sizes.heads,), (LANES,))
+    norms, n_last = run.launch(NORMALISER, types, (n is not None, dtype == wide), arguments, (sizes.heads,), (LANES,))
     return Prepared(gates, keep, m_last, n_last, norms)
 
 
@@ -61,7 +44,6 @@ def steps(
     deltas: Any,
     kept: Any,
     state: str,
-    is_sigmoid: bool,
     is_exact: bool = True,
 ) -> list[Any]:
     """Rows, what they lost by rounding, the last state and normaliser, kept states, products with gradients."""
@@ -82,8 +64,7 @@ def steps(
         *(sizes.heads, sizes.length, depth, width, sizes.scale),
     )
     given = wide if way.initial[0] is None else run.dtype(way.initial[0])
-    chosen = (is_sigmoid, way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states)
-    constants: Items = (*chosen, is_exact, False)
+    constants = (way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states, is_exact)
     types = (dtype, given, state, room_for(run, dtype, depth))
     launched: list[Any] = run.launch(STEPS, types, constants, arguments, (columns, sizes.heads), (LANES,))
     return launched
@@ -99,7 +80,7 @@ def step(run: Any, sizes: Sizes, arrays: tuple[Any, ...], eps: float) -> tuple[A
     )
     arguments = (*arrays, *outputs, sizes.depth, sizes.width, sizes.scale, eps)
     grid = (-(-sizes.width // (2 * LANES)), sizes.heads)
-    return tuple(run.launch(STEP, (dtype, run.dtype(arrays[5])), (False,), arguments, grid, (LANES,)))
+    return tuple(run.launch(STEP, (dtype, run.dtype(arrays[5])), (), arguments, grid, (LANES,)))
 
 
 def gradients(
@@ -116,24 +97,21 @@ def gradients(
     is_sigmoid: bool,
 ) -> tuple[Any, ...]:
     """`again`: forward once more, for what its result lost."""
-    from metalcore.ops.base.mlstm import DELTA_PLANES
-
     of_q, of_k, of_v = passes
     dtype, wide = run.dtype(i), accumulator(run.dtype(i))
     rows, has_states = sizes.heads * sizes.length, again.initial[0] is not None
-    constants = _constants(is_sigmoid, has_states, True)
-    h, h_low, *_ = steps(run, sizes, again, found, None, None, wide, is_sigmoid)
+    h, h_low, *_ = steps(run, sizes, again, found, None, None, wide)
     deltas = Out((DELTA_PLANES, sizes.heads, sizes.length), wide)
     arguments: Items = (h, h_low, of_q.read, found.norms, deltas, rows, sizes.width, eps)
-    (deltas,) = run.launch(DELTA, (dtype,), constants, arguments, (rows,), (LANES,))
-    dq, _, _, _, states, _ = steps(run, sizes, of_q, found, deltas, None, state, is_sigmoid)
-    dk, _, _, dn_initial, _, shares = steps(run, sizes, of_k, found, deltas, states, state, is_sigmoid)
-    dv, _, dc_initial, *_ = steps(run, sizes, of_v, found, deltas, None, state, is_sigmoid)
+    (deltas,) = run.launch(DELTA, (dtype,), (True,), arguments, (rows,), (LANES,))
+    dq, _, _, _, states, _ = steps(run, sizes, of_q, found, deltas, None, state)
+    dk, _, _, dn_initial, _, shares = steps(run, sizes, of_k, found, deltas, states, state)
+    dv, _, dc_initial, *_ = steps(run, sizes, of_v, found, deltas, None, state)
     arguments = (
         *(i, f, found.gates, deltas, shares, dm, Out(tuple(i.shape), dtype), Out(tuple(f.shape), dtype)),
         *(Out(sizes.leading if has_states else (0,), state), sizes.heads, sizes.length, -(-sizes.depth // LANES)),
     )
     grid = (-(-sizes.heads // LANES),)
-    constants = _constants(is_sigmoid, has_states, True, dm is not None)
+    constants = (is_sigmoid, has_states, dm is not None)
     di, df, dm_initial = run.launch(GATES, (dtype, state), constants, arguments, grid, (LANES,))
     return dq, dk, dv, di, df, dc_initial, dn_initial, dm_initial
