@@ -5,8 +5,7 @@
 // By chunks of rows, with b the sum of log f inside of a chunk and C the state before it:
 //   h_t = (sum over s <= t of A_ts v_s + w_t q C / sqrt(depth)) / ...,  A_ts = q k / sqrt(depth) exp(b_t - b_s + i_s - m_t)
 #pragma once
-#include "exact_silu.h"
-#include "float_float.h"
+#include "float_float_exp.h"
 
 constant bool is_sigmoid [[function_constant(0)]];  // the input gate is a sigmoid: no stabiliser, m is 0
 
@@ -50,29 +49,14 @@ constant uint NORMALISER_GRADIENT_LOW = 2;
 
 constant float LEAST_GATE = -1e4f;  // exp of it is 0 beside any other gate, and sums of it keep their digits
 
-// exp(x) for x up to 87 with what its rounding lost.
-inline FloatFloat exp_of(FloatFloat x) {
-  const bool is_far = x.high < -100.0f;
-  const ExactSum e = exact_exp_minus({is_far ? 100.0f : -x.high, is_far ? 0.0f : -x.low});
-  return {e.value, e.error};
-}
-
-// min(x, 0) - log(1 + exp(-|x|)). The logarithm is corrected by the exponential of what was found.
+// min(x, 0) - log(1 + exp(-|x|))
 inline FloatFloat log_sigmoid(float given) {
   const float x = given < LEAST_GATE ? LEAST_GATE : given;  // max would lose a NaN
-  const FloatFloat e = exp_of({-abs(x), 0.0f});
-  const FloatFloat one_more = FloatFloat{1.0f, 0.0f} + e;
-#ifdef METALCORE_DOUBLE
-  const float near = log(one_more.high);
-#else
-  const float near = e.high < 0.0625f ? e.high * fma(e.high, fma(e.high, 1.0f / 3.0f, -0.5f), 1.0f) : log(one_more.high);
-#endif
-  const FloatFloat back = one_more * exp_of({-near, 0.0f});
-  return FloatFloat{min(x, 0.0f), 0.0f} + -(FloatFloat{near, 0.0f} + (back + -1.0f));
+  return FloatFloat{min(x, 0.0f), 0.0f} + -log_one_plus(exp_of({-abs(x), 0.0f}));
 }
 
-// `count` floats of the rows from `from` on, of which n are there; the others are 0. A row is times its factor. All
-// threads of the threadgroup are here.
+// The rows from `from` on, of which n are there; the others are 0. A row is times its factor. All threads of the
+// threadgroup are here.
 template <typename T, typename F>
 inline void fill_rows(threadgroup float* tile, device const T* rows, uint width, uint from, uint n, F factor, Lane at) {
   threadgroup_barrier(mem_flags::mem_threadgroup);

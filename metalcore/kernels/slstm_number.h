@@ -2,7 +2,7 @@
 // happen to be near nothing, and a recurrence hands its own on. Functions of pairs have errors of 2^-29 and less.
 #pragma once
 #include "activation.h"
-#include "float_float.h"
+#include "float_float_exp.h"
 
 // E floats make a number.
 template <uint E>
@@ -121,38 +121,7 @@ inline float log_one_plus(float e) {
 inline float bounded_tanh(float x) { return tanh(x > 20.0f ? 20.0f : x < -20.0f ? -20.0f : x); }  // a NaN stays
 
 #ifndef METALCORE_DOUBLE
-inline FloatFloat small_exp(FloatFloat x) {
-  const bool is_far = x.high > 87.0f;
-  const float size = is_far ? 87.0f : x.high, low = is_far ? 0.0f : x.low;
-  const float n = rint(size * 1.44269504f);
-  const float rest = fma(n, -0.693145752f, size);  // exact: the factor has few digits
-  const FloatFloat t = two_sum(-rest, fma(n, 1.42860677e-6f, -low));
-  float p = fma(t.high, 2.7557319e-6f, 2.4801587e-5f);  // (e^t - 1 - t - t^2 / 2) / t^3, by its series
-  p = fma(t.high, p, 1.98412698e-4f);
-  p = fma(t.high, p, 1.38888889e-3f);
-  p = fma(t.high, p, 8.33333333e-3f);
-  p = fma(t.high, p, 4.16666667e-2f);
-  p = fma(t.high, p, 1.66666667e-1f);
-  const FloatFloat square = two_product(t.high, t.high);
-  const FloatFloat half_square = {0.5f * square.high, fma(t.high, t.low, 0.5f * square.low)};
-  const FloatFloat e = ((t + square.high * t.high * p) + half_square) + 1.0f;
-  const float scale = is_far ? 0.0f : as_type<float>((127 - int(n)) << 23);
-  return {e.high * scale, e.low * scale};
-}
-
-inline FloatFloat log_one_plus(FloatFloat e) {
-  const FloatFloat s = e / (e + 2.0f), square = s * s;
-  const float z = square.high;
-  float p = fma(z, 0.052631579f, 0.058823529f);
-  p = fma(z, p, 0.066666667f);
-  p = fma(z, p, 0.076923077f);
-  p = fma(z, p, 0.090909091f);
-  p = fma(z, p, 0.11111111f);
-  p = fma(z, p, 0.14285714f);
-  p = fma(z, p, 0.2f);
-  const FloatFloat sum = (s + (s * square) / 3.0f) + s.high * z * z * p;
-  return {2.0f * sum.high, 2.0f * sum.low};
-}
+inline FloatFloat small_exp(FloatFloat x) { return exp_of(-x); }
 
 inline FloatFloat bounded_tanh(FloatFloat x) {
   const bool is_negative = x.high < 0.0f;
