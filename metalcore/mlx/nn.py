@@ -16,13 +16,13 @@ import numpy as np
 import metalcore.mlx as ops
 from metalcore.mlx.xlstm_parts import (
     Base,
+    CausalConv1d,
     GatedFeedForward,
     LinearHeadwiseExpand,
     MultiHeadLayerNorm,
     first_weights_,
     mx,
     nn,
-    xLSTMCausalConv1d,
     xLSTMLayerNorm,
 )
 from metalcore.ops.base import xlstm_configs
@@ -71,7 +71,7 @@ class mLSTMLayer(Base):
         self.proj_up, self.proj_down = nn.Linear(size, 2 * inner, bias=bias), nn.Linear(inner, size, bias=bias)
         first_weights_(self.proj_up, self.proj_down, config)
         self.q_proj, self.k_proj, self.v_proj = (LinearHeadwiseExpand(inner, blocks, bias, size) for _ in range(3))
-        self.conv1d = xLSTMCausalConv1d(xlstm_configs.CausalConv1dConfig(inner, config.conv1d_kernel_size))
+        self.conv1d = CausalConv1d(xlstm_configs.CausalConv1dConfig(inner, config.conv1d_kernel_size))
         self.mlstm_cell = mLSTMCell(xlstm_configs.mLSTMCellConfig(-1, inner, config.num_heads))
         self.learnable_skip = mx.ones(inner)
         self.dropout = nn.Dropout(config.dropout)
@@ -127,7 +127,7 @@ class sLSTMLayer(Base):
         size = config.embedding_dim
         self.width = config.conv1d_kernel_size
         if self.width:
-            self.conv1d = xLSTMCausalConv1d(xlstm_configs.CausalConv1dConfig(size, self.width))
+            self.conv1d = CausalConv1d(xlstm_configs.CausalConv1dConfig(size, self.width))
         self.fgate, self.igate, self.zgate, self.ogate = (
             LinearHeadwiseExpand(size, config.num_heads, False, size) for _ in range(4)
         )
@@ -244,7 +244,7 @@ __all__ = [
     "sLSTMLayer",
     "xLSTMBlock",
     "xLSTMBlockStack",
-    "xLSTMCausalConv1d",
+    "CausalConv1d",
     "xLSTMLayerNorm",
     "xlstm_weights",
 ]

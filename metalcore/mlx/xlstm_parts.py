@@ -73,7 +73,7 @@ class _Weights(Base):
         self.bias = mx.random.uniform(-bound, bound, (features,)) if bias else None
 
 
-class xLSTMCausalConv1d(Base):
+class CausalConv1d(Base):
     """Each feature of x (batch, tokens, features) convolved with what came before, then silu where it is asked for."""
 
     def __init__(self, config: Any) -> None:

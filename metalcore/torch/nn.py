@@ -11,6 +11,7 @@ import metalcore
 from metalcore.errors import ArgumentError
 from metalcore.ops import nouns
 from metalcore.torch.multihead import MultiheadAttention
+from metalcore.torch.xlstm_parts import xLSTMCausalConv1d
 
 # Looked up once here: torch.compile then sees plain functions of the package.
 for _noun in nouns():
@@ -229,7 +230,14 @@ class KLDivLoss(nn.KLDivLoss):
 
 class CausalConv1d(nn.Conv1d):
     """Depthwise convolution that sees no later token, x (batch, channels, tokens); the state is that of
-    torch.nn.Conv1d(channels, channels, kernel_size, groups=channels)."""
+    torch.nn.Conv1d(channels, channels, kernel_size, groups=channels).
+
+    `CausalConv1d(config)`, with a config of xLSTM, is an xLSTMCausalConv1d: layout and state are those of the package.
+    """
+
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        config = args[0] if args else named.get("config")
+        return xLSTMCausalConv1d(config) if hasattr(config, "feature_dim") else super().__new__(cls)
 
     def __init__(
         self,

@@ -113,6 +113,16 @@ def test_causal_convolution_loads_conv1d() -> None:
     torch.testing.assert_close(ours(x), plain(x)[..., :7], rtol=1e-5, atol=1e-6)
 
 
+def test_causal_convolution_of_a_config_is_that_of_xlstm() -> None:
+    ours = mnn.CausalConv1d(mnn.CausalConv1dConfig(6, 4))
+    assert isinstance(ours, mnn.xLSTMCausalConv1d)
+    assert set(ours.state_dict()) == {"conv.weight", "conv.bias"}
+    x = torch.randn(2, 9, 6)
+    again = pickle.loads(pickle.dumps(mnn.CausalConv1d(6, 4, activation="silu")))
+    again.load_state_dict({name.removeprefix("conv."): value for name, value in ours.state_dict().items()})
+    torch.testing.assert_close(again(x.mT).mT, nn.functional.silu(ours(x)), rtol=1e-5, atol=1e-6)
+
+
 def test_what_an_op_does_not_have_is_refused() -> None:
     with pytest.raises(ArgumentError, match="max_norm"):
         mnn.EmbeddingBag(10, 4, max_norm=1.0)

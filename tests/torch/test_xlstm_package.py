@@ -60,7 +60,7 @@ def slstm_layer(**changes: Any) -> Any:
 
 CASES: dict[str, tuple[Any, Any, Any, tuple[int, ...], int]] = {
     "MultiHeadLayerNorm": (MultiHeadLayerNorm, mnn.MultiHeadLayerNorm, 24, (2, 3, 5, 8), 1),
-    "CausalConv1d": (CausalConv1d, mnn.xLSTMCausalConv1d, CausalConv1dConfig(24, 4), (2, 9, 24), 1),
+    "CausalConv1d": (CausalConv1d, mnn.CausalConv1d, CausalConv1dConfig(24, 4), (2, 9, 24), 1),
     "CausalConv1d without bias": (
         CausalConv1d,
         mnn.xLSTMCausalConv1d,
