@@ -102,7 +102,8 @@ class LinearHeadwiseExpand(Base):
 
     def __call__(self, x: Any) -> Any:
         heads, _, depth = self.weight.shape
-        y = (x.reshape(*x.shape[:-1], heads, 1, depth) @ self.weight.swapaxes(1, 2)).reshape(x.shape)
+        rows = x.reshape(math.prod(x.shape[:-1]), heads, depth).swapaxes(0, 1)  # a product a head, not a token and head
+        y = (rows @ self.weight.swapaxes(1, 2)).swapaxes(0, 1).reshape(x.shape)
         return y if self.bias is None else y + self.bias
 
 

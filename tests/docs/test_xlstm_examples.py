@@ -12,3 +12,16 @@ def test_parity() -> None:
     pytest.importorskip("torch")
     found = output("xlstm_parity.py")
     assert "accuracy at 40 bits" in found and "bit by bit the same" in found
+
+
+def test_mlx_parity_in_short() -> None:
+    pytest.importorskip("mlx.core")
+    found = output("mlx_xlstm_parity.py", "--steps", "3", "--no-goal")
+    assert "3 steps: accuracy at 40 bits" in found and "bit by bit the same" in found
+
+
+@pytest.mark.sweep
+def test_mlx_parity() -> None:
+    pytest.importorskip("mlx.core")
+    found = output("mlx_xlstm_parity.py")
+    assert "accuracy at 40 bits" in found and "bit by bit the same" in found

@@ -118,6 +118,9 @@ def test_empty(dtype: str) -> None:
     assert (first.view(bits) == mx.array(written, bits)).all() and (second.view(bits) == 0).all()
     assert (arrays.empty((3, 5), dtype).view(bits) == 0).all()
     assert arrays.memory(arrays.empty((0, 3), dtype)) == (0, 0)
+    nothing = arrays.empty((0,), dtype)
+    assert arrays.dtype(nothing) == dtype and nothing.shape == (0,) and arrays.memory(nothing) == (0, 0)
+    assert arrays.empty((0,), dtype) is nothing and arrays.contiguous(nothing) is nothing
 
 
 def test_large_empty() -> None:
@@ -132,9 +135,10 @@ def test_contiguous() -> None:
     x = mx.arange(24.0).reshape(4, 6) + 1
     assert arrays.contiguous(x) is x and arrays.memory(x)[0] == np.asarray(x).ctypes.data
     cases = [x.T, x[:, ::2], mx.broadcast_to(x[0], (4, 6)), x[1:3].swapaxes(0, 1), x[::-1]]
-    for view in [*cases, *(c.astype(mx.bfloat16) for c in cases)]:
+    cases += [mx.arange(1 << 19).reshape(512, 1024).T, mx.zeros((0, 4)).T, (x > 7).T, x.astype(mx.uint32)[::2]]
+    for view in [*cases, *(c.T.astype(t).T for c in cases for t in (mx.bfloat16, mx.float16, mx.int8))]:
         found = arrays.contiguous(view)
-        assert memoryview(found).c_contiguous and (found == view).all()
+        assert memoryview(found).c_contiguous and (found == view).all() and found.dtype == view.dtype
     with pytest.raises(TypeError, match="contiguous"):
         arrays.memory(x.T)
     assert arrays.memory(x[1:])[0] == arrays.memory(x)[0] + 24  # a view of rows is used where it lies
