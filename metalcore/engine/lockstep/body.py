@@ -7,15 +7,20 @@ all its plain accesses, and a second, slow copy for when the test fails.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from metalcore.errors import UnsupportedFeature
 
 from .guards import signed32
-from .interleave import Group, Interleave
+from .interleave import Group
 from .ir import Block, Const, Instr, Type
 from .memory import LOAD, SLOTS, STORE, Address
 from .ops import IGNORED_CALLS
 from .values import scalar_type
 from .watch import ACCESSES, HOOKS
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
 
 
 def is_ignored(instr: Instr) -> bool:
@@ -25,16 +30,21 @@ def is_ignored(instr: Instr) -> bool:
 _STEPS = frozenset(["fadd", "fsub", "fmul", "fdiv", "call"])
 
 
-class Body(Interleave):
-    def block_code(self, block: Block) -> None:
-        """Everything but phis and the terminator."""
-        self.pairs = {}
+class Body:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.values, self.shapes, self.plan = at, at.code, at.values, at.shapes, at.plan
         self.segment: list[Instr] = []
         self.segment_stores = False
+
+    def block_code(self, block: Block) -> None:
+        """Everything but phis and the terminator."""
+        self.values.pairs = {}
+        self.segment = []
+        self.segment_stores = False
         for phi in block.phis():
-            if phi in self.leaving:
-                for c in range(self.count):
-                    self._store_out(phi, c, self.chunk(phi, c))
+            if phi in self.values.leaving:
+                for c in range(self.code.count):
+                    self.values.store_out(phi, c, self.values.chunk(phi, c))
         for instr in block.instrs[:-1]:
             if instr.op in ("phi", "alloca") or is_ignored(instr):
                 continue
@@ -46,7 +56,7 @@ class Body(Interleave):
         shape = self.shapes.get(instr) if instr.name else None
         if op in ("atomicrmw", "cmpxchg") or instr.extra.get("atomic"):
             self.flush()
-            self.atomic(instr)
+            self.at.lanes.atomic(instr)
         elif op == "fence":
             self.flush()
         elif op == "call" and instr.callee.startswith("__mc_"):
@@ -81,7 +91,7 @@ class Body(Interleave):
         """__builtin_prefetch of one address for all lanes is passed on; lanes that differ get none."""
         if self.shapes.get(instr.args[0]).uniform:
             self.flush()
-            self.prefetch(self.scalar(instr.args[0]), 0)
+            self.at.streaming.prefetch(self.values.scalar(instr.args[0]), 0)
 
     # -- scalars -----------------------------------------------------------------------------------
     def _scalar(self, instr: Instr) -> None:
@@ -91,19 +101,19 @@ class Body(Interleave):
             path = instr.extra["path"]
             assert isinstance(path, list)
             ty = "{ " + ", ".join(scalar_type(t) for t in aggregate.type.items) + " }"
-            name = self.temp(f"extractvalue {ty} {self.scalar(aggregate)}, {path[0]}")
+            name = self.code.temp(f"extractvalue {ty} {self.values.scalar(aggregate)}, {path[0]}")
         elif op in ("zext", "sext") and not self.shapes.get(instr).uniform and self.shapes.get(instr).base is None:
             name = self._extend_base(instr)
         elif op == "or" and not self.shapes.get(instr).uniform and self.shapes.get(instr).base is None:
-            a, b = self.scalar(instr.args[0]), self.scalar(instr.args[1])
-            name = self.temp(f"add {instr.type.text} {a}, {b}")
+            a, b = self.values.scalar(instr.args[0]), self.values.scalar(instr.args[1])
+            name = self.code.temp(f"add {instr.type.text} {a}, {b}")
         elif self.shapes.get(instr).base is not None and instr.type.kind == "int" and instr.type.bits > 1:
-            name = self.temp(f"add {instr.type.text} {self.shapes.get(instr).base}, 0")
+            name = self.code.temp(f"add {instr.type.text} {self.shapes.get(instr).base}, 0")
         elif op in ("and", "urem", "lshr", "udiv") and not self.shapes.get(instr).uniform:
-            name = self.compute(instr, None)  # the base is aligned: the operation on it alone is the new base
+            name = self.at.ops.compute(instr, None)  # the base is aligned: the operation on it alone is the new base
         else:
-            name = self.compute(instr, None)
-        self.define_scalar(instr, name)
+            name = self.at.ops.compute(instr, None)
+        self.values.define_scalar(instr, name)
 
     def _extend_base(self, instr: Instr) -> str:
         """Extend the pattern's base to 64 bits from its highest lane.
@@ -113,12 +123,12 @@ class Body(Interleave):
         """
         offsets = self.shapes.get(instr).offsets
         assert offsets is not None
-        name = self.scalar(instr.args[0])
+        name = self.values.scalar(instr.args[0])
         end = max(offsets) if instr.op == "zext" else min(offsets)
         if end:
-            name = self.temp(f"add i32 {name}, {signed32(end)}")
-        wide = self.temp(f"{instr.op} i32 {name} to i64")
-        return self.temp(f"sub i64 {wide}, {end}") if end else wide
+            name = self.code.temp(f"add i32 {name}, {signed32(end)}")
+        wide = self.code.temp(f"{instr.op} i32 {name} to i64")
+        return self.code.temp(f"sub i64 {wide}, {end}") if end else wide
 
     # -- builtins ----------------------------------------------------------------------------------
     def _builtin(self, instr: Instr) -> None:
@@ -130,24 +140,24 @@ class Body(Interleave):
             if not isinstance(slot, Const) or slot.value is None or not 0 <= slot.value < SLOTS:
                 raise UnsupportedFeature("a buffer slot that is not a constant from 0 to 30")
             root = Root("buffer" if name == "arg" else "tgarg", slot.value)
-            self.define_scalar(instr, self.root_base(root))
+            self.values.define_scalar(instr, self.at.memory.root_base(root))
         elif name in ("threadgroup_barrier", "simdgroup_barrier", "fence"):
             self.flush()
-            self.barrier(instr, name)
+            self.at.barriers.barrier(instr, name)
         elif name in HOOKS and not self.plan.sanitized:
             raise UnsupportedFeature(f"a call of '{instr.callee}' outside of sanitize mode")
         elif name in ("report_if", "report_unset"):
             self.flush()
-            self.watch_condition(instr, name == "report_unset")
+            self.at.watch.watch_condition(instr, name == "report_unset")
         elif name == "has_no_value":
             self.flush()
-            self.watch_value(instr)
+            self.at.watch.watch_value(instr)
         elif name == "lose_value":
             self.flush()
-            self.watch_loss(instr)
+            self.at.watch.watch_loss(instr)
         elif name in ACCESSES:
             self.flush()
-            self.watch_access(instr, name)
+            self.at.watch.watch_access(instr, name)
         elif (
             name.startswith("simd_")
             or name.startswith("simdgroup_mma")
@@ -155,15 +165,9 @@ class Body(Interleave):
             or name.startswith("simdgroup_store")
         ):
             self.flush()
-            self.simd_call(instr)
+            self.at.simd.simd_call(instr)
         else:
-            self.thread_id(instr, name)
-
-    def barrier(self, instr: Instr, kind: str) -> None:
-        raise NotImplementedError
-
-    def thread_id(self, instr: Instr, name: str) -> None:
-        raise NotImplementedError
+            self.at.ids.thread_id(instr, name)
 
     # -- memory ------------------------------------------------------------------------------------
     def _place_load(self, instr: Instr) -> None:
@@ -172,9 +176,9 @@ class Body(Interleave):
         if self.shapes.get(instr).uniform:
             if self.segment_stores:
                 self.flush()
-            self.define_scalar(instr, self.load_uniform(instr))
+            self.values.define_scalar(instr, self.at.memory.load_uniform(instr))
             return
-        where = self.address(instr.args[0], instr.type.size)
+        where = self.at.memory.address(instr.args[0], instr.type.size)
         if where.offsets is not None and (not where.uniform or where.private):
             self.segment.append(instr)
             return
@@ -186,10 +190,10 @@ class Body(Interleave):
         assert isinstance(stored, Type)
         if stored.is_aggregate or stored.kind == "vector":
             raise UnsupportedFeature(f"a store of {stored.text} as one value")
-        where = self.address(instr.args[1], stored.size)
+        where = self.at.memory.address(instr.args[1], stored.size)
         if where.uniform:
             self.flush()
-            self.store_uniform(instr)
+            self.at.memory.store_uniform(instr)
         elif where.offsets is not None:
             self.segment.append(instr)
             if not where.private:
@@ -202,23 +206,25 @@ class Body(Interleave):
         pointer = instr.args[0] if kind == LOAD else instr.args[1]
         ty = instr.type if kind == LOAD else instr.extra["stored"]
         assert isinstance(ty, Type)
-        where = self.address(pointer, ty.size)
-        addresses = [self.address_chunk(where, c) for c in range(self.count)]
+        where = self.at.memory.address(pointer, ty.size)
+        addresses = [self.at.memory.address_chunk(where, c) for c in range(self.code.count)]
         if kind == LOAD:
-            got = self.access_lanes(instr, pointer, addresses, scalar_type(ty), ty.size, LOAD, None)
+            got = self.at.lanes.access_lanes(instr, pointer, addresses, scalar_type(ty), ty.size, LOAD, None)
             for c, name in enumerate(got):
-                self.define_chunk(instr, c, name)
+                self.values.define_chunk(instr, c, name)
         else:
-            self.access_lanes(instr, pointer, addresses, scalar_type(ty), ty.size, STORE, self.chunks(instr.args[0]))
+            self.at.lanes.access_lanes(
+                instr, pointer, addresses, scalar_type(ty), ty.size, STORE, self.values.chunks(instr.args[0])
+            )
 
     # -- segments ----------------------------------------------------------------------------------
     def _access(self, instr: Instr) -> Address | None:
         if instr.op == "load":
-            return self.address(instr.args[0], instr.type.size)
+            return self.at.memory.address(instr.args[0], instr.type.size)
         if instr.op == "store":
             stored = instr.extra["stored"]
             assert isinstance(stored, Type)
-            return self.address(instr.args[1], stored.size)
+            return self.at.memory.address(instr.args[1], stored.size)
         return None
 
     def flush(self) -> None:
@@ -226,67 +232,67 @@ class Body(Interleave):
         if not segment:
             return
         accesses = {i: where for i in segment if (where := self._access(i)) is not None}
-        groups = self.find_groups(segment, accesses) if self.mask is None else {}
+        groups = self.at.interleave.find_groups(segment, accesses) if self.values.mask is None else {}
         tests: list[str] = []
         if self.plan.checked:
             tests = self._bounds_tests(accesses, groups)
         if not tests:
             self._segment_fast(segment, accesses, groups, masked=not self.plan.checked)
             return
-        if self.mask is not None:
+        if self.values.mask is not None:
             self._segment_compact(segment, accesses)
             return
         ok = tests[0]
         for test in tests[1:]:
-            ok = self.temp(f"and i1 {ok}, {test}")
+            ok = self.code.temp(f"and i1 {ok}, {test}")
         own = [i for i in segment if i.name]
         inside = set(segment)
-        outer = [i for i in own if i not in self.crossing and self._used_after(i, inside)]
-        self.crossing.update(outer)
-        fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
-        self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
-        saved = self.snapshot()
-        self.place(fast)
+        outer = [i for i in own if i not in self.values.crossing and self._used_after(i, inside)]
+        self.values.crossing.update(outer)
+        fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
+        self.code.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+        saved = self.at.lanes.snapshot()
+        self.code.place(fast)
         self._segment_fast(segment, accesses, groups, masked=False)
-        self.jump(done)
-        self.restore(saved)
-        self.place(slow)
+        self.code.jump(done)
+        self.at.lanes.restore(saved)
+        self.code.place(slow)
         for instr in segment:
             if instr in accesses:
                 self._slow(instr, accesses[instr])
             else:
-                for c in range(self.count):
+                for c in range(self.code.count):
                     self._vector(instr, c)
-        self.jump(done)
-        self.restore(saved)
-        self.place(done)
+        self.code.jump(done)
+        self.at.lanes.restore(saved)
+        self.code.place(done)
 
     def _segment_compact(self, segment: list[Instr], accesses: dict[Instr, Address]) -> None:
         """Under masks, which is seldom the hot path: each access has its own test, nothing else is written twice."""
         for instr in segment:
             where = accesses.get(instr)
             if where is None:
-                for c in range(self.count):
+                for c in range(self.code.count):
                     self._vector(instr, c)
                 continue
-            test = self.inside(where)
+            test = self.at.memory.inside(where)
             if test is None:
                 self._segment_fast([instr], accesses, {}, masked=False)
                 continue
             if instr.name:
-                self.crossing.add(instr)
-            fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
-            self.emit(f"br i1 {test}, label %{fast}, label %{slow}, !prof !1")
-            saved = self.snapshot()
-            self.place(fast)
+                self.values.crossing.add(instr)
+            fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
+            self.code.emit(f"br i1 {test}, label %{fast}, label %{slow}, !prof !1")
+            saved = self.at.lanes.snapshot()
+            self.code.place(fast)
             self._segment_fast([instr], accesses, {}, masked=False)
-            self.jump(done)
-            self.restore(saved)
-            self.place(slow)
+            self.code.jump(done)
+            self.at.lanes.restore(saved)
+            self.code.place(slow)
             self._slow(instr, where)
-            self.jump(done)
-            self.restore(saved)
-            self.place(done)
+            self.code.jump(done)
+            self.at.lanes.restore(saved)
+            self.code.place(done)
 
     def _bounds_tests(self, accesses: dict[Instr, Address], groups: dict[Instr, Group]) -> list[str]:
         """Scalar tests that no access of the segment leaves its memory; fields of a record are tested together."""
@@ -303,10 +309,10 @@ class Body(Interleave):
             )
             if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) for _, i in group.members if (w := accesses[i])):
                 continue
-            tests.append(self.inside_record(record))
+            tests.append(self.at.memory.inside_record(record))
         for instr, where in accesses.items():
             if instr not in grouped:
-                tests.append(self.inside(where))
+                tests.append(self.at.memory.inside(where))
         return [t for t in tests if t is not None]
 
     def _used_after(self, value: Instr, inside: set[Instr]) -> bool:
@@ -317,21 +323,23 @@ class Body(Interleave):
     ) -> None:
         grouped = {instr for group in groups.values() for _, instr in group.members}
         step = self._chunks_at_once(segment)
-        for start in range(0, self.count, step):
+        for start in range(0, self.code.count, step):
             for instr in segment:
                 if instr.op == "store" and instr not in grouped:
-                    self.store_chunks(instr, accesses[instr], range(start, start + step))
+                    self.at.memory.store_chunks(instr, accesses[instr], range(start, start + step))
                     continue
                 for c in range(start, start + step):
                     if instr in grouped:
                         group = groups.get(instr)
                         if group is not None:
                             if group.store:
-                                self.store_group(group, c)
+                                self.at.interleave.store_group(group, c)
                             else:
-                                self.load_group(group, c)
+                                self.at.interleave.load_group(group, c)
                     elif instr.op == "load":
-                        self.define_chunk(instr, c, self.load_pattern(instr, accesses[instr], c, masked))
+                        self.values.define_chunk(
+                            instr, c, self.at.memory.load_pattern(instr, accesses[instr], c, masked)
+                        )
                     else:
                         self._vector(instr, c)
 
@@ -340,38 +348,38 @@ class Body(Interleave):
         last: dict[Instr, int] = {}
         for at, instr in enumerate(segment):
             for arg in instr.args:
-                if isinstance(arg, Instr) and self.shape(arg).varying:
+                if isinstance(arg, Instr) and self.values.shape(arg).varying:
                     last[arg] = at
         own = set(segment)
         live = sum(1 for value in last if value not in own)
         most = live
         for at, instr in enumerate(segment):
             live -= sum(1 for arg in {a for a in instr.args if isinstance(a, Instr)} if last.get(arg) == at)
-            if instr.name and (instr in last or instr in self.crossing):
+            if instr.name and (instr in last or instr in self.values.crossing):
                 live += 1
             most = max(most, live)
         # A long chain of steps waits for its own results: then all chunks in flight are worth a few spills.
         is_long = sum(1 for i in segment if i.op in _STEPS) >= 10
-        registers = 24 if self.width == 16 else 20 if is_long and most <= 5 else 12
-        step = self.count
+        registers = 24 if self.code.width == 16 else 20 if is_long and most <= 5 else 12
+        step = self.code.count
         while step > 1 and most * step > registers:
             step //= 2
         return step
 
     def _slow(self, instr: Instr, where: Address) -> None:
-        data = self.scratch("data", 16)
-        lanes = self.spill_addresses(where)
-        bits = self.bits(self.mask)
+        data = self.at.memory.scratch("data", 16)
+        lanes = self.at.memory.spill_addresses(where)
+        bits = self.code.bits(self.values.mask)
         if instr.op == "load":
             ty = scalar_type(instr.type)
-            self.call_slow(instr, where, LOAD, lanes, data, bits)
-            for c in range(self.count):
-                self.define_chunk(instr, c, self.reload_chunk(data, ty, where.size, c))
+            self.at.memory.call_slow(instr, where, LOAD, lanes, data, bits)
+            for c in range(self.code.count):
+                self.values.define_chunk(instr, c, self.at.memory.reload_chunk(data, ty, where.size, c))
         else:
             stored = instr.extra["stored"]
             assert isinstance(stored, Type)
-            self.spill_chunks(data, scalar_type(stored), where.size, self.chunks(instr.args[0]))
-            self.call_slow(instr, where, STORE, lanes, data, bits)
+            self.at.memory.spill_chunks(data, scalar_type(stored), where.size, self.values.chunks(instr.args[0]))
+            self.at.memory.call_slow(instr, where, STORE, lanes, data, bits)
 
     def _vector(self, instr: Instr, c: int) -> None:
         if instr.op == "extractvalue":
@@ -381,13 +389,13 @@ class Body(Interleave):
             if aggregate in self.plan.homes:
                 return  # it is in its slot
             if aggregate.op == "cmpxchg" or aggregate.callee.startswith("__mc_simdgroup"):
-                name = self.pair_element(aggregate, path[0], c)
+                name = self.at.lanes.pair_element(aggregate, path[0], c)
             else:
-                ty = "{ " + ", ".join(self.vec(scalar_type(t)) for t in aggregate.type.items) + " }"
-                name = self.temp(f"extractvalue {ty} {self.chunk(aggregate, c)}, {path[0]}")
+                ty = "{ " + ", ".join(self.code.vec(scalar_type(t)) for t in aggregate.type.items) + " }"
+                name = self.code.temp(f"extractvalue {ty} {self.values.chunk(aggregate, c)}, {path[0]}")
         else:
-            name = self.compute(instr, c)
+            name = self.at.ops.compute(instr, c)
         if instr.type.kind == "struct":
-            self.vectors[instr, c] = name
+            self.values.vectors[instr, c] = name
         else:
-            self.define_chunk(instr, c, name)
+            self.values.define_chunk(instr, c, name)

@@ -7,23 +7,35 @@ expression behind it.
 
 from __future__ import annotations
 
-from .guards import Guards, signed32
+from typing import TYPE_CHECKING
+
+from .guards import signed32
 from .ir import Const, Instr, Value, gep_terms
 from .shapes import LANES, ZERO
 from .values import scalar_type
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
 
 _FLAT_OPS = frozenset(["mul", "and", "or", "xor", "shl", "lshr", "ashr", "udiv", "urem", "sdiv", "srem"])
 _DEPTH = 12
 
 
-class Chunked(Guards):
+class Chunked:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.values, self.shapes = at, at.code, at.values, at.shapes
+
     def chunk_offsets(self, value: Value, depth: int = 0) -> tuple[int, ...] | None:
         """Offsets of each lane from the first lane of its chunk; None where they are not constants."""
-        shape = self.shape(value)
+        shape = self.values.shape(value)
         if shape.offsets is not None:
             return self._relative(shape.offsets)
-        assert self.block is not None
-        if not isinstance(value, Instr) or depth > _DEPTH or self.shapes.leaves_divergent_loop(value, self.block):
+        assert self.values.block is not None
+        if (
+            not isinstance(value, Instr)
+            or depth > _DEPTH
+            or self.shapes.leaves_divergent_loop(value, self.values.block)
+        ):
             return None
         op, args = value.op, value.args
         if op == "getelementptr":
@@ -56,7 +68,7 @@ class Chunked(Guards):
         return None
 
     def _relative(self, offsets: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(o - offsets[i // self.width * self.width] for i, o in enumerate(offsets))
+        return tuple(o - offsets[i // self.code.width * self.code.width] for i, o in enumerate(offsets))
 
     def _gep_offsets(self, value: Instr, depth: int) -> tuple[int, ...] | None:
         total = self.chunk_offsets(value.args[0], depth + 1)
@@ -73,62 +85,62 @@ class Chunked(Guards):
 
     def chunk_base(self, value: Value, c: int) -> str:
         """The value of the first lane of chunk c, as a scalar."""
-        shape = self.shape(value)
+        shape = self.values.shape(value)
         if isinstance(value, Const) or shape.uniform:
-            return self.scalar(value)
+            return self.values.scalar(value)
         ty = scalar_type(value.type)
-        first = c * self.width
+        first = c * self.code.width
         if shape.offsets is not None:
             offset = shape.offsets[first]
-            name = self.scalar(value)
+            name = self.values.scalar(value)
             if not offset:
                 return name
             if value.type.kind == "ptr":
-                return self.temp(f"getelementptr i8, ptr {name}, i64 {offset}")
-            return self.temp(f"add {ty} {name}, {offset}")
+                return self.code.temp(f"getelementptr i8, ptr {name}, i64 {offset}")
+            return self.code.temp(f"add {ty} {name}, {offset}")
         assert isinstance(value, Instr)
         key = ("lane", (value, c))
-        found = self.splats.get(key)
+        found = self.values.splats.get(key)
         if found is None:
             found = self._chunk_base(value, c)
-            self.splats[key] = found
+            self.values.splats[key] = found
         return found
 
     def _chunk_base(self, value: Instr, c: int) -> str:
         ty = scalar_type(value.type)
-        if value.block is not self.block:
-            return self.temp(f"extractelement {self.vec(ty)} {self.chunk(value, c)}, i64 0")
+        if value.block is not self.values.block:
+            return self.code.temp(f"extractelement {self.code.vec(ty)} {self.values.chunk(value, c)}, i64 0")
         op, args = value.op, value.args
         if op == "getelementptr":
             pointer = self.chunk_base(args[0], c)
             for scale, index in gep_terms(value):
                 if isinstance(index, int):
-                    pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {index}") if index else pointer
+                    pointer = self.code.temp(f"getelementptr i8, ptr {pointer}, i64 {index}") if index else pointer
                     continue
                 name = self.chunk_base(index, c)
                 if index.type.bits < 64:
-                    name = self.temp(f"sext {index.type.text} {name} to i64")
-                scaled = self.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
-                pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
+                    name = self.code.temp(f"sext {index.type.text} {name} to i64")
+                scaled = self.code.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
+                pointer = self.code.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
             return pointer
         if op in ("zext", "sext", "trunc", "freeze"):
             name = self.chunk_base(args[0], c)
             source = args[0].type.text
             if op == "freeze":
-                return self.temp(f"freeze {ty} {name}")
+                return self.code.temp(f"freeze {ty} {name}")
             own = self._own(self.chunk_offsets(value) or ZERO, c)
             end = {"zext": max(own), "sext": min(own)}.get(op, 0)  # from the highest or lowest lane, as for patterns
             if end:
-                name = self.temp(f"add {source} {name}, {signed32(end)}")
-            wide = self.temp(f"{op} {source} {name} to {ty}")
-            return self.temp(f"sub {ty} {wide}, {end}") if end else wide
+                name = self.code.temp(f"add {source} {name}, {signed32(end)}")
+            wide = self.code.temp(f"{op} {source} {name} to {ty}")
+            return self.code.temp(f"sub {ty} {wide}, {end}") if end else wide
         if op in ("udiv", "urem", "sdiv", "srem"):
-            return self.temp(f"extractelement {self.vec(ty)} {self.chunk(value, c)}, i64 0")
+            return self.code.temp(f"extractelement {self.code.vec(ty)} {self.values.chunk(value, c)}, i64 0")
         real = "add" if op == "or" and self.chunk_offsets(value) != ZERO else op
-        return self.temp(f"{real} {ty} {self.chunk_base(args[0], c)}, {self.chunk_base(args[1], c)}")
+        return self.code.temp(f"{real} {ty} {self.chunk_base(args[0], c)}, {self.chunk_base(args[1], c)}")
 
     def _own(self, offsets: tuple[int, ...], c: int) -> tuple[int, ...]:
-        return offsets[c * self.width : (c + 1) * self.width]
+        return offsets[c * self.code.width : (c + 1) * self.code.width]
 
     def _stays_outside(self, value: Instr) -> bool:
         return self.shapes.wrapping.stays_outside(value, [bool(self._extensions(v)) for v in value.args])
@@ -139,7 +151,7 @@ class Chunked(Guards):
         todo = [value]
         while todo:
             at = todo.pop()
-            shape = self.shape(at)
+            shape = self.values.shape(at)
             if not isinstance(at, Instr) or at in found or shape.uniform:
                 continue
             if shape.offsets is not None:
@@ -159,16 +171,16 @@ class Chunked(Guards):
             operand = extension.args[0]
             offsets = self.chunk_offsets(operand)
             assert offsets is not None
-            for c in range(self.count):
+            for c in range(self.code.count):
                 own = self._own(offsets, c)
                 if min(own) != max(own):
-                    tests.append(self.is_straight(extension, self.chunk_base(operand, c), min(own), max(own)))
+                    tests.append(self.at.guards.is_straight(extension, self.chunk_base(operand, c), min(own), max(own)))
         return tests
 
     def plain_chunks(self, offsets: tuple[int, ...], size: int) -> bool:
         """Is every chunk one row of elements or one element?"""
-        for first in range(0, LANES, self.width):
-            part = offsets[first : first + self.width]
-            if part != tuple(i * size for i in range(self.width)) and any(part):
+        for first in range(0, LANES, self.code.width):
+            part = offsets[first : first + self.code.width]
+            if part != tuple(i * size for i in range(self.code.width)) and any(part):
                 return False
         return True

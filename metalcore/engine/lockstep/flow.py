@@ -9,11 +9,15 @@ in F itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from .body import Body, is_ignored
+from .body import is_ignored
 from .cfg import Loop
 from .ir import Block, Const, Instr
 from .values import scalar_type
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
 
 END = "end"  # stands for leaving a level
 INLINE_LIMIT = 24  # instructions on both sides of a branch that are cheaper to run than to test for
@@ -29,54 +33,56 @@ class Linear:
         self.reached: set[tuple[Loop | None, object]] = set()
 
 
-class Flow(Body):
-    regions: int
-    copies_left: int  # instructions that may still be copied into masked regions
-    accesses_left = MOST_COPIED
-    uses_partial: bool
-    partial: Linear
-    full: set[Block]
+class Flow:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.values, self.graph, self.shapes = at, at.code, at.values, at.graph, at.shapes
+        self.regions = 0
+        self.copies_left = max(100, self.region_cost(set(self.graph.order)))  # instructions for masked regions
+        self.accesses_left = MOST_COPIED
+        self.uses_partial = False
+        self.full: set[Block] = set()
+        self.partial = Linear("P", set(self.graph.order), None, None, "exit")
 
     # -- masks -------------------------------------------------------------------------------------
     def mask_key(self, linear: Linear, node: Block, entry: bool, c: int) -> object:
         return (linear.name, node, "entry" if entry else "mask", c)
 
     def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | str) -> None:
-        for c in range(self.count):
-            value = mask if isinstance(mask, str) else self.wide_mask(mask[c])
-            self.store_slot(self.mask_key(linear, node, entry, c), self.vec("i32"), value)
+        for c in range(self.code.count):
+            value = mask if isinstance(mask, str) else self.code.wide_mask(mask[c])
+            self.code.store_slot(self.mask_key(linear, node, entry, c), self.code.vec("i32"), value)
 
     def get_mask(self, linear: Linear, node: Block, entry: bool) -> list[str]:
         out = []
-        for c in range(self.count):
-            wide = self.load_slot(self.mask_key(linear, node, entry, c), self.vec("i32"))
-            out.append(self.temp(f"icmp slt {self.vec('i32')} {wide}, zeroinitializer"))
+        for c in range(self.code.count):
+            wide = self.code.load_slot(self.mask_key(linear, node, entry, c), self.code.vec("i32"))
+            out.append(self.code.temp(f"icmp slt {self.code.vec('i32')} {wide}, zeroinitializer"))
         return out
 
     def add_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | None) -> None:
-        for c in range(self.count):
+        for c in range(self.code.count):
             self.add_lanes(self.mask_key(linear, node, entry, c), mask[c] if mask is not None else None)
 
     def add_lanes(self, key: object, mask: str | None) -> None:
         if mask is None:
-            self.store_slot(key, self.vec("i32"), "splat (i32 -1)")
+            self.code.store_slot(key, self.code.vec("i32"), "splat (i32 -1)")
             return
-        old = self.load_slot(key, self.vec("i32"))
-        wide = self.wide_mask(mask)
-        self.store_slot(key, self.vec("i32"), self.temp(f"or {self.vec('i32')} {old}, {wide}"))
+        old = self.code.load_slot(key, self.code.vec("i32"))
+        wide = self.code.wide_mask(mask)
+        self.code.store_slot(key, self.code.vec("i32"), self.code.temp(f"or {self.code.vec('i32')} {old}, {wide}"))
 
     def narrow_mask(self, cond: list[str] | str, negate: bool) -> list[str]:
         """The current mask and a condition (a name: uniform)."""
         out = []
-        for c in range(self.count):
+        for c in range(self.code.count):
             if isinstance(cond, str):
-                part = self.splat("i1", cond)
+                part = self.values.splat("i1", cond)
             else:
                 part = cond[c]
             if negate:
-                part = self.temp(f"xor {self.vec('i1')} {part}, splat (i1 true)")
-            if self.mask is not None:
-                part = self.temp(f"and {self.vec('i1')} {part}, {self.mask[c]}")
+                part = self.code.temp(f"xor {self.code.vec('i1')} {part}, splat (i1 true)")
+            if self.values.mask is not None:
+                part = self.code.temp(f"and {self.code.vec('i1')} {part}, {self.values.mask[c]}")
             out.append(part)
         return out
 
@@ -87,15 +93,15 @@ class Flow(Body):
         for phi in target.phis():
             value = next(a for a, t in zip(phi.args, phi.targets, strict=True) if t is source)
             if isinstance(value, Const) and value.text in ("undef", "poison"):
-                self.blank.add(phi)
+                self.values.blank.add(phi)
                 continue
             shape = self.shapes.get(phi)
-            saved, self.block = self.block, target if self._behind(source, target) else source
+            saved, self.values.block = self.values.block, target if self.values.behind(source, target) else source
             if shape.varying:
-                moves.append((phi, [self.chunk(value, c) for c in range(self.count)]))
+                moves.append((phi, [self.values.chunk(value, c) for c in range(self.code.count)]))
             else:
-                moves.append((phi, self.scalar(value)))
-            self.block = saved
+                moves.append((phi, self.values.scalar(value)))
+            self.values.block = saved
         return moves
 
     def phi_stores(self, moves: list[tuple[Instr, list[str] | str]], blend: list[str] | None) -> None:
@@ -103,50 +109,52 @@ class Flow(Body):
         if blend is not None:
             for phi, names in moves:
                 if isinstance(names, list):
-                    for c in range(self.count):
-                        olds[phi, c] = self.load_vector((phi, c), phi.type)
+                    for c in range(self.code.count):
+                        olds[phi, c] = self.values.load_vector((phi, c), phi.type)
         for phi, names in moves:
             if isinstance(names, str):
-                self.store_slot((phi, "scalar"), scalar_type(phi.type), names)
+                self.code.store_slot((phi, "scalar"), scalar_type(phi.type), names)
                 continue
-            ty = self.vec(scalar_type(phi.type))
+            ty = self.code.vec(scalar_type(phi.type))
             for c, name in enumerate(names):
                 if blend is not None:
-                    name = self.temp(f"select {self.vec('i1')} {blend[c]}, {ty} {name}, {ty} {olds[phi, c]}")
-                self.store_vector((phi, c), phi.type, name)
+                    name = self.code.temp(f"select {self.code.vec('i1')} {blend[c]}, {ty} {name}, {ty} {olds[phi, c]}")
+                self.values.store_vector((phi, c), phi.type, name)
 
     # -- F: all lanes active -----------------------------------------------------------------------
     def full_label(self, block: Block) -> str:
         return f"F.{block.name}"
 
     def full_block(self, block: Block) -> None:
-        self.place(quoted(self.full_label(block)))
-        self.enter(block)
-        self.mask = None
-        self.poll(block)
-        self.block_code(block)
+        self.code.place(quoted(self.full_label(block)))
+        self.values.enter(block)
+        self.values.mask = None
+        self.at.polls.poll(block)
+        self.at.body.block_code(block)
         branch = block.terminator
         if branch.op in ("ret", "unreachable"):
-            self.finish()
+            self.code.jump("exit")
             return
         if not branch.args:
             self.phi_stores(self.phi_moves(block, branch.targets[0]), None)
-            self.jump(self.full_target(block, branch.targets[0]))
+            self.code.jump(self.at.polls.full_target(block, branch.targets[0]))
             return
         if block not in self.shapes.divergent_branches:
-            self.real_branch(block, self.scalar(branch.args[0]), [self.full_target(block, t) for t in branch.targets])
+            self.real_branch(
+                block, self.values.scalar(branch.args[0]), [self.at.polls.full_target(block, t) for t in branch.targets]
+            )
             return
         self.split_branch(block)
 
     def real_branch(self, block: Block, cond: str, labels: list[str]) -> None:
         moves = [self.phi_moves(block, t) for t in block.succs]
-        stubs = [self.new_label("edge") if m else label for m, label in zip(moves, labels, strict=True)]
-        self.uniform_branch(block, cond, stubs)
+        stubs = [self.code.new_label("edge") if m else label for m, label in zip(moves, labels, strict=True)]
+        self.at.polls.uniform_branch(block, cond, stubs)
         for stub, move, label in zip(stubs, moves, labels, strict=True):
             if move:
-                self.place(stub)
+                self.code.place(stub)
                 self.phi_stores(move, None)
-                self.jump(label)
+                self.code.jump(label)
 
     def split_branch(self, block: Block) -> None:
         """A branch whose lanes may disagree, reached with all lanes."""
@@ -159,17 +167,17 @@ class Flow(Body):
             self.private_region(block, self.condition(branch), moves, hammock, join)
             return
         all_true, none_true = self.agreement(branch)
-        labels = [self.full_target(block, t) for t in branch.targets]
-        stubs = [self.new_label("edge") for _ in labels]
-        disagree, mixed = self.new_label("disagree"), self.new_label("mixed")
-        self.agreed_branch(block, all_true, stubs[0], disagree)
-        self.place(disagree)
-        self.emit(f"br i1 {none_true}, label %{stubs[1]}, label %{mixed}")
+        labels = [self.at.polls.full_target(block, t) for t in branch.targets]
+        stubs = [self.code.new_label("edge") for _ in labels]
+        disagree, mixed = self.code.new_label("disagree"), self.code.new_label("mixed")
+        self.at.polls.agreed_branch(block, all_true, stubs[0], disagree)
+        self.code.place(disagree)
+        self.code.emit(f"br i1 {none_true}, label %{stubs[1]}, label %{mixed}")
         for stub, move, label in zip(stubs, moves, labels, strict=True):
-            self.place(stub)
+            self.code.place(stub)
             self.phi_stores(move, None)
-            self.jump(label)
-        self.place(mixed)
+            self.code.jump(label)
+        self.code.place(mixed)
         cond = self.condition(branch)
         if hammock is not None and self.may_copy(hammock):
             self.private_region(block, cond, moves, hammock, join)
@@ -188,11 +196,14 @@ class Flow(Body):
 
     def condition(self, branch: Instr) -> list[str]:
         test = branch.args[0]
-        if isinstance(test, Instr) and self.is_late_test(test):
-            for c in range(self.count):
-                if (test, c) not in self.vectors:
-                    self.vectors[test, c] = self.compute(test, c)
-        return [self.temp(f"freeze {self.vec('i1')} {self.chunk(branch.args[0], c)}") for c in range(self.count)]
+        if isinstance(test, Instr) and self.at.body.is_late_test(test):
+            for c in range(self.code.count):
+                if (test, c) not in self.values.vectors:
+                    self.values.vectors[test, c] = self.at.ops.compute(test, c)
+        return [
+            self.code.temp(f"freeze {self.code.vec('i1')} {self.values.chunk(branch.args[0], c)}")
+            for c in range(self.code.count)
+        ]
 
     def agreement(self, branch: Instr) -> tuple[str, str]:
         """Scalars: do all lanes say yes, do all say no? A compare of a line with a bound needs only its two ends."""
@@ -202,13 +213,13 @@ class Flow(Body):
             if ends is not None:
                 return ends
         cond = self.condition(branch)
-        all_true = self.all(cond)
-        any_true = self.any(cond)
-        return all_true, self.temp(f"xor i1 {any_true}, true")
+        all_true = self.code.all(cond)
+        any_true = self.code.any(cond)
+        return all_true, self.code.temp(f"xor i1 {any_true}, true")
 
     def compare_ends(self, test: Instr) -> tuple[str, str] | None:
         pred = str(test.extra["pred"])
-        left, right = (self.shape(a) for a in test.args)
+        left, right = (self.values.shape(a) for a in test.args)
         if pred[1:] not in ("lt", "le", "gt", "ge") or test.args[0].type.kind != "int":
             return None
         if left.offsets is None or right.offsets is None or (left.uniform == right.uniform):
@@ -220,33 +231,33 @@ class Flow(Body):
         low, high = min(line.offsets), max(line.offsets)
         if high - low >= 1 << (bits - 1):
             return None
-        base = self.scalar(value)
+        base = self.values.scalar(value)
         mask = (1 << bits) - 1
-        least = self.temp(f"add {ty} {base}, {low & mask}") if low else base
-        signed, other = pred[0], self.scalar(bound)
+        least = self.code.temp(f"add {ty} {base}, {low & mask}") if low else base
+        signed, other = pred[0], self.values.scalar(bound)
         below = pred[1:] == ("lt" if value is test.args[0] else "gt")
 
         def holds(x: str) -> str:
             a, b = (x, other) if value is test.args[0] else (other, x)
-            return self.temp(f"icmp {pred} {ty} {a}, {b}")
+            return self.code.temp(f"icmp {pred} {ty} {a}, {b}")
 
         if below:
             # least + span < bound without wrap-around is least < bound - span, which does not change in a loop.
             name = f"llvm.{signed}sub.sat.{ty}"
-            self.need(f"declare {ty} @{name}({ty}, {ty})")
-            limit = self.temp(f"call {ty} @{name}({ty} {other}, {ty} {high - low})")
-            all_true = self.temp(f"icmp {signed}lt {ty} {least}, {limit}")
-        most = self.temp(f"add {ty} {base}, {high & mask}")
-        straight = self.temp(f"icmp {signed}le {ty} {least}, {most}")  # no wrap-around between the ends
+            self.code.need(f"declare {ty} @{name}({ty}, {ty})")
+            limit = self.code.temp(f"call {ty} @{name}({ty} {other}, {ty} {high - low})")
+            all_true = self.code.temp(f"icmp {signed}lt {ty} {least}, {limit}")
+        most = self.code.temp(f"add {ty} {base}, {high & mask}")
+        straight = self.code.temp(f"icmp {signed}le {ty} {least}, {most}")  # no wrap-around between the ends
         first, second = holds(least), holds(most)
         if not below:
-            both = self.temp(f"and i1 {first}, {second}")
-            all_true = self.temp(f"and i1 {both}, {straight}")
-        either = self.temp(f"or i1 {first}, {second}")
-        neither = self.temp(f"xor i1 {either}, true")
-        none_true = self.temp(f"and i1 {neither}, {straight}")
-        for guard in self.wrap_guards(value):  # else the two ends are not those of a line
-            all_true, none_true = (self.temp(f"and i1 {known}, {guard}") for known in (all_true, none_true))
+            both = self.code.temp(f"and i1 {first}, {second}")
+            all_true = self.code.temp(f"and i1 {both}, {straight}")
+        either = self.code.temp(f"or i1 {first}, {second}")
+        neither = self.code.temp(f"xor i1 {either}, true")
+        none_true = self.code.temp(f"and i1 {neither}, {straight}")
+        for guard in self.at.guards.wrap_guards(value):  # else the two ends are not those of a line
+            all_true, none_true = (self.code.temp(f"and i1 {known}, {guard}") for known in (all_true, none_true))
         return all_true, none_true
 
     # -- regions -----------------------------------------------------------------------------------
@@ -326,15 +337,15 @@ class Flow(Body):
         assert join is not None
         self.regions += 1
         linear = Linear(f"R{self.regions}", region, self.graph.loop_of[block], join, quoted(self.full_label(join)))
-        saved_block = self.block
+        saved_block = self.values.block
         for node in sorted(region, key=self.graph.position.__getitem__):
             self.set_mask(linear, node, False, "zeroinitializer")
             if self.is_header(node):
                 self.set_mask(linear, node, True, "zeroinitializer")
-        self.mask = None
+        self.values.mask = None
         self.leave_block(linear, block, cond, moves, set())
         self.write_region(linear)
-        self.block = saved_block
+        self.values.block = saved_block
 
     def enter_partial(self, block: Block, cond: list[str], moves: list[list[tuple[Instr, list[str] | str]]]) -> None:
         """From F to P in the middle of the program: what has run so far ran with all lanes."""
@@ -344,11 +355,11 @@ class Flow(Body):
                 self.set_mask(linear, node, False, "splat (i32 -1)")
                 if self.is_header(node):
                     self.set_mask(linear, node, True, "splat (i32 -1)")
-                    for c in range(self.count):
-                        self.store_slot((linear.name, node, "back", c), self.vec("i32"), "zeroinitializer")
+                    for c in range(self.code.count):
+                        self.code.store_slot((linear.name, node, "back", c), self.code.vec("i32"), "zeroinitializer")
             elif not self.is_set_later(node, block):
                 self.set_mask(linear, node, self.is_header(node), "zeroinitializer")
-        self.mask = None
+        self.values.mask = None
         self.uses_partial = True
         self.leave_block(linear, block, cond, moves, set())
 
@@ -399,7 +410,7 @@ class Flow(Body):
         loop = self.graph.loop_of.get(target)
         if loop is not None and loop.header is target:
             if source in loop.blocks:  # back edge
-                for c in range(self.count):
+                for c in range(self.code.count):
                     self.add_lanes((linear.name, target, "back", c), mask[c] if mask is not None else None)
                 return
             self.add_mask(linear, target, True, mask)
@@ -419,29 +430,29 @@ class Flow(Body):
         targets = block.succs
         if not targets:
             if waiting or level is not None:
-                self.jump(self.go(linear, level, waiting | {END}))
+                self.code.jump(self.go(linear, level, waiting | {END}))
             else:
-                self.jump(self.label_of(linear, level, END))
+                self.code.jump(self.label_of(linear, level, END))
             return
         if cond is None:
-            self.edge(linear, block, targets[0], self.mask, moves[0])
-            self.jump(self.next_after(linear, level, waiting, targets[0]))
+            self.edge(linear, block, targets[0], self.values.mask, moves[0])
+            self.code.jump(self.next_after(linear, level, waiting, targets[0]))
             return
         if isinstance(cond, str):
             nodes = [self.node_of(level, t, linear) for t in targets]
             if not waiting or min(map(self.position, waiting)) > min(map(self.position, nodes)):
-                stubs = [self.new_label("edge") for _ in targets]
-                self.emit(f"br i1 {cond}, label %{stubs[0]}, label %{stubs[1]}")
+                stubs = [self.code.new_label("edge") for _ in targets]
+                self.code.emit(f"br i1 {cond}, label %{stubs[0]}, label %{stubs[1]}")
                 for stub, target, move in zip(stubs, targets, moves, strict=True):
-                    self.place(stub)
-                    self.edge(linear, block, target, self.mask, move)
-                    self.jump(self.next_after(linear, level, waiting, target))
+                    self.code.place(stub)
+                    self.edge(linear, block, target, self.values.mask, move)
+                    self.code.jump(self.next_after(linear, level, waiting, target))
                 return
         masks = [self.narrow_mask(cond, False), self.narrow_mask(cond, True)]
         for target, mask, move in zip(targets, masks, moves, strict=True):
             self.edge(linear, block, target, mask, move, isinstance(cond, str))
         nodes_set = {self.node_of(level, t, linear) for t in targets}
-        self.jump(self.go(linear, level, waiting | nodes_set))
+        self.code.jump(self.go(linear, level, waiting | nodes_set))
 
     def edge(
         self,
@@ -456,12 +467,12 @@ class Flow(Body):
         if guarded and any(isinstance(names, str) for _, names in moves):
             # A uniform branch taken apart: only the side with lanes may set uniform values.
             assert mask is not None
-            skip, do = self.new_label("skip"), self.new_label("set")
-            self.emit(f"br i1 {self.any(mask)}, label %{do}, label %{skip}")
-            self.place(do)
+            skip, do = self.code.new_label("skip"), self.code.new_label("set")
+            self.code.emit(f"br i1 {self.code.any(mask)}, label %{do}, label %{skip}")
+            self.code.place(do)
             self.phi_stores(moves, mask)
-            self.jump(skip)
-            self.place(skip)
+            self.code.jump(skip)
+            self.code.place(skip)
             return
         loop = self.graph.loop_of.get(target)
         back = loop is not None and loop.header is target and source in loop.blocks
@@ -516,32 +527,32 @@ class Flow(Body):
         header = loop.header
         entered = (loop.parent, header) in linear.reached
         if entered:
-            self.place(quoted(f"{linear.name}.{header.name}"))
-            self.forget()
+            self.code.place(quoted(f"{linear.name}.{header.name}"))
+            self.values.forget()
             self.take_mask(linear, loop.parent, header, entry=True)
             waiting = linear.waiting.get((loop.parent, header), set())
-            assert self.mask is not None
-            mask = self.mask
+            assert self.values.mask is not None
+            mask = self.values.mask
             if waiting:
-                inside = self.new_label("enter")
+                inside = self.code.new_label("enter")
                 skip = self.go(linear, loop.parent, set(waiting))
-                self.emit(f"br i1 {self.any(mask)}, label %{inside}, label %{skip}")
-                self.place(inside)
+                self.code.emit(f"br i1 {self.code.any(mask)}, label %{inside}, label %{skip}")
+                self.code.place(inside)
             self.set_mask(linear, header, False, mask)
-            self.jump(quoted(f"{linear.name}.again.{header.name}"))
+            self.code.jump(quoted(f"{linear.name}.again.{header.name}"))
         # Lanes may come in the middle, in a loop inside this one too.
         live = any(level is not None and level.header in loop.blocks for level, _ in linear.reached)
         if not entered and not live:
             return
-        self.place(quoted(f"{linear.name}.again.{header.name}"))
+        self.code.place(quoted(f"{linear.name}.again.{header.name}"))
         for block in sorted(loop.blocks, key=self.graph.position.__getitem__):
             if block is header:
                 continue
             self.set_mask(linear, block, False, "zeroinitializer")
             if self.is_header(block):
                 self.set_mask(linear, block, True, "zeroinitializer")
-        for c in range(self.count):
-            self.store_slot((linear.name, header, "back", c), self.vec("i32"), "zeroinitializer")
+        for c in range(self.code.count):
+            self.code.store_slot((linear.name, header, "back", c), self.code.vec("i32"), "zeroinitializer")
         linear.reached.add((loop, header))
         self.block_under_mask(linear, header, self.get_mask(linear, header, False))
 
@@ -549,30 +560,32 @@ class Flow(Body):
         if (loop, END) not in linear.reached:
             return
         header = loop.header
-        self.place(quoted(f"{linear.name}.end.{header.name}"))
-        self.forget()
+        self.code.place(quoted(f"{linear.name}.end.{header.name}"))
+        self.values.forget()
         mask = []
-        for c in range(self.count):
-            wide = self.load_slot((linear.name, header, "back", c), self.vec("i32"))
-            self.store_slot(self.mask_key(linear, header, False, c), self.vec("i32"), wide)
-            mask.append(self.temp(f"icmp slt {self.vec('i32')} {wide}, zeroinitializer"))
+        for c in range(self.code.count):
+            wide = self.code.load_slot((linear.name, header, "back", c), self.code.vec("i32"))
+            self.code.store_slot(self.mask_key(linear, header, False, c), self.code.vec("i32"), wide)
+            mask.append(self.code.temp(f"icmp slt {self.code.vec('i32')} {wide}, zeroinitializer"))
         waiting = set(linear.waiting.get((loop.parent, header), set()))
         for _, target in loop.exits():
             waiting.add(self.node_of(loop.parent, target, linear))
         if not waiting:
             waiting = {END}
         out = self.go(linear, loop.parent, waiting)
-        self.emit(f"br i1 {self.any(mask)}, label %{quoted(f'{linear.name}.again.{header.name}')}, label %{out}")
+        self.code.emit(
+            f"br i1 {self.code.any(mask)}, label %{quoted(f'{linear.name}.again.{header.name}')}, label %{out}"
+        )
 
     def take_mask(self, linear: Linear, level: Loop | None, node: Block, entry: bool) -> None:
         """Load the node's mask: its own, or that of the block which the same lanes passed before."""
         leader = self.leader(linear, level, node)
         if leader is not node:
             leader_entry = self.graph.loop_of[leader] is not level
-            self.mask = self.get_mask(linear, leader, leader_entry)
-            self.set_mask(linear, node, entry, self.mask)
+            self.values.mask = self.get_mask(linear, leader, leader_entry)
+            self.set_mask(linear, node, entry, self.values.mask)
         else:
-            self.mask = self.get_mask(linear, node, entry)
+            self.values.mask = self.get_mask(linear, node, entry)
 
     def leader(self, linear: Linear, level: Loop | None, node: Block) -> Block:
         """The earliest block of the level that exactly the same lanes pass."""
@@ -581,11 +594,11 @@ class Flow(Body):
 
     def partial_block(self, linear: Linear, block: Block) -> None:
         level = self.graph.loop_of[block]
-        self.place(quoted(f"{linear.name}.{block.name}"))
-        self.forget()
+        self.code.place(quoted(f"{linear.name}.{block.name}"))
+        self.values.forget()
         self.take_mask(linear, level, block, entry=False)
-        assert self.mask is not None
-        mask = self.mask
+        assert self.values.mask is not None
+        mask = self.values.mask
         waiting = linear.waiting.get((level, block), set())
         if (
             not waiting
@@ -593,18 +606,18 @@ class Flow(Body):
             and block in self.full
             and (len(block.preds) > 1 or self.follows_loop(block))
         ):
-            stay, together = self.new_label("stay"), self.new_label("together")
-            self.emit(f"br i1 {self.all(mask)}, label %{together}, label %{stay}")
-            self.place(together)
-            self.enter_full(block)
-            self.jump(quoted(self.full_label(block)))
-            self.place(stay)
-            self.forget()
+            stay, together = self.code.new_label("stay"), self.code.new_label("together")
+            self.code.emit(f"br i1 {self.code.all(mask)}, label %{together}, label %{stay}")
+            self.code.place(together)
+            self.at.polls.enter_full(block)
+            self.code.jump(quoted(self.full_label(block)))
+            self.code.place(stay)
+            self.values.forget()
         if waiting and self.needs_lanes(block):
-            some = self.new_label("some")
+            some = self.code.new_label("some")
             skip = self.go(linear, level, set(waiting))
-            self.emit(f"br i1 {self.any(mask)}, label %{some}, label %{skip}")
-            self.place(some)
+            self.code.emit(f"br i1 {self.code.any(mask)}, label %{some}, label %{skip}")
+            self.code.place(some)
         self.block_under_mask(linear, block, mask)
 
     def follows_loop(self, block: Block) -> bool:
@@ -612,10 +625,10 @@ class Flow(Body):
 
     def block_under_mask(self, linear: Linear, block: Block, mask: list[str]) -> None:
         level = self.graph.loop_of[block]
-        self.enter(block)
-        self.mask = mask
-        self.poll(block)
-        self.block_code(block)
+        self.values.enter(block)
+        self.values.mask = mask
+        self.at.polls.poll(block)
+        self.at.body.block_code(block)
         branch = block.terminator
         waiting = set(linear.waiting.get((level, block), set()))
         moves = [self.phi_moves(block, t) if t is not None else [] for t in branch.targets]
@@ -624,7 +637,7 @@ class Flow(Body):
             if block in self.shapes.divergent_branches:
                 cond = self.condition(branch)
             else:
-                cond = self.scalar(branch.args[0])
+                cond = self.values.scalar(branch.args[0])
         self.leave_block(linear, block, cond, moves, waiting)
 
     def needs_lanes(self, block: Block) -> bool:
@@ -644,27 +657,6 @@ class Flow(Body):
             if instr.name and self.shapes.get(instr).uniform and instr.op in ("udiv", "sdiv", "urem", "srem"):
                 return True
         return total > 8
-
-    # -- hooks -------------------------------------------------------------------------------------
-    def poll(self, block: Block) -> None:
-        raise NotImplementedError
-
-    def full_target(self, source: Block, target: Block) -> str:
-        raise NotImplementedError
-
-    def enter_full(self, block: Block) -> None:
-        raise NotImplementedError
-
-    def uniform_branch(self, block: Block, cond: str, labels: list[str]) -> None:
-        """A branch of F that all lanes take alike."""
-        self.emit(f"br i1 {cond}, label %{labels[0]}, label %{labels[1]}")
-
-    def agreed_branch(self, block: Block, all_true: str, onward: str, disagree: str) -> None:
-        """The first half of a branch of F whose lanes may disagree."""
-        self.emit(f"br i1 {all_true}, label %{onward}, label %{disagree}")
-
-    def finish(self) -> None:
-        raise NotImplementedError
 
 
 def cost(instr: Instr) -> int:

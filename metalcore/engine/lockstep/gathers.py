@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .chunked import Chunked
-
 if TYPE_CHECKING:
-    from .simdgroup import Plan
+    from .emitters import Emitters
+
 
 MANY_ACCESSES = 256  # loads and stores of a kernel; with more, those under masks are calls
 Temp = Callable[[str], str]
 
 
-class Gathers(Chunked):
-    plan: Plan
+class Gathers:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.plan = at, at.code, at.plan
 
     def gather(self, addresses: str, ty: str, align: int, mask: str | None) -> str:
         """Idle lanes read from a harmless place instead of being branched around."""
         if self.has_instruction(ty):
             return self._at_once(addresses, ty, align, mask, None)
         if mask is None:
-            return gather_code(self.temp, self.width, addresses, ty, align)
+            return gather_code(self.code.temp, self.code.width, addresses, ty, align)
         addresses = self._active(addresses, mask, "@mc.zero")
         if not self.plan.is_large:
-            return gather_code(self.temp, self.width, addresses, ty, align)
+            return gather_code(self.code.temp, self.code.width, addresses, ty, align)
         name = f"mc.gather.{ty}.align{align}"
-        self.helpers[name] = gather_function(name, self.width, ty, align)
-        return self.temp(f"call {self.vec(ty)} @{name}({self.vec('ptr')} {addresses})")
+        self.code.helpers[name] = gather_function(name, self.code.width, ty, align)
+        return self.code.temp(f"call {self.code.vec(ty)} @{name}({self.code.vec('ptr')} {addresses})")
 
     def scatter_lanes(self, addresses: str, value: str, ty: str, align: int, mask: str | None) -> None:
         """Idle lanes write to a place that nobody reads: a global one, whose address need not be kept anywhere."""
@@ -38,30 +38,42 @@ class Gathers(Chunked):
         if mask is not None:
             addresses = self._active(addresses, mask, "@mc.sink")
         if mask is None or not self.plan.is_large:
-            scatter_code(self.temp, self.emit, self.width, addresses, value, ty, align)
+            scatter_code(self.code.temp, self.code.emit, self.code.width, addresses, value, ty, align)
             return
         name = f"mc.scatter.{ty}.align{align}"
-        self.helpers[name] = scatter_function(name, self.width, ty, align)
-        self.emit(f"call void @{name}({self.vec('ptr')} {addresses}, {self.vec(ty)} {value})")
+        self.code.helpers[name] = scatter_function(name, self.code.width, ty, align)
+        self.code.emit(f"call void @{name}({self.code.vec('ptr')} {addresses}, {self.code.vec(ty)} {value})")
 
     def has_instruction(self, ty: str) -> bool:
         """Whether the machine has one for all lanes that is worth its name: AVX-512, from 32 bits on."""
-        return self.width == 16 and ty in ("i32", "i64", "float", "double")
+        return self.code.width == 16 and ty in ("i32", "i64", "float", "double")
 
     def _at_once(self, addresses: str, ty: str, align: int, mask: str | None, value: str | None) -> str:
-        vec, pointers, lanes = self.vec(ty), f"{self.vec('ptr')} align {align} {addresses}", mask or "splat (i1 true)"
-        name = f"v{self.width}{self._suffix(ty, None)}.v{self.width}p0"
+        vec, pointers, lanes = (
+            self.code.vec(ty),
+            f"{self.code.vec('ptr')} align {align} {addresses}",
+            mask or "splat (i1 true)",
+        )
+        name = f"v{self.code.width}{self.at.ops.suffix(ty, None)}.v{self.code.width}p0"
         if value is None:
-            self.need(f"declare {vec} @llvm.masked.gather.{name}({self.vec('ptr')}, {self.vec('i1')}, {vec})")
-            masked = f"{self.vec('i1')} {lanes}, {vec} zeroinitializer"
-            return self.temp(f"call {vec} @llvm.masked.gather.{name}({pointers}, {masked})")
-        self.need(f"declare void @llvm.masked.scatter.{name}({vec}, {self.vec('ptr')}, {self.vec('i1')})")
-        self.emit(f"call void @llvm.masked.scatter.{name}({vec} {value}, {pointers}, {self.vec('i1')} {lanes})")
+            self.code.need(
+                f"declare {vec} @llvm.masked.gather.{name}({self.code.vec('ptr')}, {self.code.vec('i1')}, {vec})"
+            )
+            masked = f"{self.code.vec('i1')} {lanes}, {vec} zeroinitializer"
+            return self.code.temp(f"call {vec} @llvm.masked.gather.{name}({pointers}, {masked})")
+        self.code.need(
+            f"declare void @llvm.masked.scatter.{name}({vec}, {self.code.vec('ptr')}, {self.code.vec('i1')})"
+        )
+        self.code.emit(
+            f"call void @llvm.masked.scatter.{name}({vec} {value}, {pointers}, {self.code.vec('i1')} {lanes})"
+        )
         return ""
 
     def _active(self, addresses: str, mask: str, idle: str) -> str:
-        pointers = self.vec("ptr")
-        return self.temp(f"select {self.vec('i1')} {mask}, {pointers} {addresses}, {pointers} splat (ptr {idle})")
+        pointers = self.code.vec("ptr")
+        return self.code.temp(
+            f"select {self.code.vec('i1')} {mask}, {pointers} {addresses}, {pointers} splat (ptr {idle})"
+        )
 
 
 def gather_code(temp: Temp, width: int, addresses: str, ty: str, align: int) -> str:

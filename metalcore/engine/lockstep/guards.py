@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .ir import Instr, Value
-from .ops import Ops
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
 
 
-class Guards(Ops):
+class Guards:
+    def __init__(self, at: Emitters) -> None:
+        self.code, self.values, self.shapes = at.code, at.values, at.shapes
+
     def wrap_guards(self, value: Value) -> list[str]:
         """Tests that no lane of the indices behind a pattern has wrapped around."""
         tests = []
@@ -14,17 +21,17 @@ class Guards(Ops):
             operand = extension.args[0]
             offsets = self.shapes.get(operand).offsets
             assert offsets is not None
-            tests.append(self.is_straight(extension, self.scalar(operand), min(offsets), max(offsets)))
+            tests.append(self.is_straight(extension, self.values.scalar(operand), min(offsets), max(offsets)))
         return tests
 
     def is_straight(self, extension: Instr, base: str, low: int, high: int) -> str:
         """Does base + low, as a 32-bit number, come before base + high?"""
         key = ("straight", (extension.op, base, low, high))
-        if key not in self.splats:
-            least, most = (self.temp(f"add i32 {base}, {signed32(o)}") if o else base for o in (low, high))
+        if key not in self.values.splats:
+            least, most = (self.code.temp(f"add i32 {base}, {signed32(o)}") if o else base for o in (low, high))
             order = "ule" if extension.op == "zext" else "sle"
-            self.splats[key] = self.temp(f"icmp {order} i32 {least}, {most}")
-        return self.splats[key]
+            self.values.splats[key] = self.code.temp(f"icmp {order} i32 {least}, {most}")
+        return self.values.splats[key]
 
 
 def signed32(number: int) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .ir import Instr, Type, Value, anchor_of
-from .matrix import Matrix
 from .memory import Address
 from .shapes import LANE
 from .streaming import Row
 from .values import scalar_type
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
 
 
 @dataclass
@@ -35,7 +38,10 @@ class Group:
         return self.stride // self.size
 
 
-class Interleave(Matrix):
+class Interleave:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.values = at, at.code, at.values
+
     def find_groups(self, segment: list[Instr], accesses: dict[Instr, Address]) -> dict[Instr, Group]:
         """Groups by their leading member: the first load, or the last store."""
         groups: list[Group] = []
@@ -108,10 +114,10 @@ class Interleave(Matrix):
     def group_base(self, group: Group, c: int) -> str:
         delta, first = group.members[0]
         pointer = first.args[1] if group.store else first.args[0]
-        shape = self.shape(pointer)
+        shape = self.values.shape(pointer)
         assert shape.offsets is not None
-        offset = shape.offsets[0] + group.low - delta + c * self.width * group.stride
-        return self.pointer_at(self.scalar(pointer), offset)
+        offset = shape.offsets[0] + group.low - delta + c * self.code.width * group.stride
+        return self.at.memory.pointer_at(self.values.scalar(pointer), offset)
 
     def load_group(self, group: Group, c: int) -> None:
         """All members of chunk c."""
@@ -127,13 +133,13 @@ class Interleave(Matrix):
             name = fields[(delta - group.low) // group.size]
             want = scalar_type(instr.type)
             if want == "ptr":
-                name = self.temp(f"inttoptr {self.vec(ty)} {name} to {self.vec('ptr')}")
+                name = self.code.temp(f"inttoptr {self.code.vec(ty)} {name} to {self.code.vec('ptr')}")
             elif want != ty:
-                name = self.temp(f"bitcast {self.vec(ty)} {name} to {self.vec(want)}")
-            self.define_chunk(instr, c, name)
+                name = self.code.temp(f"bitcast {self.code.vec(ty)} {name} to {self.code.vec(want)}")
+            self.values.define_chunk(instr, c, name)
 
     def _is_quad(self, group: Group) -> bool:
-        return self.width == 8 and group.size == 4 and group.stride == 16 and group.span == 16
+        return self.code.width == 8 and group.size == 4 and group.stride == 16 and group.span == 16
 
     @staticmethod
     def _is_pair(group: Group) -> bool:
@@ -141,51 +147,55 @@ class Interleave(Matrix):
 
     def _pair_fields(self, base: str) -> dict[int, str]:
         """Two halves of a 32-bit number are had by shifting: a bfloat is the upper half of a float."""
-        vec = self.vec("i32")
-        both = self.temp(f"load {vec}, ptr {base}, align 2")
-        upper = self.temp(f"lshr {vec} {both}, splat (i32 16)")
-        return {i: self.temp(f"trunc {vec} {name} to {self.vec('i16')}") for i, name in enumerate((both, upper))}
+        vec = self.code.vec("i32")
+        both = self.code.temp(f"load {vec}, ptr {base}, align 2")
+        upper = self.code.temp(f"lshr {vec} {both}, splat (i32 16)")
+        return {
+            i: self.code.temp(f"trunc {vec} {name} to {self.code.vec('i16')}") for i, name in enumerate((both, upper))
+        }
 
     def _pair(self, fields: list[str]) -> str:
-        vec = self.vec("i32")
+        vec = self.code.vec("i32")
         # Two bfloats that were just rounded: put together first, then NaNs are filled in, which LLVM does with less.
-        floats = [self.rounded[name] for name in fields if name in self.rounded]
+        floats = [self.values.rounded[name] for name in fields if name in self.values.rounded]
         if len(floats) == 2:
-            low = self.temp(f"lshr {vec} {floats[0][0]}, splat (i32 16)")
-            high = self.temp(f"and {vec} {floats[1][0]}, splat (i32 -65536)")
-            both = self.temp(f"or disjoint {vec} {low}, {high}")
-            no_low = self.temp(f"and {vec} {floats[0][1]}, splat (i32 65535)")
-            no_high = self.temp(f"and {vec} {floats[1][1]}, splat (i32 -65536)")
-            nan = self.temp(f"or disjoint {vec} {no_low}, {no_high}")
-            return self.temp(f"or {vec} {both}, {nan}")
-        low, high = (self.temp(f"zext {self.vec('i16')} {name} to {vec}") for name in fields)
-        shifted = self.temp(f"shl {vec} {high}, splat (i32 16)")
-        return self.temp(f"or disjoint {vec} {shifted}, {low}")
+            low = self.code.temp(f"lshr {vec} {floats[0][0]}, splat (i32 16)")
+            high = self.code.temp(f"and {vec} {floats[1][0]}, splat (i32 -65536)")
+            both = self.code.temp(f"or disjoint {vec} {low}, {high}")
+            no_low = self.code.temp(f"and {vec} {floats[0][1]}, splat (i32 65535)")
+            no_high = self.code.temp(f"and {vec} {floats[1][1]}, splat (i32 -65536)")
+            nan = self.code.temp(f"or disjoint {vec} {no_low}, {no_high}")
+            return self.code.temp(f"or {vec} {both}, {nan}")
+        low, high = (self.code.temp(f"zext {self.code.vec('i16')} {name} to {vec}") for name in fields)
+        shifted = self.code.temp(f"shl {vec} {high}, splat (i32 16)")
+        return self.code.temp(f"or disjoint {vec} {shifted}, {low}")
 
     def _wide_fields(self, group: Group, base: str, ty: str) -> dict[int, str]:
-        total = ((self.width - 1) * group.stride + group.span) // group.size
-        whole = self.temp(f"load <{total} x {ty}>, ptr {base}, align {group.size}")
+        total = ((self.code.width - 1) * group.stride + group.span) // group.size
+        whole = self.code.temp(f"load <{total} x {ty}>, ptr {base}, align {group.size}")
         fields = {}
         for index in {(d - group.low) // group.size for d, _ in group.members}:
-            picks = ", ".join(f"i32 {lane * group.width + index}" for lane in range(self.width))
-            fields[index] = self.temp(
-                f"shufflevector <{total} x {ty}> {whole}, <{total} x {ty}> poison, {self.vec('i32')} <{picks}>"
+            picks = ", ".join(f"i32 {lane * group.width + index}" for lane in range(self.code.width))
+            fields[index] = self.code.temp(
+                f"shufflevector <{total} x {ty}> {whole}, <{total} x {ty}> poison, {self.code.vec('i32')} <{picks}>"
             )
         return fields
 
     def _quad_fields(self, group: Group, base: str) -> dict[int, str]:
         """Eight float4: a transpose within 128-bit halves, so that no shuffle crosses them."""
-        rows = [self.temp(f"load <4 x i32>, ptr {self.pointer_at(base, 16 * i)}, align 4") for i in range(8)]
+        rows = [
+            self.code.temp(f"load <4 x i32>, ptr {self.at.memory.pointer_at(base, 16 * i)}, align 4") for i in range(8)
+        ]
         eight = ", ".join(f"i32 {i}" for i in range(8))
         pairs = [
-            self.temp(f"shufflevector <4 x i32> {rows[i]}, <4 x i32> {rows[i + 4]}, <8 x i32> <{eight}>")
+            self.code.temp(f"shufflevector <4 x i32> {rows[i]}, <4 x i32> {rows[i + 4]}, <8 x i32> <{eight}>")
             for i in range(4)
         ]
         return dict(enumerate(self._transpose(pairs)))
 
     def _shuffle8(self, a: str, b: str, picks: list[int]) -> str:
         text = ", ".join(f"i32 {p}" for p in picks)
-        return self.temp(f"shufflevector <8 x i32> {a}, <8 x i32> {b}, <8 x i32> <{text}>")
+        return self.code.temp(f"shufflevector <8 x i32> {a}, <8 x i32> {b}, <8 x i32> <{text}>")
 
     def _transpose(self, v: list[str]) -> list[str]:
         low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
@@ -206,11 +216,11 @@ class Interleave(Matrix):
             stored = instr.extra["stored"]
             assert isinstance(stored, Type)
             have = scalar_type(stored)
-            name = self.chunk(instr.args[0], c)
+            name = self.values.chunk(instr.args[0], c)
             if have == "ptr":
-                name = self.temp(f"ptrtoint {self.vec('ptr')} {name} to {self.vec(ty)}")
+                name = self.code.temp(f"ptrtoint {self.code.vec('ptr')} {name} to {self.code.vec(ty)}")
             elif have != ty:
-                name = self.temp(f"bitcast {self.vec(have)} {name} to {self.vec(ty)}")
+                name = self.code.temp(f"bitcast {self.code.vec(have)} {name} to {self.code.vec(ty)}")
             names[(delta - group.low) // group.size] = name
         fields = [names[i] for i in range(group.width)]
         base = self.group_base(group, c)
@@ -219,22 +229,26 @@ class Interleave(Matrix):
             for i, quad in enumerate(self._transpose(fields)):
                 for half in (0, 1):
                     picks = ", ".join(f"i32 {4 * half + j}" for j in range(4))
-                    part = self.temp(f"shufflevector <8 x i32> {quad}, <8 x i32> poison, <4 x i32> <{picks}>")
-                    row.add(f"<4 x i32> {part}", self.pointer_at(base, 16 * (i + 4 * half)), 0, 16)
+                    part = self.code.temp(f"shufflevector <8 x i32> {quad}, <8 x i32> poison, <4 x i32> <{picks}>")
+                    row.add(f"<4 x i32> {part}", self.at.memory.pointer_at(base, 16 * (i + 4 * half)), 0, 16)
         elif self._is_pair(group):
-            row.add(f"{self.vec('i32')} {self._pair(fields)}", base, 0, 4 * self.width)
+            row.add(f"{self.code.vec('i32')} {self._pair(fields)}", base, 0, 4 * self.code.width)
         else:
-            row.add(self._mixed(fields, ty), base, 0, self.width * group.stride)
-        self.store_row(group.members[-1][1], row)
+            row.add(self._mixed(fields, ty), base, 0, self.code.width * group.stride)
+        self.at.streaming.store_row(group.members[-1][1], row)
 
     def _mixed(self, fields: list[str], ty: str) -> str:
         """Fields of records, one record after the other, with their type."""
         whole, width = self._concat_any(fields, ty)
-        picks = ", ".join(f"i32 {f * self.width + lane}" for lane in range(self.width) for f in range(len(fields)))
-        vec, total = f"<{width} x {ty}>", self.width * len(fields)
-        return f"<{total} x {ty}> " + self.temp(f"shufflevector {vec} {whole}, {vec} poison, <{total} x i32> <{picks}>")
+        picks = ", ".join(
+            f"i32 {f * self.code.width + lane}" for lane in range(self.code.width) for f in range(len(fields))
+        )
+        vec, total = f"<{width} x {ty}>", self.code.width * len(fields)
+        return f"<{total} x {ty}> " + self.code.temp(
+            f"shufflevector {vec} {whole}, {vec} poison, <{total} x i32> <{picks}>"
+        )
 
     def _concat_any(self, parts: list[str], ty: str) -> tuple[str, int]:
         while len(parts) & (len(parts) - 1):
             parts = [*parts, "poison"]
-        return self._concat(parts, ty, self.width)
+        return self.at.matrix.concat(parts, ty, self.code.width)

@@ -10,11 +10,12 @@ from .bounds import FAR, SMALL_BITS
 from .ir import Global, Instr, Type, Value, gep_terms
 from .roots import Root
 from .shapes import LANE, LANES, ZERO
-from .streaming import CACHE_LINE, Row, Streaming
+from .streaming import CACHE_LINE, Row
 from .values import scalar_type
 
 if TYPE_CHECKING:
-    from .simdgroup import Plan
+    from .emitters import Emitters
+
 
 # Offsets into the structs of runtime/native/abi.h.
 LAUNCH_SIZES, LAUNCH_TG_OFFSET, LAUNCH_TG_SIZE, LAUNCH_STOP, LAUNCH_SLOW = 248, 532, 656, 784, 792
@@ -50,29 +51,30 @@ class Address:
         return all(r.kind == "private" for r in self.roots)
 
 
-class Memory(Streaming):
-    plan: Plan
-    private_total = 0  # bytes of private arrays that lie behind a coroutine's frame
+class Memory:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.values, self.roots, self.plan = at, at.code, at.values, at.roots, at.plan
+        self.private_total = 0  # bytes of private arrays that lie behind a coroutine's frame
 
     # -- addresses ---------------------------------------------------------------------------------
     def root_base(self, root: Root) -> str:
         """Address of a root as a scalar, computed once at the top of the function."""
         key = (root, "base")
-        if key not in self.entry_values:
-            self.entry_values[key] = self._root_base(root)
-        return self.entry_values[key]
+        if key not in self.code.entry_values:
+            self.code.entry_values[key] = self._root_base(root)
+        return self.code.entry_values[key]
 
     def _root_base(self, root: Root) -> str:
         if root.kind == "buffer":
-            at = self.at_entry(f"getelementptr i8, ptr %L, i64 {8 * root.slot}")
-            return self.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
+            at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {8 * root.slot}")
+            return self.code.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
         if root.kind == "tgarg":
-            at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_TG_OFFSET + 4 * root.slot}")
-            offset = self.at_entry(f"load i32, ptr {at}, !invariant.load !0")
-            wide = self.at_entry(f"zext i32 {offset} to i64")
-            return self.at_entry(f"getelementptr i8, ptr %group_memory, i64 {wide}")
+            at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_TG_OFFSET + 4 * root.slot}")
+            offset = self.code.at_entry(f"load i32, ptr {at}, !invariant.load !0")
+            wide = self.code.at_entry(f"zext i32 {offset} to i64")
+            return self.code.at_entry(f"getelementptr i8, ptr %group_memory, i64 {wide}")
         if root.kind == "shared":
-            return self.at_entry(f"getelementptr i8, ptr %group_memory, i64 {self.plan.shared_offsets[root.name]}")
+            return self.code.at_entry(f"getelementptr i8, ptr %group_memory, i64 {self.plan.shared_offsets[root.name]}")
         if root.kind == "table":
             return root.name
         return self.private_base(self.roots.allocas[root])
@@ -81,17 +83,17 @@ class Memory(Streaming):
         """Bytes that one lane may touch."""
         if root.kind == "buffer":
             key = (root, "size")
-            if key not in self.entry_values:
-                at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_SIZES + 8 * root.slot}")
-                self.entry_values[key] = self.at_entry(f"load i64, ptr {at}, !invariant.load !0")
-            return self.entry_values[key]
+            if key not in self.code.entry_values:
+                at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_SIZES + 8 * root.slot}")
+                self.code.entry_values[key] = self.code.at_entry(f"load i64, ptr {at}, !invariant.load !0")
+            return self.code.entry_values[key]
         if root.kind == "tgarg":
             key = (root, "size")
-            if key not in self.entry_values:
-                at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_TG_SIZE + 4 * root.slot}")
-                size = self.at_entry(f"load i32, ptr {at}, !invariant.load !0")
-                self.entry_values[key] = self.at_entry(f"zext i32 {size} to i64")
-            return self.entry_values[key]
+            if key not in self.code.entry_values:
+                at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_TG_SIZE + 4 * root.slot}")
+                size = self.code.at_entry(f"load i32, ptr {at}, !invariant.load !0")
+                self.code.entry_values[key] = self.code.at_entry(f"zext i32 {size} to i64")
+            return self.code.entry_values[key]
         if root in self.roots.interleave:
             return self.plan.bounds.private_bytes(root)  # lanes share rows
         extent = self.plan.bounds.extent(root)
@@ -105,31 +107,33 @@ class Memory(Streaming):
         root = Root("private", name=value.name)
         size = self.plan.bounds.private_bytes(root)
         if not self.plan.coroutine:
-            return self.slot((value, "private"), f"[{size} x i8]", align=64)
+            return self.code.slot((value, "private"), f"[{size} x i8]", align=64)
         # LLVM does not see that vectors of pointers keep an alloca in use across a suspension: lay it behind the frame.
         key = (value, "private")
-        if key not in self.entry_values:
-            self.entry_values[key] = self.at_entry(f"getelementptr i8, ptr %private, i64 {self.private_total}")
+        if key not in self.code.entry_values:
+            self.code.entry_values[key] = self.code.at_entry(
+                f"getelementptr i8, ptr %private, i64 {self.private_total}"
+            )
             self.private_total += (size + 127) // 128 * 128
-        return self.entry_values[key]
+        return self.code.entry_values[key]
 
     def compute_gep(self, instr: Instr) -> str:
         """The scalar form of a pointer: base plus the bases of its indices."""
-        pointer = self.scalar(instr.args[0])
+        pointer = self.values.scalar(instr.args[0])
         times = LANES if any(r in self.roots.interleave for r in self.roots.get(instr)) else 1
         for scale, index in gep_terms(instr):
             scale *= times
             if isinstance(index, int):
                 if index:
-                    pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {index * scale}")
+                    pointer = self.code.temp(f"getelementptr i8, ptr {pointer}, i64 {index * scale}")
                 continue
-            name = self.scalar(index)
+            name = self.values.scalar(index)
             if index.type.bits < 64:
-                name = self.temp(f"sext {index.type.text} {name} to i64")
-            scaled = self.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
+                name = self.code.temp(f"sext {index.type.text} {name} to i64")
+            scaled = self.code.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
             if times != 1:
                 scaled = self.near_or_far("i64", index, scale, name, scaled)
-            pointer = self.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
+            pointer = self.code.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
         return pointer
 
     def near_or_far(self, ty: str, index: Value, scale: int, name: str, scaled: str) -> str:
@@ -138,18 +142,18 @@ class Memory(Streaming):
             return scaled
         half, whole = 1 << SMALL_BITS, 1 << (SMALL_BITS + 1)
         splat = (lambda n: f"splat (i64 {n})") if ty.startswith("<") else str
-        moved = self.temp(f"add {ty} {name}, {splat(half)}")
-        good = self.temp(f"icmp ult {ty} {moved}, {splat(whole)}")
+        moved = self.code.temp(f"add {ty} {name}, {splat(half)}")
+        good = self.code.temp(f"icmp ult {ty} {moved}, {splat(whole)}")
         bit = ty.replace("i64", "i1")
-        return self.temp(f"select {bit} {good}, {ty} {scaled}, {ty} {splat(FAR)}")
+        return self.code.temp(f"select {bit} {good}, {ty} {scaled}, {ty} {splat(FAR)}")
 
-    def _op_getelementptr(self, instr: Instr, c: int | None) -> str:
+    def gep(self, instr: Instr, c: int | None) -> str:
         return self.compute_gep(instr) if c is None else self.gep_chunk(instr, c)
 
     def gep_chunk(self, instr: Instr, c: int) -> str:
-        pointer = self.chunk(instr.args[0], c)
-        uniform_base = self.shape(instr.args[0]).uniform
-        base = f"ptr {self.scalar(instr.args[0])}" if uniform_base else f"{self.vec('ptr')} {pointer}"
+        pointer = self.values.chunk(instr.args[0], c)
+        uniform_base = self.values.shape(instr.args[0]).uniform
+        base = f"ptr {self.values.scalar(instr.args[0])}" if uniform_base else f"{self.code.vec('ptr')} {pointer}"
         times = LANES if any(r in self.roots.interleave for r in self.roots.get(instr)) else 1
         total = ""
         constant = 0
@@ -158,50 +162,52 @@ class Memory(Streaming):
             if isinstance(index, int):
                 constant = index * scale
                 continue
-            name = self.chunk(index, c)
+            name = self.values.chunk(index, c)
             if index.type.bits < 64:
-                name = self.temp(f"sext {self.vec(index.type.text)} {name} to {self.vec('i64')}")
+                name = self.code.temp(f"sext {self.code.vec(index.type.text)} {name} to {self.code.vec('i64')}")
             given = name
             if scale != 1:
-                name = self.temp(f"mul {self.vec('i64')} {name}, splat (i64 {scale})")
+                name = self.code.temp(f"mul {self.code.vec('i64')} {name}, splat (i64 {scale})")
             if times != 1:
-                name = self.near_or_far(self.vec("i64"), index, scale, given, name)
-            total = self.temp(f"add {self.vec('i64')} {total}, {name}") if total else name
+                name = self.near_or_far(self.code.vec("i64"), index, scale, given, name)
+            total = self.code.temp(f"add {self.code.vec('i64')} {total}, {name}") if total else name
         if constant:
             total = (
-                self.temp(f"add {self.vec('i64')} {total}, splat (i64 {constant})")
+                self.code.temp(f"add {self.code.vec('i64')} {total}, splat (i64 {constant})")
                 if total
                 else f"splat (i64 {constant})"
             )
         if not total:
             return pointer
-        return self.temp(f"getelementptr i8, {base}, {self.vec('i64')} {total}")
+        return self.code.temp(f"getelementptr i8, {base}, {self.code.vec('i64')} {total}")
 
     def address(self, pointer: Value, size: int) -> Address:
         roots = self.roots.of_address(pointer)
-        shape = self.shape(pointer)
+        shape = self.values.shape(pointer)
         unit = next((self.roots.interleave[r] for r in roots if r in self.roots.interleave), 0)
         if unit:
             if shape.uniform:
-                return Address(pointer, self.scalar(pointer), tuple(lane * unit for lane in LANE), roots, size)
+                return Address(pointer, self.values.scalar(pointer), tuple(lane * unit for lane in LANE), roots, size)
             return Address(pointer, "", None, roots, size, unit)
         if shape.offsets is not None:
-            return Address(pointer, self.scalar(pointer), shape.offsets, roots, size)
+            return Address(pointer, self.values.scalar(pointer), shape.offsets, roots, size)
         if all(r.kind not in ("private", "unknown") for r in roots):
-            offsets = self.chunk_offsets(pointer)
-            if offsets is not None and self.plain_chunks(offsets, size):
-                bases = tuple(self.chunk_base(pointer, c) for c in range(self.count))
+            offsets = self.at.chunked.chunk_offsets(pointer)
+            if offsets is not None and self.at.chunked.plain_chunks(offsets, size):
+                bases = tuple(self.at.chunked.chunk_base(pointer, c) for c in range(self.code.count))
                 return Address(pointer, "", offsets, roots, size, bases=bases)
         return Address(pointer, "", None, roots, size)
 
     def address_chunk(self, where: Address, c: int) -> str:
         if where.offsets is not None and self.is_interleaved(where):
-            offsets = self.lane_constants("i64", where.offsets, c)
-            return self.temp(f"getelementptr i8, ptr {where.base}, {self.vec('i64')} {offsets}")
-        pointers = self.chunk(where.pointer, c)
+            offsets = self.code.lane_constants("i64", where.offsets, c)
+            return self.code.temp(f"getelementptr i8, ptr {where.base}, {self.code.vec('i64')} {offsets}")
+        pointers = self.values.chunk(where.pointer, c)
         if where.lane_step:
-            steps = self.lane_constants("i64", [lane * where.lane_step for lane in LANE], c)
-            pointers = self.temp(f"getelementptr i8, {self.vec('ptr')} {pointers}, {self.vec('i64')} {steps}")
+            steps = self.code.lane_constants("i64", [lane * where.lane_step for lane in LANE], c)
+            pointers = self.code.temp(
+                f"getelementptr i8, {self.code.vec('ptr')} {pointers}, {self.code.vec('i64')} {steps}"
+            )
         return pointers
 
     def is_interleaved(self, where: Address) -> bool:
@@ -214,11 +220,11 @@ class Memory(Streaming):
         if isinstance(size, int):
             return str(max(0, size + 1 - span))
         key = (root, "limit", span)
-        if key not in self.entry_values:
-            more = self.at_entry(f"add i64 {size}, 1")
-            self.need("declare i64 @llvm.usub.sat.i64(i64, i64)")
-            self.entry_values[key] = self.at_entry(f"call i64 @llvm.usub.sat.i64(i64 {more}, i64 {span})")
-        return self.entry_values[key]
+        if key not in self.code.entry_values:
+            more = self.code.at_entry(f"add i64 {size}, 1")
+            self.code.need("declare i64 @llvm.usub.sat.i64(i64, i64)")
+            self.code.entry_values[key] = self.code.at_entry(f"call i64 @llvm.usub.sat.i64(i64 {more}, i64 {span})")
+        return self.code.entry_values[key]
 
     def inside(self, where: Address) -> str | None:
         """Scalar test that every lane of a uniform or pattern access is in bounds; None where it surely is."""
@@ -235,18 +241,18 @@ class Memory(Streaming):
             return "false"
         parts = [(where.base, where.offsets, LANE)]
         if where.bases:
-            slices = [slice(c * self.width, (c + 1) * self.width) for c in range(self.count)]
+            slices = [slice(c * self.code.width, (c + 1) * self.code.width) for c in range(self.code.count)]
             parts = [(where.base_of(c), where.offsets[own], LANE[own]) for c, own in enumerate(slices)]
         tests = [self._range_inside(where, *part) for part in parts]
         total = tests[0]
         for test in [*tests[1:], *self.guards(where)]:
-            total = self.temp(f"and i1 {total}, {test}")
+            total = self.code.temp(f"and i1 {total}, {test}")
         return total
 
     def _range_inside(self, where: Address, base: str, offsets: Sequence[int], lanes: Sequence[int]) -> str:
         """Do lanes at base + offset lie in the root they came from? Each lane has its own part of a private array."""
         origin = self.roots.origins.get(where.pointer)
-        if origin is not None and not self.shape(origin).uniform:
+        if origin is not None and not self.values.shape(origin).uniform:
             return "false"  # lane by lane
         number = ""
         result = ""
@@ -254,12 +260,12 @@ class Memory(Streaming):
             stride = self.plan.bounds.lane_stride(root)
             own = [offset - lane * stride for offset, lane in zip(offsets, lanes, strict=True)]
             low, high = min(own), max(own)
-            number = number or self.temp(f"ptrtoint ptr {base} to i64")
-            first = self.temp(f"add i64 {number}, {low}") if low else number
-            offset = self.temp(f"sub i64 {first}, {self.root_number(root)}")
-            hit = self.temp(f"icmp ult i64 {offset}, {self.limit(root, high - low + where.size)}")
+            number = number or self.code.temp(f"ptrtoint ptr {base} to i64")
+            first = self.code.temp(f"add i64 {number}, {low}") if low else number
+            offset = self.code.temp(f"sub i64 {first}, {self.root_number(root)}")
+            hit = self.code.temp(f"icmp ult i64 {offset}, {self.limit(root, high - low + where.size)}")
             hit = self.only_from(where, root, hit)
-            result = self.temp(f"or i1 {result}, {hit}") if result else hit
+            result = self.code.temp(f"or i1 {result}, {hit}") if result else hit
         return result
 
     def only_from(self, where: Address, root: Root, hit: str, c: int | None = None) -> str:
@@ -267,73 +273,73 @@ class Memory(Streaming):
         if where.pointer not in self.roots.origins:
             return hit
         own = self.comes_from(where, root, c)
-        return self.temp(f"and {'i1' if c is None else self.vec('i1')} {hit}, {own}")
+        return self.code.temp(f"and {'i1' if c is None else self.code.vec('i1')} {hit}, {own}")
 
     def comes_from(self, where: Address, root: Root, c: int | None) -> str:
         origin, number = self.roots.origins[where.pointer], self.roots.number(root)
         if c is None:
-            return self.temp(f"icmp eq i32 {self.scalar(origin)}, {number}")
-        return self.temp(f"icmp eq {self.vec('i32')} {self.chunk(origin, c)}, splat (i32 {number})")
+            return self.code.temp(f"icmp eq i32 {self.values.scalar(origin)}, {number}")
+        return self.code.temp(f"icmp eq {self.code.vec('i32')} {self.values.chunk(origin, c)}, splat (i32 {number})")
 
     def guards(self, where: Address) -> list[str]:
         """Scalar tests that the pattern of an access is one: see bounds.py."""
         return [] if self.plan.bounds.shows_wrap(where.pointer, where.roots) else self.pattern_guards(where)
 
     def pattern_guards(self, where: Address) -> list[str]:
-        return self.chunk_guards(where.pointer) if where.bases else self.wrap_guards(where.pointer)
+        return self.at.chunked.chunk_guards(where.pointer) if where.bases else self.at.guards.wrap_guards(where.pointer)
 
     def inside_lanes(self, where: Address, addresses: list[str]) -> list[str]:
         """Lane by lane, a mask of those in bounds."""
         out = []
-        for c in range(self.count):
-            number = self.temp(f"ptrtoint {self.vec('ptr')} {addresses[c]} to {self.vec('i64')}")
+        for c in range(self.code.count):
+            number = self.code.temp(f"ptrtoint {self.code.vec('ptr')} {addresses[c]} to {self.code.vec('i64')}")
             result = ""
             for root in sorted(where.roots, key=str):
                 if root.kind == "unknown":
                     continue
-                base = self.splat("i64", self.root_number(root))
-                offset = self.temp(f"sub {self.vec('i64')} {number}, {base}")
+                base = self.values.splat("i64", self.root_number(root))
+                offset = self.code.temp(f"sub {self.code.vec('i64')} {number}, {base}")
                 stride = self.plan.bounds.lane_stride(root)
                 if stride:
-                    starts = self.lane_constants("i64", [lane * stride for lane in LANE], c)
-                    offset = self.temp(f"sub {self.vec('i64')} {offset}, {starts}")
+                    starts = self.code.lane_constants("i64", [lane * stride for lane in LANE], c)
+                    offset = self.code.temp(f"sub {self.code.vec('i64')} {offset}, {starts}")
                 limit = self.limit(root, where.size)
-                bound = f"splat (i64 {limit})" if limit.lstrip("-").isdigit() else self.splat("i64", limit)
-                hit = self.temp(f"icmp ult {self.vec('i64')} {offset}, {bound}")
+                bound = f"splat (i64 {limit})" if limit.lstrip("-").isdigit() else self.values.splat("i64", limit)
+                hit = self.code.temp(f"icmp ult {self.code.vec('i64')} {offset}, {bound}")
                 hit = self.only_from(where, root, hit, c)
-                result = self.temp(f"or {self.vec('i1')} {result}, {hit}") if result else hit
+                result = self.code.temp(f"or {self.code.vec('i1')} {result}, {hit}") if result else hit
             out.append(result or "zeroinitializer")
         return out
 
     def root_number(self, root: Root) -> str:
         key = (root, "number")
-        if key not in self.entry_values:
+        if key not in self.code.entry_values:
             base = self.root_base(root)
-            self.entry_values[key] = self.at_entry(f"ptrtoint ptr {base} to i64")
-        return self.entry_values[key]
+            self.code.entry_values[key] = self.code.at_entry(f"ptrtoint ptr {base} to i64")
+        return self.code.entry_values[key]
 
     # -- slow path ---------------------------------------------------------------------------------
     def scratch(self, what: str, bytes_each: int) -> str:
-        return self.slot(("scratch", what), f"[{LANES * bytes_each} x i8]", align=64)
+        return self.code.slot(("scratch", what), f"[{LANES * bytes_each} x i8]", align=64)
 
     def spill_chunks(self, to: str, ty: str, bytes_each: int, chunks: list[str]) -> None:
         for c, name in enumerate(chunks):
-            at = self.temp(f"getelementptr i8, ptr {to}, i64 {c * self.width * bytes_each}") if c else to
-            self.emit(f"store {self.vec(ty)} {name}, ptr {at}, align {min(64, self.width * bytes_each)}")
+            at = self.code.temp(f"getelementptr i8, ptr {to}, i64 {c * self.code.width * bytes_each}") if c else to
+            self.code.emit(f"store {self.code.vec(ty)} {name}, ptr {at}, align {min(64, self.code.width * bytes_each)}")
 
     def reload_chunk(self, source: str, ty: str, bytes_each: int, c: int) -> str:
-        at = self.temp(f"getelementptr i8, ptr {source}, i64 {c * self.width * bytes_each}") if c else source
-        return self.temp(f"load {self.vec(ty)}, ptr {at}, align {min(64, self.width * bytes_each)}")
+        at = self.code.temp(f"getelementptr i8, ptr {source}, i64 {c * self.code.width * bytes_each}") if c else source
+        return self.code.temp(f"load {self.code.vec(ty)}, ptr {at}, align {min(64, self.code.width * bytes_each)}")
 
     def spill_addresses(self, where: Address) -> str:
         """The address of each lane, exactly."""
         addresses = self.scratch("addresses", 8)
-        if where.offsets is not None and not where.bases and not self.may_wrap(where.pointer):
-            self.emit(
+        if where.offsets is not None and not where.bases and not self.values.may_wrap(where.pointer):
+            self.code.emit(
                 f"call void @mc.spread(ptr {where.base}, ptr {self.plan.offset_table(where.offsets)}, ptr {addresses})"
             )
         else:
-            self.spill_chunks(addresses, "ptr", 8, [self.address_chunk(where, c) for c in range(self.count)])
+            self.spill_chunks(addresses, "ptr", 8, [self.address_chunk(where, c) for c in range(self.code.count)])
         return addresses
 
     def call_slow(self, instr: Instr, where: Address, kind: int, addresses: str, data: str, bits: str) -> None:
@@ -344,28 +350,28 @@ class Memory(Streaming):
         left = bits
         *others, last = sorted(where.roots, key=str)
         for root in others:
-            chunks = [self.comes_from(where, root, c) for c in range(self.count)]
-            own = self.temp(f"and i32 {bits}, {self.bits(chunks)}")
-            left = self.temp(f"xor i32 {left}, {own}")
+            chunks = [self.comes_from(where, root, c) for c in range(self.code.count)]
+            own = self.code.temp(f"and i32 {bits}, {self.code.bits(chunks)}")
+            left = self.code.temp(f"xor i32 {left}, {own}")
             self._call_slow(instr, replace(where, roots=frozenset([root])), kind, addresses, data, own)
         self._call_slow(instr, replace(where, roots=frozenset([last])), kind, addresses, data, left)
 
     def _call_slow(self, instr: Instr, where: Address, kind: int, addresses: str, data: str, bits: str) -> None:
         site = self.plan.site(instr, where, kind)
         known = [r for r in sorted(where.roots, key=str) if r.kind != "unknown"]
-        bounds = self.slot(("bounds", len(known) + 1), f"[{3 * len(known) + 3} x i64]")
+        bounds = self.code.slot(("bounds", len(known) + 1), f"[{3 * len(known) + 3} x i64]")
         limits: list[tuple[object, ...]] = []
         if len(known) != len(where.roots):
             limits.append((0, 0, 0))  # a lane that lies in none of them may be anywhere
         for root in known:
             low = self.root_number(root)
-            high = self.temp(f"add i64 {low}, {self.root_size(root)}")
+            high = self.code.temp(f"add i64 {low}, {self.root_size(root)}")
             limits.append((low, high, self.plan.bounds.lane_stride(root)))
         for i, limit in enumerate(limits):
             for field, value in enumerate(limit):
-                at = self.temp(f"getelementptr i64, ptr {bounds}, i64 {3 * i + field}")
-                self.emit(f"store i64 {value}, ptr {at}")
-        self.emit(
+                at = self.code.temp(f"getelementptr i64, ptr {bounds}, i64 {3 * i + field}")
+                self.code.emit(f"store i64 {value}, ptr {at}")
+        self.code.emit(
             f"call void @mc.slow(ptr %L, ptr %Wk, i32 {site}, i32 {where.size}, i32 {kind}, i32 {bits}, "
             f"i32 %first_thread, ptr {addresses}, i64 {len(limits)}, ptr {bounds}, ptr {data})"
         )
@@ -378,63 +384,66 @@ class Memory(Streaming):
         align = instr.extra.get("align", 1)
         ok = self.inside(where) if self.plan.checked else None
         if ok is None:
-            return self.temp(f"load {ty}, ptr {where.base}, align {align}")
-        fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
-        result = self.slot((instr, "checked"), ty)
-        self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
-        self.place(fast)
-        value = self.temp(f"load {ty}, ptr {where.base}, align {align}")
-        self.emit(f"store {ty} {value}, ptr {result}")
-        self.jump(done)
-        self.place(slow)
+            return self.code.temp(f"load {ty}, ptr {where.base}, align {align}")
+        fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
+        result = self.code.slot((instr, "checked"), ty)
+        self.code.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+        self.code.place(fast)
+        value = self.code.temp(f"load {ty}, ptr {where.base}, align {align}")
+        self.code.emit(f"store {ty} {value}, ptr {result}")
+        self.code.jump(done)
+        self.code.place(slow)
         data = self.scratch("data", 16)
-        self.emit(f"store i128 0, ptr {data}")
+        self.code.emit(f"store i128 0, ptr {data}")
         self.call_slow(instr, where, LOAD, self.spill_addresses(where), data, self.one_lane_bits())
         lane = self.first_lane()
-        wide = self.temp(f"zext i32 {lane} to i64")
-        at = self.temp(f"mul i64 {wide}, {where.size}")
-        pointer = self.temp(f"getelementptr i8, ptr {data}, i64 {at}")
-        value = self.temp(f"load {ty}, ptr {pointer}, align 1")
-        self.emit(f"store {ty} {value}, ptr {result}")
-        self.jump(done)
-        self.place(done)
-        return self.temp(f"load {ty}, ptr {result}")
+        wide = self.code.temp(f"zext i32 {lane} to i64")
+        at = self.code.temp(f"mul i64 {wide}, {where.size}")
+        pointer = self.code.temp(f"getelementptr i8, ptr {data}, i64 {at}")
+        value = self.code.temp(f"load {ty}, ptr {pointer}, align 1")
+        self.code.emit(f"store {ty} {value}, ptr {result}")
+        self.code.jump(done)
+        self.code.place(done)
+        return self.code.temp(f"load {ty}, ptr {result}")
 
     def first_lane(self) -> str:
-        if self.mask is None:
+        if self.values.mask is None:
             return "0"
-        self.need("declare i32 @llvm.cttz.i32(i32, i1 immarg)")
-        return self.temp(f"call i32 @llvm.cttz.i32(i32 {self.bits(self.mask)}, i1 false)")
+        self.code.need("declare i32 @llvm.cttz.i32(i32, i1 immarg)")
+        return self.code.temp(f"call i32 @llvm.cttz.i32(i32 {self.code.bits(self.values.mask)}, i1 false)")
 
     def one_lane_bits(self) -> str:
         """All lanes do the same: report it for the first one."""
-        if self.mask is None:
+        if self.values.mask is None:
             return "1"
-        bits = self.bits(self.mask)
-        minus = self.temp(f"sub i32 0, {bits}")
-        return self.temp(f"and i32 {bits}, {minus}")
+        bits = self.code.bits(self.values.mask)
+        minus = self.code.temp(f"sub i32 0, {bits}")
+        return self.code.temp(f"and i32 {bits}, {minus}")
 
     def last_lane_value(self, value: Value) -> str:
         """Of lanes that store to one place, the last one wins."""
+        temp, vec = self.code.temp, self.code.vec
         ty = scalar_type(value.type)
-        if self.shape(value).uniform:
-            return self.scalar(value)
-        if self.mask is None:
-            return self.temp(f"extractelement {self.vec(ty)} {self.chunk(value, self.count - 1)}, i64 {self.width - 1}")
+        if self.values.shape(value).uniform:
+            return self.values.scalar(value)
+        if self.values.mask is None:
+            return temp(
+                f"extractelement {vec(ty)} {self.values.chunk(value, self.code.count - 1)}, i64 {self.code.width - 1}"
+            )
         size = value.type.size if value.type.bits != 1 else 1
         data = self.scratch("last", 16)
         if ty == "i1":
             ty = "i8"
-            chunks = [self.temp(f"zext {self.vec('i1')} {x} to {self.vec('i8')}") for x in self.chunks(value)]
+            chunks = [temp(f"zext {vec('i1')} {x} to {vec('i8')}") for x in self.values.chunks(value)]
         else:
-            chunks = self.chunks(value)
+            chunks = self.values.chunks(value)
         self.spill_chunks(data, ty, size, chunks)
-        self.need("declare i32 @llvm.ctlz.i32(i32, i1 immarg)")
-        zeros = self.temp(f"call i32 @llvm.ctlz.i32(i32 {self.bits(self.mask)}, i1 false)")
-        lane = self.temp(f"xor i32 {zeros}, 31")
-        wide = self.temp(f"zext i32 {lane} to i64")
-        at = self.temp(f"getelementptr {ty}, ptr {data}, i64 {wide}")
-        return self.temp(f"load {ty}, ptr {at}")
+        self.code.need("declare i32 @llvm.ctlz.i32(i32, i1 immarg)")
+        zeros = temp(f"call i32 @llvm.ctlz.i32(i32 {self.code.bits(self.values.mask)}, i1 false)")
+        lane = temp(f"xor i32 {zeros}, 31")
+        wide = temp(f"zext i32 {lane} to i64")
+        at = temp(f"getelementptr {ty}, ptr {data}, i64 {wide}")
+        return temp(f"load {ty}, ptr {at}")
 
     def store_uniform(self, instr: Instr) -> None:
         stored = instr.extra["stored"]
@@ -444,28 +453,28 @@ class Memory(Streaming):
         ty, align = scalar_type(stored), instr.extra.get("align", 1)
         ok = self.inside(where) if self.plan.checked else None
         if ok is None:
-            self.emit(f"store {ty} {value}, ptr {where.base}, align {align}")
+            self.code.emit(f"store {ty} {value}, ptr {where.base}, align {align}")
             return
-        fast, slow, done = (self.new_label(x) for x in ("in", "out", "done"))
-        self.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
-        self.place(fast)
-        self.emit(f"store {ty} {value}, ptr {where.base}, align {align}")
-        self.jump(done)
-        self.place(slow)
+        fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
+        self.code.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+        self.code.place(fast)
+        self.code.emit(f"store {ty} {value}, ptr {where.base}, align {align}")
+        self.code.jump(done)
+        self.code.place(slow)
         data = self.scratch("data", 16)
         bits = self.one_lane_bits()
-        lane = self.temp(f"zext i32 {self.first_lane()} to i64")
-        at = self.temp(f"mul i64 {lane}, {where.size}")
-        pointer = self.temp(f"getelementptr i8, ptr {data}, i64 {at}")
-        self.emit(f"store {ty} {value}, ptr {pointer}, align 1")
+        lane = self.code.temp(f"zext i32 {self.first_lane()} to i64")
+        at = self.code.temp(f"mul i64 {lane}, {where.size}")
+        pointer = self.code.temp(f"getelementptr i8, ptr {data}, i64 {at}")
+        self.code.emit(f"store {ty} {value}, ptr {pointer}, align 1")
         self.call_slow(instr, where, STORE, self.spill_addresses(where), data, bits)
-        self.jump(done)
-        self.place(done)
+        self.code.jump(done)
+        self.code.place(done)
 
     # -- pattern accesses, one chunk ---------------------------------------------------------------
     def chunk_kind(self, where: Address, c: int) -> str:
         assert where.offsets is not None
-        part = where.offsets[c * self.width : (c + 1) * self.width]
+        part = where.offsets[c * self.code.width : (c + 1) * self.code.width]
         if all(o == part[0] for o in part):
             return "same"
         if all(o == part[0] + i * where.size for i, o in enumerate(part)):
@@ -474,45 +483,45 @@ class Memory(Streaming):
 
     def has_masked(self, size: int, ty: str) -> bool:
         """Whether the machine loads and stores a row of these under a mask: AVX2 only numbers of 32 and 64 bits."""
-        return ty != "ptr" and (size in (4, 8) or (self.width == 16 and size in (1, 2)))
+        return ty != "ptr" and (size in (4, 8) or (self.code.width == 16 and size in (1, 2)))
 
     def pointer_at(self, base: str, offset: int) -> str:
-        return self.temp(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+        return self.code.temp(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
 
     def ahead(self, where: Address, c: int) -> str:
         """A page ahead, where that is worth a prefetch: processors' own prefetchers stop at its end."""
         assert where.offsets is not None
-        if not self.plan.prefetch or c * self.width * where.size % CACHE_LINE:
+        if not self.plan.prefetch or c * self.code.width * where.size % CACHE_LINE:
             return ""
-        return self.pointer_at(where.base_of(c), where.offsets[c * self.width] + _PAGE)
+        return self.pointer_at(where.base_of(c), where.offsets[c * self.code.width] + _PAGE)
 
     def load_pattern(self, instr: Instr, where: Address, c: int, masked: bool) -> str:
         assert where.offsets is not None
         ty, align = scalar_type(instr.type), min(where.size, int(str(instr.extra.get("align", 1))))
-        vec = self.vec(ty)
-        first = where.offsets[c * self.width]
+        vec = self.code.vec(ty)
+        first = where.offsets[c * self.code.width]
         kind = self.chunk_kind(where, c)
-        if masked and self.mask is not None:
+        if masked and self.values.mask is not None:
             if kind == "row" and self.has_masked(where.size, ty):
                 pointer = self.pointer_at(where.base_of(c), first)
-                name = f"llvm.masked.load.v{self.width}{self._suffix(ty, None)}.p0"
-                self.need(f"declare {vec} @{name}(ptr, {self.vec('i1')}, {vec})")
-                return self.temp(
-                    f"call {vec} @{name}(ptr align {align} {pointer}, {self.vec('i1')} {self.mask[c]}, "
+                name = f"llvm.masked.load.v{self.code.width}{self.at.ops.suffix(ty, None)}.p0"
+                self.code.need(f"declare {vec} @{name}(ptr, {self.code.vec('i1')}, {vec})")
+                return self.code.temp(
+                    f"call {vec} @{name}(ptr align {align} {pointer}, {self.code.vec('i1')} {self.values.mask[c]}, "
                     f"{vec} zeroinitializer)"
                 )
-            return self.gather(self.address_chunk(where, c), ty, align, self.mask[c])
+            return self.at.gathers.gather(self.address_chunk(where, c), ty, align, self.values.mask[c])
         if kind == "row":
-            self.prefetch(self.ahead(where, c), 0)
-            return self.temp(f"load {vec}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
+            self.at.streaming.prefetch(self.ahead(where, c), 0)
+            return self.code.temp(f"load {vec}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
         if kind == "same":
-            one = self.temp(f"load {ty}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
-            return self.splat(ty, one)
+            one = self.code.temp(f"load {ty}, ptr {self.pointer_at(where.base_of(c), first)}, align {align}")
+            return self.values.splat(ty, one)
         result = "poison"
-        for i in range(self.width):
-            pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.width + i])
-            one = self.temp(f"load {ty}, ptr {pointer}, align {align}")
-            result = self.temp(f"insertelement {vec} {result}, {ty} {one}, i64 {i}")
+        for i in range(self.code.width):
+            pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.code.width + i])
+            one = self.code.temp(f"load {ty}, ptr {pointer}, align {align}")
+            result = self.code.temp(f"insertelement {vec} {result}, {ty} {one}, i64 {i}")
         return result
 
     def store_chunks(self, instr: Instr, where: Address, chunks: range) -> None:
@@ -522,10 +531,10 @@ class Memory(Streaming):
         left = list(chunks)
         while left:
             c = left[0]
-            first = where.offsets[c * self.width]
-            is_row = self.mask is None and self.chunk_kind(where, c) == "row"
+            first = where.offsets[c * self.code.width]
+            is_row = self.values.mask is None and self.chunk_kind(where, c) == "row"
             if not is_row or where.bases or first != row.end:
-                self.store_row(instr, row)
+                self.at.streaming.store_row(instr, row)
                 row = Row(row.align)
             if not is_row:
                 self.store_pattern(instr, where, c)
@@ -533,50 +542,50 @@ class Memory(Streaming):
                 continue
             pair = self.store_pair(instr, where, c) if len(left) > 1 else None
             taken = left[: 2 if pair else 1]
-            row.add(*(pair or self.store_single(instr, where, c)), first, len(taken) * self.width * where.size)
+            row.add(*(pair or self.store_single(instr, where, c)), first, len(taken) * self.code.width * where.size)
             row.ahead += [self.ahead(where, i) for i in taken]
             left = left[len(taken) :]
-        self.store_row(instr, row)
+        self.at.streaming.store_row(instr, row)
 
     def store_single(self, instr: Instr, where: Address, c: int) -> tuple[str, str]:
         assert where.offsets is not None
         stored = instr.extra["stored"]
         assert isinstance(stored, Type)
-        value = self.chunk(instr.args[0], c)
-        pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.width])
-        return f"{self.vec(scalar_type(stored))} {value}", pointer
+        value = self.values.chunk(instr.args[0], c)
+        pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.code.width])
+        return f"{self.code.vec(scalar_type(stored))} {value}", pointer
 
     def store_pattern(self, instr: Instr, where: Address, c: int) -> None:
         assert where.offsets is not None
         stored = instr.extra["stored"]
         assert isinstance(stored, Type)
         ty, align = scalar_type(stored), min(where.size, int(str(instr.extra.get("align", 1))))
-        vec, value = self.vec(ty), self.chunk(instr.args[0], c)
-        first = where.offsets[c * self.width]
+        vec, value = self.code.vec(ty), self.values.chunk(instr.args[0], c)
+        first = where.offsets[c * self.code.width]
         kind = self.chunk_kind(where, c)
-        if kind == "row" and self.mask is not None and self.has_masked(where.size, ty):
-            name = f"llvm.masked.store.v{self.width}{self._suffix(ty, None)}.p0"
-            self.need(f"declare void @{name}({vec}, ptr, {self.vec('i1')})")
-            pointer = self.pointer_at(where.base_of(c), first)
-            self.emit(f"call void @{name}({vec} {value}, ptr align {align} {pointer}, {self.vec('i1')} {self.mask[c]})")
-        elif self.mask is None:
-            for i in range(self.width):
-                one = self.temp(f"extractelement {vec} {value}, i64 {i}")
-                pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.width + i])
-                self.emit(f"store {ty} {one}, ptr {pointer}, align {align}")
+        if kind == "row" and self.values.mask is not None and self.has_masked(where.size, ty):
+            name = f"llvm.masked.store.v{self.code.width}{self.at.ops.suffix(ty, None)}.p0"
+            self.code.need(f"declare void @{name}({vec}, ptr, {self.code.vec('i1')})")
+            pointer, mask = self.pointer_at(where.base_of(c), first), f"{self.code.vec('i1')} {self.values.mask[c]}"
+            self.code.emit(f"call void @{name}({vec} {value}, ptr align {align} {pointer}, {mask})")
+        elif self.values.mask is None:
+            for i in range(self.code.width):
+                one = self.code.temp(f"extractelement {vec} {value}, i64 {i}")
+                pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.code.width + i])
+                self.code.emit(f"store {ty} {one}, ptr {pointer}, align {align}")
         else:
-            self.scatter_lanes(self.address_chunk(where, c), value, ty, align, self.mask[c])
+            self.at.gathers.scatter_lanes(self.address_chunk(where, c), value, ty, align, self.values.mask[c])
 
     def store_pair(self, instr: Instr, where: Address, c: int) -> tuple[str, str] | None:
         """Chunks c and c + 1 as one part, where they are two halves of a row of numbers cut to 16 bits."""
-        tops = [self.tops.get(self.chunk(instr.args[0], i), "") for i in (c, c + 1)]
+        tops = [self.values.tops.get(self.values.chunk(instr.args[0], i), "") for i in (c, c + 1)]
         assert where.offsets is not None
-        first, second = where.offsets[c * self.width], where.offsets[(c + 1) * self.width]
-        is_next = self.chunk_kind(where, c + 1) == "row" and second - first == 2 * self.width
+        first, second = where.offsets[c * self.code.width], where.offsets[(c + 1) * self.code.width]
+        is_next = self.chunk_kind(where, c + 1) == "row" and second - first == 2 * self.code.width
         if where.bases or not is_next or not all(tops):
             return None
-        count, both = 2 * self.width, ", ".join(f"i32 {i}" for i in range(2 * self.width))
-        vec = self.vec("i32")
-        whole = self.temp(f"shufflevector {vec} {tops[0]}, {vec} {tops[1]}, <{count} x i32> <{both}>")
-        value = self.temp(f"trunc <{count} x i32> {whole} to <{count} x i16>")
+        count, both = 2 * self.code.width, ", ".join(f"i32 {i}" for i in range(2 * self.code.width))
+        vec = self.code.vec("i32")
+        whole = self.code.temp(f"shufflevector {vec} {tops[0]}, {vec} {tops[1]}, <{count} x i32> <{both}>")
+        value = self.code.temp(f"trunc <{count} x i32> {whole} to <{count} x i16>")
         return f"<{count} x i16> {value}", self.pointer_at(where.base_of(c), first)

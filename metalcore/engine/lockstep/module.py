@@ -12,6 +12,7 @@ from .block_copies import loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
 from .driver import LONG_BODY, SPAN, driver, knows_its_group
+from .emitters import Emitters
 from .flow import accesses
 from .gathers import MANY_ACCESSES
 from .homes import find_homes
@@ -22,9 +23,10 @@ from .live import Liveness
 from .memory import LAUNCH_SLOW
 from .origins import add_origins
 from .parse import parse
+from .plan import Plan
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .shapes import Shapes
-from .simdgroup import Plan, Simdgroup
+from .simdgroup import Simdgroup
 from .streaming import streamed_stores
 from .support import SUPPORT, mma_function
 
@@ -112,10 +114,11 @@ def vectorise(
     functions, sizes = [], []
     helpers: dict[str, str] = {}
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:
-        simdgroup = Simdgroup(module, graph, shapes, roots, width, plan)
-        functions.append(simdgroup.write(name, full))
-        helpers |= simdgroup.helpers
-        sizes.append(simdgroup.stack_bound())
+        emitters = Emitters(module, graph, shapes, roots, width, plan)
+        functions.append(Simdgroup(emitters).write(name, full))
+        helpers |= emitters.code.helpers
+        plan.declarations |= emitters.code.declarations
+        sizes.append(emitters.code.stack_bound())
     functions += [text for _, text in sorted(helpers.items())]
     if plan.uses_mma:
         plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")

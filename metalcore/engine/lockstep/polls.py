@@ -7,9 +7,14 @@ any other one asks in each round, and so do loops under masks.
 
 from __future__ import annotations
 
-from .counts import MOST_STEP, Count
-from .flow import Flow, quoted
+from typing import TYPE_CHECKING
+
+from .counts import MOST_STEP, Count, count_of
+from .flow import quoted
 from .ir import Block, Const
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
 
 ROUNDS = 1024  # of a counting loop, between two looks
 SHORT_BODY = 16  # instructions of a loop in which asking each time would be felt
@@ -17,19 +22,38 @@ FIRST = 1 << 14  # a counter that starts anywhere from 0 on is looked at when it
 FIRST_BESIDE_BARRIERS = 1 << 20  # the same in a kernel with barriers; beyond it, it is looked at in each round
 
 
-class Polls(Flow):
-    polled: set[Block]  # headers of loops that ask
-    counts: dict[Block, Count]  # of those, the ones that count, by header
+class Polls:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.values, self.graph, self.shapes, self.plan = (
+            at,
+            at.code,
+            at.values,
+            at.graph,
+            at.shapes,
+            at.plan,
+        )
+        self.polled: set[Block] = set()  # headers of loops that ask
+        self.counts: dict[Block, Count] = {}  # of those, the ones that count, by header
+        for loop in self.graph.loops:
+            count = count_of(loop, self.shapes)
+            rounds = count.most_rounds(self.plan.bounds.ranges) if count is not None else None
+            if rounds is not None and rounds <= ROUNDS:
+                continue
+            self.polled.add(loop.header)
+            if count is None or self.plan.sanitized or self.at.flow.region_cost(loop.blocks) > SHORT_BODY:
+                continue
+            if count.fits(loop.latch in self.shapes.divergent_branches):
+                self.counts[loop.header] = count
 
     def poll(self, block: Block) -> None:
         if block not in self.polled:
             return
-        if self.mask is not None or block not in self.counts:
+        if self.values.mask is not None or block not in self.counts:
             self.look()
             return
         count = self.counts[block]
         if count.pred == "ne":
-            self.set_limit(count, self.exact_limit(count, self.scalar(count.phi)))
+            self.set_limit(count, self.exact_limit(count, self.values.scalar(count.phi)))
         elif self.rises_from_zero(count):  # the same wherever it starts: small loops are entered often
             ty, sign = count.phi.type.text, count.pred[0]
             first = FIRST_BESIDE_BARRIERS if self.plan.coroutine else FIRST
@@ -37,24 +61,24 @@ class Polls(Flow):
         else:
             self.set_limit(count, self.no_round(count))
         again = quoted(self.again_label(block))
-        self.jump(again)
-        self.place(again)
-        self.enter(block)
+        self.code.jump(again)
+        self.code.place(again)
+        self.values.enter(block)
 
     def look(self) -> str:
         """Read the word that is not 0 where something is to be looked at, such as a signal, or the end of the time.
         The answer is where it stands."""
         stop = "%stop"
         if self.plan.coroutine:  # not kept in its frame
-            stop = self.temp("load volatile ptr, ptr %stop_at")
-        flag = self.temp(f"load volatile i32, ptr {stop}")
-        some = self.temp(f"icmp ne i32 {flag}, 0")
-        attend, go_on = self.new_label("attend"), self.new_label("poll")
-        self.emit(f"br i1 {some}, label %{attend}, label %{go_on}, !prof !2")
-        self.place(attend)
-        leave = self.temp(f"call preserve_allcc i1 @mc.attend(ptr nest {stop})")
-        self.emit(f"br i1 {leave}, label %exit, label %{go_on}")
-        self.place(go_on)
+            stop = self.code.temp("load volatile ptr, ptr %stop_at")
+        flag = self.code.temp(f"load volatile i32, ptr {stop}")
+        some = self.code.temp(f"icmp ne i32 {flag}, 0")
+        attend, go_on = self.code.new_label("attend"), self.code.new_label("poll")
+        self.code.emit(f"br i1 {some}, label %{attend}, label %{go_on}, !prof !2")
+        self.code.place(attend)
+        leave = self.code.temp(f"call preserve_allcc i1 @mc.attend(ptr nest {stop})")
+        self.code.emit(f"br i1 {leave}, label %exit, label %{go_on}")
+        self.code.place(go_on)
         return stop
 
     # -- where blocks of rounds begin and end --------------------------------------------------------
@@ -66,7 +90,7 @@ class Polls(Flow):
         count = self.counts.get(target)
         if count is not None and source is count.loop.latch:
             return quoted(self.again_label(target))
-        return quoted(self.full_label(target))
+        return quoted(self.at.flow.full_label(target))
 
     def count_at(self, latch: Block) -> Count | None:
         loop = self.graph.loop_of[latch]
@@ -74,37 +98,39 @@ class Polls(Flow):
         return count if count is not None and count.loop.latch is latch else None
 
     def uniform_branch(self, block: Block, cond: str, labels: list[str]) -> None:
+        """A branch of F that all lanes take alike."""
         count = self.count_at(block)
         if count is None:
-            super().uniform_branch(block, cond, labels)
+            self.code.emit(f"br i1 {cond}, label %{labels[0]}, label %{labels[1]}")
             return
         onward = 0 if count.is_straight else 1
-        ty, value = count.phi.type.text, self.scalar(count.tested)
-        near = self.temp(f"icmp {count.pred} {ty} {value}, {self.end_of_rounds(count)}")
-        far, again = self.new_label("far"), self.new_label("again")
-        self.emit(f"br i1 {near}, label %{labels[onward]}, label %{far}, !prof !1")
-        self.place(far)
+        ty, value = count.phi.type.text, self.values.scalar(count.tested)
+        near = self.code.temp(f"icmp {count.pred} {ty} {value}, {self.end_of_rounds(count)}")
+        far, again = self.code.new_label("far"), self.code.new_label("again")
+        self.code.emit(f"br i1 {near}, label %{labels[onward]}, label %{far}, !prof !1")
+        self.code.place(far)
         real = [again, labels[1]] if onward == 0 else [labels[0], again]
-        self.emit(f"br i1 {cond}, label %{real[0]}, label %{real[1]}")
-        self.place(again)
+        self.code.emit(f"br i1 {cond}, label %{real[0]}, label %{real[1]}")
+        self.code.place(again)
         self.begin_rounds(count, value)
-        self.jump(labels[onward])
+        self.code.jump(labels[onward])
 
     def agreed_branch(self, block: Block, all_true: str, onward: str, disagree: str) -> None:
+        """The first half of a branch of F whose lanes may disagree."""
         count = self.count_at(block)
         if count is None:
-            super().agreed_branch(block, all_true, onward, disagree)
+            self.code.emit(f"br i1 {all_true}, label %{onward}, label %{disagree}")
             return
-        ty, value = count.phi.type.text, self.scalar(count.tested)
-        least = self.temp(f"add {ty} {value}, {self.lowest_offset(count)}")
-        near = self.temp(f"icmp {count.pred} {ty} {least}, {self.end_of_rounds(count)}")
-        far, again = self.new_label("far"), self.new_label("again")
-        self.emit(f"br i1 {near}, label %{onward}, label %{far}, !prof !1")
-        self.place(far)
-        self.emit(f"br i1 {all_true}, label %{again}, label %{disagree}")
-        self.place(again)
+        ty, value = count.phi.type.text, self.values.scalar(count.tested)
+        least = self.code.temp(f"add {ty} {value}, {self.lowest_offset(count)}")
+        near = self.code.temp(f"icmp {count.pred} {ty} {least}, {self.end_of_rounds(count)}")
+        far, again = self.code.new_label("far"), self.code.new_label("again")
+        self.code.emit(f"br i1 {near}, label %{onward}, label %{far}, !prof !1")
+        self.code.place(far)
+        self.code.emit(f"br i1 {all_true}, label %{again}, label %{disagree}")
+        self.code.place(again)
         self.begin_rounds(count, value)
-        self.jump(onward)
+        self.code.jump(onward)
 
     def enter_full(self, block: Block) -> None:
         """From P into the middle of a round in F: its test shall fail, so that the block of rounds begins anew."""
@@ -113,23 +139,23 @@ class Polls(Flow):
         if count is None:
             return
         if count.pred == "ne":
-            value = self.scalar(count.phi)
+            value = self.values.scalar(count.phi)
             if count.tested is not count.phi:
-                value = self.temp(f"add {count.phi.type.text} {value}, {self.scalar(count.step)}")
+                value = self.code.temp(f"add {count.phi.type.text} {value}, {self.values.scalar(count.step)}")
             self.set_limit(count, value)
         else:
             self.set_limit(count, self.no_round(count))
 
     # -- the end of a block of rounds ----------------------------------------------------------------
     def end_of_rounds(self, count: Count) -> str:
-        return self.load_slot((count.loop.header, "limit"), count.phi.type.text)
+        return self.code.load_slot((count.loop.header, "limit"), count.phi.type.text)
 
     def lowest_offset(self, count: Count) -> int:
         """The first lane's distance from the counter's base."""
         return min(self.shapes.get(count.phi).offsets or (0,))
 
     def set_limit(self, count: Count, limit: str) -> None:
-        self.store_slot((count.loop.header, "limit"), count.phi.type.text, limit)
+        self.code.store_slot((count.loop.header, "limit"), count.phi.type.text, limit)
 
     def rises_from_zero(self, count: Count) -> bool:
         """Whether it starts at 0 or more and comes nearer to its bound in each round."""
@@ -147,7 +173,7 @@ class Polls(Flow):
     def last_value(self, count: Count) -> str:
         """The bound; where lanes are a line, what bounds the first so that all are below."""
         ty, offsets = count.phi.type.text, self.shapes.get(count.phi).offsets or (0,)
-        span, bound = max(offsets) - min(offsets), self.scalar(count.bound)
+        span, bound = max(offsets) - min(offsets), self.values.scalar(count.bound)
         return self.intrinsic(f"{count.pred[0]}sub.sat", ty, bound, str(span)) if span else bound
 
     def begin_rounds(self, count: Count, value: str) -> None:
@@ -157,12 +183,12 @@ class Polls(Flow):
             self.set_limit(count, self.no_round(count))  # arithmetic would take registers that every barrier saves
             return
         # Always 0, which LLVM cannot know: nothing of what follows is computed ahead, where it would cost.
-        zero_at = self.temp(f"getelementptr i8, ptr {stop}, i64 4")
-        zero = self.temp(f"load volatile i32, ptr {zero_at}")
+        zero_at = self.code.temp(f"getelementptr i8, ptr {stop}, i64 4")
+        zero = self.code.temp(f"load volatile i32, ptr {zero_at}")
         ty = count.phi.type.text
         if count.phi.type.bits == 64:
-            zero = self.temp(f"zext i32 {zero} to i64")
-        value = self.temp(f"add {ty} {value}, {zero}")
+            zero = self.code.temp(f"zext i32 {zero} to i64")
+        value = self.code.temp(f"add {ty} {value}, {zero}")
         limit = self.exact_limit(count, value) if count.pred == "ne" else self.ordered_limit(count, value, zero)
         self.set_limit(count, limit)
 
@@ -171,36 +197,36 @@ class Polls(Flow):
         the end of the numbers: a counter that steps over it passes every test again, for ever."""
         ty, last, low = count.phi.type.text, self.last_value(count), self.lowest_offset(count)
         if low:
-            value = self.temp(f"add {ty} {value}, {low}")
+            value = self.code.temp(f"add {ty} {value}, {low}")
         if isinstance(count.step, Const):
             rounds = str(abs(count.step.value or 0) * ROUNDS)
         else:  # a step that is large, or negative, or 0: look in each round
-            step = self.temp(f"add {ty} {self.scalar(count.step)}, {zero}")
-            small = self.temp(f"icmp ult {ty} {step}, {MOST_STEP}")
-            some = self.temp(f"mul {ty} {step}, {ROUNDS}")
-            rounds = self.temp(f"select i1 {small}, {ty} {some}, {ty} 0")
-        away = self.temp(f"sub {ty} {value}, {last}" if count.descends else f"sub {ty} {last}, {value}")
+            step = self.code.temp(f"add {ty} {self.values.scalar(count.step)}, {zero}")
+            small = self.code.temp(f"icmp ult {ty} {step}, {MOST_STEP}")
+            some = self.code.temp(f"mul {ty} {step}, {ROUNDS}")
+            rounds = self.code.temp(f"select i1 {small}, {ty} {some}, {ty} 0")
+        away = self.code.temp(f"sub {ty} {value}, {last}" if count.descends else f"sub {ty} {last}, {value}")
         part = self.intrinsic("umin", ty, away, rounds)
-        limit = self.temp(f"{'sub' if count.descends else 'add'} {ty} {value}, {part}")
+        limit = self.code.temp(f"{'sub' if count.descends else 'add'} {ty} {value}, {part}")
         sign, down = count.pred[0], count.descends
         limit = self.intrinsic(f"{sign}{'max' if down else 'min'}", ty, limit, str(count.safe_end))
-        is_beyond = self.temp(f"icmp {sign}{'lt' if down else 'gt'} {ty} {value}, {count.safe_end}")
-        return self.temp(f"select i1 {is_beyond}, {ty} {self.no_round(count)}, {ty} {limit}")
+        is_beyond = self.code.temp(f"icmp {sign}{'lt' if down else 'gt'} {ty} {value}, {count.safe_end}")
+        return self.code.temp(f"select i1 {is_beyond}, {ty} {self.no_round(count)}, {ty} {limit}")
 
     def exact_limit(self, count: Count, value: str) -> str:
         """The bound where it is a few whole steps away, else a value that the counter meets before it."""
         assert isinstance(count.step, Const)
-        ty, step, bound = count.phi.type.text, count.step.value or 0, self.scalar(count.bound)
+        ty, step, bound = count.phi.type.text, count.step.value or 0, self.values.scalar(count.bound)
         ends = f"{value}, {bound}" if step < 0 else f"{bound}, {value}"
-        away = self.temp(f"sub {ty} {ends}")
-        near = self.temp(f"icmp ule {ty} {away}, {abs(step) * ROUNDS}")
+        away = self.code.temp(f"sub {ty} {ends}")
+        near = self.code.temp(f"icmp ule {ty} {away}, {abs(step) * ROUNDS}")
         if abs(step) > 1:
-            part = self.temp(f"urem {ty} {away}, {abs(step)}")
-            whole = self.temp(f"icmp eq {ty} {part}, 0")
-            near = self.temp(f"and i1 {near}, {whole}")
-        some = self.temp(f"add {ty} {value}, {step * ROUNDS}")
-        return self.temp(f"select i1 {near}, {ty} {bound}, {ty} {some}")
+            part = self.code.temp(f"urem {ty} {away}, {abs(step)}")
+            whole = self.code.temp(f"icmp eq {ty} {part}, 0")
+            near = self.code.temp(f"and i1 {near}, {whole}")
+        some = self.code.temp(f"add {ty} {value}, {step * ROUNDS}")
+        return self.code.temp(f"select i1 {near}, {ty} {bound}, {ty} {some}")
 
     def intrinsic(self, name: str, ty: str, a: str, b: str) -> str:
-        self.need(f"declare {ty} @llvm.{name}.{ty}({ty}, {ty})")
-        return self.temp(f"call {ty} @llvm.{name}.{ty}({ty} {a}, {ty} {b})")
+        self.code.need(f"declare {ty} @llvm.{name}.{ty}({ty}, {ty})")
+        return self.code.temp(f"call {ty} @llvm.{name}.{ty}({ty} {a}, {ty} {b})")

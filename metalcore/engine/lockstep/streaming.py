@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .gathers import Gathers
 from .ir import Block, Instr, anchor_of
 from .roots import Roots
 
 if TYPE_CHECKING:
-    from .simdgroup import Plan
+    from .emitters import Emitters
+
 
 LAUNCH_IS_CACHED = 912  # offset in mc_launch of runtime/native/abi.h
 CACHE_LINE = 64
@@ -65,8 +65,9 @@ class Row:
         self.size, self.end = min(self.size, size & -size), offset + size
 
 
-class Streaming(Gathers):
-    plan: Plan
+class Streaming:
+    def __init__(self, at: Emitters) -> None:
+        self.code, self.plan = at.code, at.plan
 
     def store_row(self, instr: Instr, row: Row) -> None:
         if not row.parts:
@@ -74,34 +75,34 @@ class Streaming(Gathers):
         if instr not in self.plan.streamed or row.size < 16:
             self._store_parts(row, f"align {row.align}", row.ahead)
             return
-        past, through, done = (self.new_label(x) for x in ("past", "through", "done"))
-        number = self.temp(f"ptrtoint ptr {row.parts[0][1]} to i64")
-        off = self.temp(f"and i64 {number}, {row.size - 1}")
-        either = self.temp(f"or i64 {off}, {self._is_cached()}")
-        test = self.temp(f"icmp eq i64 {either}, 0")
-        self.emit(f"br i1 {test}, label %{past}, label %{through}")
-        self.place(past)
+        past, through, done = (self.code.new_label(x) for x in ("past", "through", "done"))
+        number = self.code.temp(f"ptrtoint ptr {row.parts[0][1]} to i64")
+        off = self.code.temp(f"and i64 {number}, {row.size - 1}")
+        either = self.code.temp(f"or i64 {off}, {self._is_cached()}")
+        test = self.code.temp(f"icmp eq i64 {either}, 0")
+        self.code.emit(f"br i1 {test}, label %{past}, label %{through}")
+        self.code.place(past)
         self._store_parts(row, f"align {row.size}, !nontemporal !3", ())
-        self.jump(done)
-        self.place(through)
+        self.code.jump(done)
+        self.code.place(through)
         self._store_parts(row, f"align {row.align}", row.ahead)
-        self.jump(done)
-        self.place(done)
+        self.code.jump(done)
+        self.code.place(done)
 
     def _is_cached(self) -> str:
         key = ("launch", "is_cached")
-        if key not in self.entry_values:
-            at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_IS_CACHED}")
-            self.entry_values[key] = self.at_entry(f"load i64, ptr {at}, !invariant.load !0")
-        return self.entry_values[key]
+        if key not in self.code.entry_values:
+            at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_IS_CACHED}")
+            self.code.entry_values[key] = self.code.at_entry(f"load i64, ptr {at}, !invariant.load !0")
+        return self.code.entry_values[key]
 
     def prefetch(self, pointer: str, is_store: int) -> None:
         if pointer:
-            self.need("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            self.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {is_store}, i32 3, i32 1)")
+            self.code.need("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+            self.code.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {is_store}, i32 3, i32 1)")
 
     def _store_parts(self, row: Row, how: str, ahead: Sequence[str]) -> None:
         for pointer in ahead:
             self.prefetch(pointer, 1)
         for value, pointer in row.parts:
-            self.emit(f"store {value}, ptr {pointer}, {how}")
+            self.code.emit(f"store {value}, ptr {pointer}, {how}")

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from metalcore.errors import UnsupportedFeature
 
 from .ir import Const, Instr, Value
-from .lanes import Lanes, Names
+from .lanes import Names
 from .memory import ATOMIC, LAUNCH_REPORT, LOAD, STORE, Address
 from .roots import Root
 from .shapes import LANES
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
 
 # Offsets into the structs of runtime/native: abi.h and sanitize.h.
 LAUNCH_SANITIZER, SANITIZER_ORDER = 904, 264
@@ -58,28 +62,31 @@ def is_watched(roots: frozenset[Root]) -> bool:
     return not roots or any(r.kind not in ("private", "table") for r in roots)
 
 
-class Watch(Lanes):
+class Watch:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.values, self.shapes, self.plan = at, at.code, at.values, at.shapes, at.plan
+
     def sanitizer(self) -> str:
-        if "sanitizer" not in self.entry_values:
-            at = self.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}")
-            self.entry_values["sanitizer"] = self.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
-        return self.entry_values["sanitizer"]
+        if "sanitizer" not in self.code.entry_values:
+            at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}")
+            self.code.entry_values["sanitizer"] = self.code.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
+        return self.code.entry_values["sanitizer"]
 
     def call_hook(self, name: str, arguments: str) -> None:
-        self.emit(f"call void {self._hook(name)}(ptr {self.sanitizer()}, {arguments})")
+        self.code.emit(f"call void {self._hook(name)}(ptr {self.sanitizer()}, {arguments})")
 
     def ask_hook(self, name: str, arguments: str) -> str:
-        return self.temp(f"call i32 {self._hook(name)}(ptr {self.sanitizer()}, {arguments})")
+        return self.code.temp(f"call i32 {self._hook(name)}(ptr {self.sanitizer()}, {arguments})")
 
     def _hook(self, name: str) -> str:
-        at = self.temp(f"getelementptr i8, ptr {self.sanitizer()}, i64 {HOOK_OFFSET[name]}")
-        return self.temp(f"load ptr, ptr {at}, !invariant.load !0")
+        at = self.code.temp(f"getelementptr i8, ptr {self.sanitizer()}, i64 {HOOK_OFFSET[name]}")
+        return self.code.temp(f"load ptr, ptr {at}, !invariant.load !0")
 
     # -- memory ------------------------------------------------------------------------------------
     def watch_access(self, instr: Instr, name: str) -> None:
         """__mc_read(ptr, size), __mc_write(ptr, size, value), and the two atomic ones: checks/accesses.py."""
         size = _number(instr, 1)
-        where = self.address(instr.args[0], size)
+        where = self.at.memory.address(instr.args[0], size)
         if not is_watched(where.roots):
             return
         kind = _KINDS[name]
@@ -92,43 +99,43 @@ class Watch(Lanes):
         if runs is None or (kind != LOAD and any(run.step < size for run in runs)):
             self._watch_each_lane(where, value, meta)
         else:
-            guards = self.pattern_guards(where)
-            apart, done = self.new_label("apart"), self.new_label("together")
+            guards = self.at.memory.pattern_guards(where)
+            apart, done = self.code.new_label("apart"), self.code.new_label("together")
             for guard in guards:  # an index that wrapped around: the lanes are no row
-                row = self.new_label("row")
-                self.emit(f"br i1 {guard}, label %{row}, label %{apart}, !prof !1")
-                self.place(row)
-            saved = self.snapshot()
+                row = self.code.new_label("row")
+                self.code.emit(f"br i1 {guard}, label %{row}, label %{apart}, !prof !1")
+                self.code.place(row)
+            saved = self.at.lanes.snapshot()
             for run in runs:
                 self.call_hook("row", self._run_arguments(run, where.size, meta))
             if guards:
-                self.jump(done)
-                self.restore(saved)
-                self.place(apart)
+                self.code.jump(done)
+                self.at.lanes.restore(saved)
+                self.code.place(apart)
                 self._watch_each_lane(where, value, meta)
-                self.jump(done)
-                self.restore(saved)
-                self.place(done)
+                self.code.jump(done)
+                self.at.lanes.restore(saved)
+                self.code.place(done)
         self._end_watch(state)
 
     def _watch_each_lane(self, where: Address, value: Value | None, meta: int) -> None:
         values = "null"
         if value is not None:
-            values = self.scratch("values", 8)
-            self.spill_chunks(values, "i64", 8, self.chunks(value))
-        addresses = self.spill_addresses(where)
-        lanes = self.bits(self.mask)
+            values = self.at.memory.scratch("values", 8)
+            self.at.memory.spill_chunks(values, "i64", 8, self.values.chunks(value))
+        addresses = self.at.memory.spill_addresses(where)
+        lanes = self.code.bits(self.values.mask)
         self.call_hook(
             "lanes", f"ptr {addresses}, ptr {values}, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
         )
 
     def watch_value(self, instr: Instr) -> None:
         """__mc_has_no_value(ptr, size): a read of threadgroup memory, and whether what it reads was never written."""
-        where = self.address(instr.args[0], _number(instr, 1))
+        where = self.at.memory.address(instr.args[0], _number(instr, 1))
         meta = self._meta(instr, where, LOAD) | _ASKS
-        runs = self._runs(where) if not self.pattern_guards(where) else None
+        runs = self._runs(where) if not self.at.memory.pattern_guards(where) else None
         if runs is None:
-            addresses, lanes = self.spill_addresses(where), self.bits(self.mask)
+            addresses, lanes = self.at.memory.spill_addresses(where), self.code.bits(self.values.mask)
             unset = self.ask_hook(
                 "lanes", f"ptr {addresses}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
             )
@@ -137,13 +144,13 @@ class Watch(Lanes):
             for run in runs:
                 part = self.ask_hook("row", self._run_arguments(run, where.size, meta))
                 if run.first:
-                    part = self.temp(f"shl i32 {part}, {run.first}")
-                unset = part if unset == "0" else self.temp(f"or i32 {unset}, {part}")
+                    part = self.code.temp(f"shl i32 {part}, {run.first}")
+                unset = part if unset == "0" else self.code.temp(f"or i32 {unset}, {part}")
         if self.shapes.get(instr).uniform:
-            self.define_scalar(instr, self.temp(f"icmp ne i32 {unset}, 0"))
+            self.values.define_scalar(instr, self.code.temp(f"icmp ne i32 {unset}, 0"))
         else:
-            for c, name in enumerate(self.from_bits(unset)):
-                self.define_chunk(instr, c, name)
+            for c, name in enumerate(self.code.from_bits(unset)):
+                self.values.define_chunk(instr, c, name)
 
     def watch_loss(self, instr: Instr) -> None:
         """__mc_lose_value(ptr, size, i1): lanes that have stored what has no value."""
@@ -151,13 +158,13 @@ class Watch(Lanes):
         lanes = self.lanes_where(instr.args[2])
         if lanes is None:
             return
-        some, done = self.new_label("unset"), self.new_label("set")
-        any_lane = self.temp(f"icmp ne i32 {lanes}, 0")
-        self.emit(f"br i1 {any_lane}, label %{some}, label %{done}, !prof !2")
-        saved = self.snapshot()
-        self.place(some)
-        where = self.address(instr.args[0], size)
-        addresses, meta = self.spill_addresses(where), self._meta(instr, where, STORE) | _LOSES
+        some, done = self.code.new_label("unset"), self.code.new_label("set")
+        any_lane = self.code.temp(f"icmp ne i32 {lanes}, 0")
+        self.code.emit(f"br i1 {any_lane}, label %{some}, label %{done}, !prof !2")
+        saved = self.at.lanes.snapshot()
+        self.code.place(some)
+        where = self.at.memory.address(instr.args[0], size)
+        addresses, meta = self.at.memory.spill_addresses(where), self._meta(instr, where, STORE) | _LOSES
         self.call_hook(
             "lanes", f"ptr {addresses}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
         )
@@ -167,12 +174,17 @@ class Watch(Lanes):
         """The active lanes for which a condition holds, as a number; None where it surely holds for none."""
         if isinstance(condition, Const) and not condition.value:
             return None
-        if isinstance(condition, Const) or self.shape(condition).uniform:
-            return self.temp(f"select i1 {self.scalar(condition)}, i32 {self.bits(self.mask)}, i32 0")
-        wanted = self.chunks(condition)
-        if self.mask is not None:
-            wanted = [self.temp(f"and {self.vec('i1')} {w}, {m}") for w, m in zip(wanted, self.mask, strict=True)]
-        return self.bits(wanted)
+        if isinstance(condition, Const) or self.values.shape(condition).uniform:
+            return self.code.temp(
+                f"select i1 {self.values.scalar(condition)}, i32 {self.code.bits(self.values.mask)}, i32 0"
+            )
+        wanted = self.values.chunks(condition)
+        if self.values.mask is not None:
+            wanted = [
+                self.code.temp(f"and {self.code.vec('i1')} {w}, {m}")
+                for w, m in zip(wanted, self.values.mask, strict=True)
+            ]
+        return self.code.bits(wanted)
 
     def watch_condition(self, instr: Instr, is_unset: bool) -> None:
         """__mc_report_if(i1, place) and __mc_report_unset(i1, place): tell the runtime of the lanes."""
@@ -180,39 +192,39 @@ class Watch(Lanes):
         lanes = self.lanes_where(instr.args[0])
         if lanes is None:
             return
-        any_lane = self.temp(f"icmp ne i32 {lanes}, 0")
-        tell, go_on = self.new_label("report"), self.new_label("silent")
-        self.emit(f"br i1 {any_lane}, label %{tell}, label %{go_on}, !prof !2")
-        self.place(tell)
+        any_lane = self.code.temp(f"icmp ne i32 {lanes}, 0")
+        tell, go_on = self.code.new_label("report"), self.code.new_label("silent")
+        self.code.emit(f"br i1 {any_lane}, label %{tell}, label %{go_on}, !prof !2")
+        self.code.place(tell)
         if is_unset:
             self.call_hook("unset", f"i32 {place}, i32 {lanes}, i32 %first_thread")
         else:
-            at = self.temp(f"getelementptr i8, ptr %L, i64 {LAUNCH_REPORT}")
-            function = self.temp(f"load ptr, ptr {at}")
-            self.emit(f"call void {function}(ptr %L, ptr %Wk, i32 {place}, i32 {lanes}, i32 %first_thread)")
-        self.jump(go_on)
-        self.place(go_on)
+            at = self.code.temp(f"getelementptr i8, ptr %L, i64 {LAUNCH_REPORT}")
+            function = self.code.temp(f"load ptr, ptr {at}")
+            self.code.emit(f"call void {function}(ptr %L, ptr %Wk, i32 {place}, i32 {lanes}, i32 %first_thread)")
+        self.code.jump(go_on)
+        self.code.place(go_on)
 
     def _begin_watch(self, roots: frozenset[Root]) -> tuple[str, Names]:
         """Memory that this launch does not write has no records: its hooks cost a test."""
         root = _root_number(roots)
         key = ("watched", root)
-        if key not in self.entry_values:
+        if key not in self.code.entry_values:
             at = self.sanitizer()
-            at = self.at_entry(f"getelementptr i8, ptr {at}, i64 {8 * root}")
-            shadow = self.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
-            self.entry_values[key] = self.at_entry(f"icmp ne ptr {shadow}, null")
-        watch, done = self.new_label("watch"), self.new_label("watched")
-        self.emit(f"br i1 {self.entry_values[key]}, label %{watch}, label %{done}")
-        saved = self.snapshot()
-        self.place(watch)
+            at = self.code.at_entry(f"getelementptr i8, ptr {at}, i64 {8 * root}")
+            shadow = self.code.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
+            self.code.entry_values[key] = self.code.at_entry(f"icmp ne ptr {shadow}, null")
+        watch, done = self.code.new_label("watch"), self.code.new_label("watched")
+        self.code.emit(f"br i1 {self.code.entry_values[key]}, label %{watch}, label %{done}")
+        saved = self.at.lanes.snapshot()
+        self.code.place(watch)
         return done, saved
 
     def _end_watch(self, state: tuple[str, Names]) -> None:
         done, saved = state
-        self.jump(done)
-        self.restore(saved)
-        self.place(done)
+        self.code.jump(done)
+        self.at.lanes.restore(saved)
+        self.code.place(done)
 
     def _meta(self, instr: Instr, where: Address, kind: int) -> int:
         site = min(self.plan.site(instr, where, kind), 0xFFFF)
@@ -225,12 +237,12 @@ class Watch(Lanes):
         runs: list[Run] = []
         lane = 0
         while lane < LANES:
-            end = (lane // self.width + 1) * self.width if where.bases else LANES
+            end = (lane // self.code.width + 1) * self.code.width if where.bases else LANES
             step = where.offsets[lane + 1] - where.offsets[lane] if lane + 1 < end else 0
             last = lane + 1
             while last < end and where.offsets[last] - where.offsets[last - 1] == step:
                 last += 1
-            base = where.bases[lane // self.width] if where.bases else where.base
+            base = where.bases[lane // self.code.width] if where.bases else where.base
             runs.append(Run(lane, last - lane, base, where.offsets[lane], step))
             if len(runs) > _MOST_RUNS:
                 return None
@@ -238,17 +250,17 @@ class Watch(Lanes):
         return runs
 
     def _run_arguments(self, run: Run, size: int, meta: int) -> str:
-        base = self.pointer_at(run.base, run.offset)
-        number = self.temp(f"ptrtoint ptr {base} to i64")
-        lanes, first = self.bits(self.mask), "%first_thread"
+        base = self.at.memory.pointer_at(run.base, run.offset)
+        number = self.code.temp(f"ptrtoint ptr {base} to i64")
+        lanes, first = self.code.bits(self.values.mask), "%first_thread"
         if run.count < LANES:
             own = (1 << run.count) - 1
-            if self.mask is None:
+            if self.values.mask is None:
                 lanes = str(own)
             else:
-                moved = self.temp(f"lshr i32 {lanes}, {run.first}")
-                lanes = self.temp(f"and i32 {moved}, {own}")
-            first = self.temp(f"add i32 %first_thread, {run.first}") if run.first else first
+                moved = self.code.temp(f"lshr i32 {lanes}, {run.first}")
+                lanes = self.code.temp(f"and i32 {moved}, {own}")
+            first = self.code.temp(f"add i32 %first_thread, {run.first}") if run.first else first
         return f"i64 {number}, i64 {run.step}, i32 {size}, i32 {meta}, i32 {lanes}, i32 {first}"
 
     def watch_matrix(self, instr: Instr, where: Address, size: int, kind: int, transposed: bool) -> None:
@@ -256,8 +268,8 @@ class Watch(Lanes):
         if not is_watched(where.roots):
             return
         state = self._begin_watch(where.roots)
-        number = self.temp(f"ptrtoint ptr {self.scalar(instr.args[0])} to i64")
-        stride = self.temp(f"mul i64 {self.scalar(instr.args[1])}, {size}")
+        number = self.code.temp(f"ptrtoint ptr {self.values.scalar(instr.args[0])} to i64")
+        stride = self.code.temp(f"mul i64 {self.values.scalar(instr.args[1])}, {size}")
         meta = self._meta(instr, where, kind)
         self.call_hook(
             "matrix", f"i64 {number}, i64 {stride}, i32 {size}, i32 {int(transposed)}, i32 {meta}, i32 %first_thread"
@@ -269,9 +281,9 @@ class Watch(Lanes):
         if not is_watched(where.roots):
             return
         state = self._begin_watch(where.roots)
-        spilled = self.scratch("addresses", 8)
-        self.spill_chunks(spilled, "ptr", 8, addresses)
-        meta, lanes = self._meta(instr, where, kind), self.bits(self.mask)
+        spilled = self.at.memory.scratch("addresses", 8)
+        self.at.memory.spill_chunks(spilled, "ptr", 8, addresses)
+        meta, lanes = self._meta(instr, where, kind), self.code.bits(self.values.mask)
         self.call_hook(
             "lanes", f"ptr {spilled}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
         )
@@ -279,26 +291,26 @@ class Watch(Lanes):
 
     # -- barriers and lanes ------------------------------------------------------------------------
     def watch_barrier(self, instr: Instr, kind: str) -> None:
-        flags = self.scalar(instr.args[0])
+        flags = self.values.scalar(instr.args[0])
         if kind == "fence":
-            self.call_hook("fence", f"i32 {flags}, i32 {self.scalar(instr.args[2])}")
+            self.call_hook("fence", f"i32 {flags}, i32 {self.values.scalar(instr.args[2])}")
             return
         name = "barrier" if kind == "threadgroup_barrier" else "simdgroup_barrier"
         site = self.plan.bare_site(instr, "barrier")
-        self.call_hook(name, f"i32 {site}, i32 {flags}, i32 {self.bits(self.mask)}, i32 %sg")
+        self.call_hook(name, f"i32 {site}, i32 {flags}, i32 {self.code.bits(self.values.mask)}, i32 %sg")
 
     def watch_shuffle(self, instr: Instr, sources: Sequence[str]) -> None:
         """Which lane each lane reads, where some lanes may be idle."""
-        if not self.plan.sanitized or self.mask is None:
+        if not self.plan.sanitized or self.values.mask is None:
             return
-        place = self.scratch("sources", 4)
-        self.spill_chunks(place, "i32", 4, list(sources))
+        place = self.at.memory.scratch("sources", 4)
+        self.at.memory.spill_chunks(place, "i32", 4, list(sources))
         site = self.plan.bare_site(instr, "shuffle")
-        self.call_hook("shuffle", f"i32 {site}, ptr {place}, i32 {self.bits(self.mask)}, i32 %first_thread")
+        self.call_hook("shuffle", f"i32 {site}, ptr {place}, i32 {self.code.bits(self.values.mask)}, i32 %first_thread")
 
     def watch_fixed_shuffle(self, instr: Instr, sources: Sequence[int]) -> None:
-        if self.plan.sanitized and self.mask is not None:
-            self.watch_shuffle(instr, [self.lane_constants("i32", sources, c) for c in range(self.count)])
+        if self.plan.sanitized and self.values.mask is not None:
+            self.watch_shuffle(instr, [self.code.lane_constants("i32", sources, c) for c in range(self.code.count)])
 
 
 def _number(instr: Instr, i: int) -> int:

@@ -1,0 +1,52 @@
+"""The parts that write a simdgroup's function, and what they share."""
+
+from __future__ import annotations
+
+from .barriers import Barriers
+from .body import Body
+from .cfg import Graph
+from .chunked import Chunked
+from .code import Code
+from .flow import Flow
+from .gathers import Gathers
+from .guards import Guards
+from .ids import Ids
+from .interleave import Interleave
+from .ir import Module
+from .lanes import Lanes
+from .matrix import Matrix
+from .memory import Memory
+from .ops import Ops
+from .plan import Plan
+from .polls import Polls
+from .roots import Roots
+from .shapes import Shapes
+from .simd import Simd
+from .streaming import Streaming
+from .values import Values
+from .watch import Watch
+
+
+class Emitters:
+    """One of each kind; each finds the others here. `code` is what they write to."""
+
+    def __init__(self, module: Module, graph: Graph, shapes: Shapes, roots: Roots, width: int, plan: Plan) -> None:
+        self.module, self.graph, self.shapes, self.roots, self.plan = module, graph, shapes, roots, plan
+        self.code = Code(width)
+        self.values = Values(self)
+        self.ops = Ops(self)
+        self.guards = Guards(self)
+        self.chunked = Chunked(self)
+        self.gathers = Gathers(self)
+        self.streaming = Streaming(self)
+        self.memory = Memory(self)
+        self.lanes = Lanes(self)
+        self.watch = Watch(self)
+        self.simd = Simd(self)
+        self.matrix = Matrix(self)
+        self.interleave = Interleave(self)
+        self.body = Body(self)
+        self.ids = Ids(self)
+        self.barriers = Barriers(self)
+        self.flow = Flow(self)
+        self.polls = Polls(self)
