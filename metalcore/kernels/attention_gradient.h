@@ -192,7 +192,76 @@ inline void add_to_query(
 
 inline uint picked(uint4 x, uint i) { return i < 2 ? (i == 0 ? x.x : x.y) : i == 2 ? x.z : x.w; }
 
-// Shares of the queries of one head in dk and dv of the key of this lane. `stats` and `delta` are those of the head.
+// Shares of n queries of one head, from `from` on, in dk and dv of the key of this lane; `ds` gets those queries' ds.
+// `stats` and `delta` are those of the head.
+template <typename T, bool is_tiled>
+inline void add_block_to_key(
+    thread const float* k,
+    thread const float* v,
+    Sums dk,
+    Sums dv,
+    Rows<T> queries,
+    Rows<T> grads,
+    device const float* stats,
+    device const float* delta,
+    Scores<T> how,
+    Dropout dropout,
+    uint key,
+    uint from,
+    uint n,
+    bool is_edge,
+    float scale,
+    uint depth,
+    uint width,
+    threadgroup float* tile,
+    Lane at,
+    thread float* ds) {
+  float s[BLOCK];
+  float low[BLOCK];
+  float lost[BLOCK];
+  float bends[BLOCK];
+  device const float* query_rows = (device const float*)queries.base + from * queries.pitch;
+  device const float* grad_rows = (device const float*)grads.base + from * grads.pitch;
+  if constexpr (is_tiled) {
+    fill(tile, queries, from, n, depth, at);
+    products<T>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
+    fill(tile, grads, from, n, width, at);
+    products<T>(v, (threadgroup const float*)tile, width, n, width, ds, lost);
+  } else {
+    products<T>(k, query_rows, queries.pitch, n, depth, s, low);
+    products<T>(v, grad_rows, grads.pitch, n, width, ds, lost);
+  }
+  const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+  shape(s, low, how, scale, from, n, is_edge, bends);
+  const bool is_bent = has_extras && how.softcap > 0.0f;
+  const bool drops = has_extras && dropout.probability > 0.0f;
+  for (uint i = 0; i < n; ++i) {
+    const float total = stats[2 * (from + i) + 1];
+    const float p = divided(weight_of<T>(s[i], low[i], stats[2 * (from + i)]), total, 1.0f / total);
+    float growth = 1.0f;
+    if (drops) {
+      const uint4 random = philox(dropout.seed, uint4(key / 4, from + i, dropout.head, 0u));
+      growth = picked(random, key % 4) < dropout.threshold() ? 0.0f : dropout.growth();
+    }
+    const float2 both = float2(delta[2 * (from + i)], delta[2 * (from + i) + 1]);
+    const float slope = is_bent ? scale * bends[i] : scale;
+    ds[i] = s[i] == -INFINITY ? 0.0f : p * beyond(ds[i] * growth, lost[i] * growth, both) * slope;
+    s[i] = p * growth;
+  }
+  if constexpr (is_tiled) {
+    threadgroup const float* rows = tile;
+    add_rows<T, COLUMNS>(dv, 1.0f, s, rows, width, n, width, hides && has_special(rows, width, n, width, at.lane));
+    fill(tile, queries, from, n, depth, at);
+    add_rows<T, COLUMNS>(dk, 1.0f, ds, rows, depth, n, depth, hides && has_special(rows, depth, n, depth, at.lane));
+  } else {
+    const bool skips_grads = hides && has_special(grad_rows, grads.pitch, n, width, at.lane);
+    add_rows<T, COLUMNS>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, skips_grads);
+    const bool skips_queries = hides && has_special(query_rows, queries.pitch, n, depth, at.lane);
+    add_rows<T, COLUMNS>(dk, 1.0f, ds, query_rows, queries.pitch, n, depth, skips_queries);
+  }
+}
+
+// Shares of all queries of a span.
 template <typename T, bool is_tiled>
 inline void add_to_key(
     thread const float* k,
@@ -212,52 +281,11 @@ inline void add_to_key(
     uint width,
     threadgroup float* tile,
     Lane at) {
-  float s[BLOCK];
-  float low[BLOCK];
-  float dp[BLOCK];
-  float lost[BLOCK];
-  float bends[BLOCK];
+  float ds[BLOCK];
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
-    device const float* query_rows = (device const float*)queries.base + from * queries.pitch;
-    device const float* grad_rows = (device const float*)grads.base + from * grads.pitch;
-    if constexpr (is_tiled) {
-      fill(tile, queries, from, n, depth, at);
-      products<T>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
-      fill(tile, grads, from, n, width, at);
-      products<T>(v, (threadgroup const float*)tile, width, n, width, dp, lost);
-    } else {
-      products<T>(k, query_rows, queries.pitch, n, depth, s, low);
-      products<T>(v, grad_rows, grads.pitch, n, width, dp, lost);
-    }
-    const bool is_edge = span.is_edge(from, n);
-    const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
-    shape(s, low, how, scale, from, n, is_edge, bends);
-    const bool is_bent = has_extras && how.softcap > 0.0f;
-    const bool drops = has_extras && dropout.probability > 0.0f;
-    for (uint i = 0; i < n; ++i) {
-      const float total = stats[2 * (from + i) + 1];
-      const float p = divided(weight_of<T>(s[i], low[i], stats[2 * (from + i)]), total, 1.0f / total);
-      float growth = 1.0f;
-      if (drops) {
-        const uint4 random = philox(dropout.seed, uint4(key / 4, from + i, dropout.head, 0u));
-        growth = picked(random, key % 4) < dropout.threshold() ? 0.0f : dropout.growth();
-      }
-      const float2 both = float2(delta[2 * (from + i)], delta[2 * (from + i) + 1]);
-      const float slope = is_bent ? scale * bends[i] : scale;
-      dp[i] = s[i] == -INFINITY ? 0.0f : p * beyond(dp[i] * growth, lost[i] * growth, both) * slope;
-      s[i] = p * growth;
-    }
-    if constexpr (is_tiled) {
-      threadgroup const float* rows = tile;
-      add_rows<T, COLUMNS>(dv, 1.0f, s, rows, width, n, width, hides && has_special(rows, width, n, width, at.lane));
-      fill(tile, queries, from, n, depth, at);
-      add_rows<T, COLUMNS>(dk, 1.0f, dp, rows, depth, n, depth, hides && has_special(rows, depth, n, depth, at.lane));
-    } else {
-      const bool skips_grads = hides && has_special(grad_rows, grads.pitch, n, width, at.lane);
-      add_rows<T, COLUMNS>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, skips_grads);
-      const bool skips_queries = hides && has_special(query_rows, queries.pitch, n, depth, at.lane);
-      add_rows<T, COLUMNS>(dk, 1.0f, dp, query_rows, queries.pitch, n, depth, skips_queries);
-    }
+    add_block_to_key<T, is_tiled>(
+        k, v, dk, dv, queries, grads, stats, delta, how, dropout, key, from, n, span.is_edge(from, n), scale, depth, width,
+        tile, at, ds);
   }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from metalcore.ops.base import attention
+from metalcore.ops.base import attention, attention_backward
 from metalcore.ops.base.attention_arguments import Arguments, check_numbers, check_window, draw_seed
 from metalcore.ops.base.attention_reference import reference as plain
 from metalcore.ops.base.attention_samples import draw_case
@@ -156,7 +156,7 @@ OP = Op(
     backward=Stage(
         f"(Tensor grad_out, Tensor grad_lse, {_INPUTS}, Tensor out, Tensor stats, Tensor rest, {_NUMBERS}, "
         "bool[] wanted) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dmask, Tensor dsinks)",
-        attention.backward,
+        attention_backward.backward,
     ),
     gradients=("query", "key", "value", "attn_mask", "sinks"),
     public_outputs=2,

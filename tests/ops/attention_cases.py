@@ -73,6 +73,8 @@ def launched_otherwise() -> list[tuple[Sample, str]]:
             Sample((*three(2, 2, 9, 40, 33, True), floats(9, 40, grad=True)), {"sinks": floats(2, grad=True)}),
             "bfloat16",
         ),
+        (Sample((*three(8, 4, 40, 70, 33, True), floats(1, 70, grad=True)), many | {"dropout_p": 0.2}), "bfloat16"),
         (Sample(three(4, 2, 100, 100, 64, True), {"enable_gqa": True}), "float32"),
+        (Sample(three(4, 4, 100, 100, 80, True), {"is_causal": True}), "float32"),
         (Sample(three(1, 1, 5, 1100, 33, True), {"softcap": 9.0}), "float32"),
     ]

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import metalcore
-from tests.ops.attention_cases import randn
+from metalcore.ops.base import attention_backward
+from tests.ops.attention_cases import assert_same_bits, kernels, randn, results
 
 attention = metalcore.scaled_dot_product_attention
 HEADS, QUERIES, KEYS, DEPTH, WIDTH = 2, 4, 5, 3, 2
@@ -102,3 +103,50 @@ def test_the_gradient_of_a_bias_has_its_shape(shape: tuple[int, ...]) -> None:
     (expected,) = torch.autograd.grad(truth.sum(), same)
     assert (found.shape, found.dtype) == (bias.shape, bias.dtype)
     assert (found.double() - expected).abs().max() <= 0.02
+
+
+def bias_of(heads: int, queries: int, keys: int) -> Any:
+    bias = randn(heads, queries, keys, seed=5)
+    bias[..., 3] = -torch.inf
+    return bias
+
+
+JOINT: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "window": {"window_size": (20, 3)},
+    "softcap": {"softcap": 1.0, "is_causal": True},
+    "alibi": {"alibi_slopes": randn(4, seed=4).abs()},
+    "gqa": {"heads": 12, "enable_gqa": True},
+    "bool mask": {"attn_mask": randn(1, 1, 150, 180, seed=6) > -0.5},
+    "bias": {"attn_mask": bias_of(4, 150, 180)},
+    "sinks": {"sinks": randn(4, seed=8)},
+    "dropout": {"dropout_p": 0.3},
+    "all": {"heads": 8, "enable_gqa": True, "attn_mask": bias_of(1, 150, 180), "dropout_p": 0.3, "is_causal": True},
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("feature", JOINT)
+def test_one_pass_over_the_scores_gives_the_bits_of_two(
+    feature: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows and columns that fill no block, and a NaN in a key that is not seen."""
+    named = {"heads": 4} | JOINT[feature]
+    query, key = randn(2, named.pop("heads"), 150, 40, dtype=dtype), randn(2, 4, 180, 40, seed=1, dtype=dtype)
+    value = randn(2, 4, 180, 24, seed=2, dtype=dtype)
+    if isinstance(bias := named.get("attn_mask"), torch.Tensor) and bias.dtype != torch.bool:
+        named["attn_mask"], key[..., 3, :] = bias.to(dtype), torch.nan
+
+    def run(*x: Any) -> Any:
+        torch.manual_seed(11)
+        return attention(*x, **named)
+
+    joint, launched = kernels(lambda: results(run, query, key, value))
+    assert any("joint_gradient" in name for name in launched)
+    policy = attention_backward.policy
+    monkeypatch.setattr(attention_backward, "policy", lambda *x: policy(*x) | {"joint_heads": 0})
+    apart, launched = kernels(lambda: results(run, query, key, value))
+    assert any("query_gradient" in name for name in launched)
+    assert_same_bits(joint, apart)
+    assert all(x.isfinite().all() for x in joint)

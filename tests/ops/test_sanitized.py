@@ -20,7 +20,10 @@ def test_nothing_is_found(noun: str) -> None:
 
 
 KERNELS = re.compile(r"\[\[kernel\]\] void (\w+)\(")
-DENSE = ("attention", "attention_decode", "attention_gradient", "attention_matrix", "attention_matrix_gradient")
+DENSE = (
+    *("attention", "attention_decode", "attention_gradient", "attention_joint_gradient"),
+    *("attention_matrix", "attention_matrix_gradient"),
+)
 
 
 @pytest.mark.sweep

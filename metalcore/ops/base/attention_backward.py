@@ -1,0 +1,139 @@
+"""The backward plan of dense attention: kernels/attention_gradient.metal and attention_joint_gradient.metal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from metalcore.ops.base.attention import (
+    CONSTANTS,
+    HAS_SINKS,
+    KEEPS_REST,
+    KEY_ROWS_FIRST,
+    LANES,
+    QUERY_ROWS_FIRST,
+    Extras,
+    Sizes,
+    capacity,
+    group_of,
+    lanes_or_matrices,
+    mask_shape,
+)
+from metalcore.ops.base.launch import accumulator
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.policy import policy
+
+DELTA = Kernel("attention_gradient", "attention_delta", CONSTANTS)
+QUERY_GRADIENT = Kernel("attention_gradient", "attention_query_gradient", CONSTANTS)
+KEY_GRADIENT = Kernel("attention_gradient", "attention_key_gradient", CONSTANTS)
+JOINT_GRADIENT = Kernel("attention_joint_gradient", "attention_joint_gradient", CONSTANTS)
+BIAS_GRADIENT = Kernel("attention_gradient", "attention_bias_gradient", CONSTANTS)
+MATRIX_DELTA = Kernel("attention_matrix_gradient", "attention_matrix_delta", CONSTANTS)
+MATRIX_QUERY_GRADIENT = Kernel("attention_matrix_gradient", "attention_matrix_query_gradient", CONSTANTS)
+MATRIX_KEY_GRADIENT = Kernel("attention_matrix_gradient", "attention_matrix_key_gradient", CONSTANTS)
+BIAS_SUM = Kernel("attention_gradient", "attention_bias_sum")
+SINK_GRADIENT = Kernel("attention_gradient", "attention_sink_gradient")
+
+
+def backward(
+    run: Any,
+    grad_out: Any,
+    grad_lse: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    alibi_slopes: Any,
+    sinks: Any,
+    seed: Any,
+    out: Any,
+    stats: Any,
+    rest: Any,
+    dropout: float,
+    is_causal: bool,
+    scale: float,
+    softcap: float,
+    left: int,
+    right: int,
+    query_rows_first: bool,
+    key_rows_first: bool,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    dtype, exact = run.dtype(query), accumulator(run.dtype(query))
+    sizes = Sizes.of(query, key, value, query_rows_first, key_rows_first, -1)
+    query, key, value, g = (run.contiguous(x) for x in (query, key, value, grad_out))
+    extras = Extras.of(run, sizes, attn_mask, alibi_slopes)
+    keeps = rest.shape[0] > 0 and len(rest.shape) > 1
+    flags = extras.flags | (HAS_SINKS if sinks is not None else 0) | (KEEPS_REST if keeps else 0)
+    flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
+    has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
+    chosen, is_exact = policy("attention", run.family, dtype), sizes.is_few(dtype, sinks is not None)
+    by_matrices = chosen["has_matrices"] and not is_exact and dtype != "float64"
+    places = (*sizes.leading, sizes.heads, sizes.queries)
+
+    stats = run.contiguous(stats)
+    inputs: tuple[Any, ...] = (g, query, key, value, extras.bias, extras.mask, extras.slopes, seed, stats)
+    numbers = (
+        *(sizes.queries, sizes.keys, sizes.heads, sizes.heads_each, sizes.depth, sizes.width, scale, softcap),
+        *(*sizes.reach(is_causal, left, right), *extras.strides, dropout, flags),
+    )
+    threads, each = group_of(chosen, sizes.queries, by_matrices)
+    grid = (-(-sizes.queries // each), sizes.heads, sizes.batch)
+    results = (run.contiguous(out), run.contiguous(rest) if keeps else None, run.contiguous(grad_lse))
+    arguments: tuple[Any, ...] = (*inputs, *results, Out((*places, 2), exact), *numbers)
+    kernel, types = lanes_or_matrices(run, dtype, sizes, DELTA, MATRIX_DELTA, by_matrices)
+    (delta,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+    inputs = (*inputs, delta)
+    dq = dk = dv = run.empty((0,), dtype)
+    is_joint = 0 < chosen["joint_heads"] <= sizes.batch * sizes.key_heads and not is_exact
+    if is_joint and wanted[0] and (wanted[1] or wanted[2]):
+        outputs = tuple(Out(tuple(x.shape), dtype) for x in (query, key, value))
+        arguments = (*inputs, *outputs, Out(tuple(query.shape) if dtype != exact else (0,), dtype), *numbers)
+        types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
+        constants, grid = (has_extras, is_exact, False), (sizes.key_heads, sizes.batch, 1)
+        dq, dk, dv, _ = run.launch(JOINT_GRADIENT, types, constants, arguments, grid, (LANES,))
+        wanted = (False, False, False, *wanted[3:])
+    if wanted[0]:
+        arguments = (*inputs, Out(tuple(query.shape), dtype), *numbers)
+        kernel, types = lanes_or_matrices(run, dtype, sizes, QUERY_GRADIENT, MATRIX_QUERY_GRADIENT, by_matrices)
+        (dq,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+    if wanted[1] or wanted[2]:
+        threads, each = group_of(chosen, sizes.keys, by_matrices)
+        grid = (-(-sizes.keys // each), sizes.key_heads, sizes.batch)
+        kernel, types = lanes_or_matrices(run, dtype, sizes, KEY_GRADIENT, MATRIX_KEY_GRADIENT, by_matrices)
+        arguments = (*inputs, Out(tuple(key.shape), dtype), Out(tuple(value.shape), dtype), *numbers)
+        dk, dv = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+    dmask = dsinks = run.empty((0,), dtype)
+    if wanted[3] and extras.bias is not None:
+        types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
+        dmask = _bias_gradient(run, sizes, (*inputs[:5], *inputs[6:]), numbers, types, attn_mask, is_exact)
+    if wanted[4] and sinks is not None:
+        arguments = (run.contiguous(sinks), stats, delta, Out((sizes.heads,), exact))
+        arguments += (sizes.queries, sizes.heads, sizes.batch)
+        (dsinks,) = run.launch(SINK_GRADIENT, (exact,), (), arguments, (sizes.heads,), (LANES,))
+    return dq, dk, dv, dmask, dsinks
+
+
+def _bias_gradient(
+    run: Any,
+    sizes: Sizes,
+    inputs: tuple[Any, ...],
+    numbers: tuple[Any, ...],
+    types: tuple[Any, ...],
+    bias: Any,
+    is_exact: bool,
+) -> Any:
+    """First for every query and key, then summed over those that share an element."""
+    dtype = types[0]
+    batches, heads, queries, keys = mask_shape(bias)
+    whole = Out((batches, heads, sizes.queries, sizes.keys), accumulator(dtype))
+    arguments = (*inputs, whole, *numbers, batches, heads, sizes.batch)
+    grid = (-(-sizes.queries // LANES), -(-sizes.keys // LANES), batches * heads)
+    (found,) = run.launch(BIAS_GRADIENT, types, (True, is_exact, False), arguments, grid, (LANES,))
+    if dtype == accumulator(dtype) and (queries, keys) == (sizes.queries, sizes.keys):
+        return found.reshape(bias.shape)
+    count = math.prod(bias.shape)
+    arguments = (found, Out(tuple(bias.shape), dtype), sizes.queries, sizes.keys, queries, keys, count)
+    (summed,) = run.launch(BIAS_SUM, (dtype,), (), arguments, (-(-count // LANES),), (LANES,))
+    return summed
