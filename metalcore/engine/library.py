@@ -24,7 +24,7 @@ from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.engine.timeouts import checked_seconds, limit_of, timed_out, timeout_around
 from metalcore.engine.units import Constants, SourceUnit
 from metalcore.engine.unpicklable import Unpicklable
-from metalcore.errors import ArgumentError, CompileError, ConstantError, MetalcoreError, UnknownFunction
+from metalcore.errors import ArgumentError, CompileError, ConstantError, LaunchError, MetalcoreError, UnknownFunction
 from metalcore.forking import import_whole
 from metalcore.launch.device import block
 
@@ -523,6 +523,11 @@ class Function(Unpicklable):
             raise MetalcoreError(f"kernel '{self.name}' was under way when a signal's handler forked this process")
         if status & layout.NO_MEMORY:
             raise MemoryError(f"kernel '{self.name}': no memory for its threadgroups")
+        if status & layout.APART:
+            raise LaunchError(
+                f"kernel '{self.name}': simdgroups of a threadgroup came to different barriers, because one wrote what "
+                "another read to choose its way: put a barrier between the two"
+            )
         if not status & (layout.FAULT | layout.TOO_SMALL):
             raise MetalcoreError(f"kernel '{self.name}': the runtime answered {status}")
         from metalcore.engine.runtime.faults import fault, too_small

@@ -35,7 +35,7 @@ _SMALLEST_ARENA = 1 << 20
 _IN_MESSAGE = PACKET // 2
 _SETTLE = 30.0  # seconds for what comes before a launch
 _KEPT_PLANS = 512
-_STATUSES = layout.STOPPED | layout.FAULT | layout.NO_MEMORY | layout.TOO_WIDE | layout.TOO_SMALL
+_STATUSES = layout.STOPPED | layout.FAULT | layout.NO_MEMORY | layout.TOO_WIDE | layout.TOO_SMALL | layout.APART
 _NOT_STARTED = layout.TOO_WIDE | layout.TOO_SMALL
 _TOP = 1 << 47
 

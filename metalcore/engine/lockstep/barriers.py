@@ -18,7 +18,10 @@ class Barriers:
     def barrier(self, instr: Instr, kind: str) -> None:
         if self.plan.sanitized:
             self.at.watch.watch_barrier(instr, kind)
-        if kind == "threadgroup_barrier" and self.plan.coroutine:
+        if kind == "threadgroup_barrier" and self.plan.is_cut:
+            self.at.body.flush()
+            self.at.cuts.cut(instr)
+        elif kind == "threadgroup_barrier" and self.plan.coroutine:
             # One simdgroup alone has nobody to wait for. The second way in also keeps LLVM from moving work behind
             # the barrier.
             self.at.body.flush()
@@ -40,6 +43,8 @@ class Barriers:
             if value in self.plan.homes:
                 continue
             ty = scalar_type(value.type)
+            if ty == "i1" and self.code.has_masks:
+                continue
             bits = 32 if ty == "i1" else value.type.bits
             if ty == "ptr" or self.code.width * bits % 32:
                 continue

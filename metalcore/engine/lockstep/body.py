@@ -13,18 +13,13 @@ from metalcore.errors import UnsupportedFeature
 
 from .guards import signed32
 from .interleave import Group
-from .ir import Block, Const, Instr, Type
+from .ir import Block, Const, Instr, Type, is_ignored
 from .memory import LOAD, SLOTS, STORE, Address
-from .ops import IGNORED_CALLS
 from .values import scalar_type
 from .watch import ACCESSES, HOOKS
 
 if TYPE_CHECKING:
     from .emitters import Emitters
-
-
-def is_ignored(instr: Instr) -> bool:
-    return instr.op == "call" and instr.callee.startswith(IGNORED_CALLS)
 
 
 _STEPS = frozenset(["fadd", "fsub", "fmul", "fdiv", "call"])

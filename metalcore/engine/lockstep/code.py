@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .shapes import LANES
+
+Later = Callable[[], list[str]]  # lines that are known when all others are written
 
 
 class Code:
@@ -14,7 +16,8 @@ class Code:
     def __init__(self, width: int) -> None:
         self.width = width
         self.count = LANES // width
-        self.lines: list[str] = []
+        self.has_masks = width == 16  # AVX-512 has registers for masks
+        self.lines: list[str | Later] = []
         self.entry_lines: list[str] = []  # run once at the top of the function
         self.alloca_lines: list[str] = []  # in the entry block itself, or mem2reg passes them over
         self.slots: dict[object, tuple[str, str]] = {}
@@ -40,6 +43,17 @@ class Code:
         name = f"%t{self.temps}"
         self.lines.append(f"  {name} = {text}")
         return name
+
+    def unique(self) -> int:
+        self.temps += 1
+        return self.temps
+
+    def later(self, lines: Later) -> None:
+        self.lines.append(lines)
+
+    def text(self) -> list[str]:
+        """All lines; those that were put off are made now, in order."""
+        return [text for line in self.lines for text in ((line,) if isinstance(line, str) else line())]
 
     def new_label(self, hint: str) -> str:
         self.temps += 1
@@ -86,6 +100,21 @@ class Code:
         held = self.temp(f"bitcast {self.vec(ty)} {name} to {floats}") if self.vec(ty) != floats else name
         held = self.temp(f"call {floats} @{short}({floats} {held})")
         return self.temp(f"bitcast {floats} {held} to {self.vec(ty)}") if self.vec(ty) != floats else held
+
+    # Masks that are kept: as they are where there are registers for them, else as 32-bit lanes, which are faster.
+    @property
+    def mask_type(self) -> str:
+        return self.vec("i1" if self.has_masks else "i32")
+
+    @property
+    def all_lanes(self) -> str:
+        return "splat (i1 true)" if self.has_masks else "splat (i32 -1)"
+
+    def kept_mask(self, mask: str) -> str:
+        return mask if self.has_masks else self.wide_mask(mask)
+
+    def read_mask(self, kept: str) -> str:
+        return kept if self.has_masks else self.temp(f"icmp slt {self.mask_type} {kept}, zeroinitializer")
 
     def wide_mask(self, mask: str) -> str:
         """A mask as 32-bit lanes. The fence keeps LLVM from turning it back into bits, which are slow to keep."""

@@ -7,7 +7,7 @@ from .memory import LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_GROUP_POS
 from .watch import HOOK_OFFSET, LAUNCH_SANITIZER, SANITIZER_ORDER
 
 
-def _first_position(layout: str) -> str:
+def first_position(layout: str) -> str:
     """Position in the group of a simdgroup's first thread, where rows are whole simdgroups."""
     if layout != "rows":
         return "\n".join(f"  %l{axis} = add i32 0, 0" for axis in "xyz")
@@ -95,7 +95,9 @@ def _ordered(result: str, place: str) -> str:
   %{result} = load i32, ptr %{result}.place"""
 
 
-def driver(coroutine: bool, tail: bool, layout: str, span_threads: int, sanitized: bool, initial: str = "") -> str:
+def driver(
+    coroutine: bool, is_cut: bool, tail: bool, layout: str, span_threads: int, sanitized: bool, initial: str = ""
+) -> str:
     """mc_run: every threadgroup of a row, every simdgroup of a threadgroup.
 
     *initial* sets the threadgroup variables that have an initialiser.
@@ -104,8 +106,11 @@ def driver(coroutine: bool, tail: bool, layout: str, span_threads: int, sanitize
     Where *span_threads* is given, whole threadgroups side by side are one long loop over simdgroups.
     """
     args, last = _ARGS, _LAST
-    position = _first_position(layout)
-    if coroutine:
+    position = first_position(layout)
+    before = ""
+    if is_cut:
+        frame = f"\n  call void @simdgroup.full({args}, i32 %all)\n"
+    elif coroutine:
         part = f"call ptr @simdgroup.part({args}, i32 %sg, i32 %tail_bits, {last})" if tail else "freeze ptr null"
         frame = f"""
   %saved_cur = load ptr, ptr %cur_at
@@ -182,7 +187,6 @@ start.part:
   br label %group.done
 group.done:
 """
-        before = ""
     span = "  %span = add i32 0, 1\n  %full_here = add i32 %full, 0"
     if span_threads:
         span = """  %left = sub i32 %gx1, %gx

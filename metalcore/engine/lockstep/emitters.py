@@ -7,6 +7,7 @@ from .body import Body
 from .cfg import Graph
 from .chunked import Chunked
 from .code import Code
+from .cuts import Cuts
 from .flow import Flow
 from .gathers import Gathers
 from .guards import Guards
@@ -47,6 +48,7 @@ class Emitters:
         self.interleave = Interleave(self)
         self.body = Body(self)
         self.ids = Ids(self)
+        self.cuts = Cuts(self)
         self.barriers = Barriers(self)
         self.flow = Flow(self)
         self.polls = Polls(self)

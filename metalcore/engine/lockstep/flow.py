@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .body import is_ignored
 from .cfg import Loop
-from .ir import Block, Const, Instr
+from .ir import Block, Const, Instr, is_barrier, is_ignored
+from .shapes import Shape
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ class Flow:
 
     def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | str) -> None:
         for c in range(self.code.count):
-            value = mask if isinstance(mask, str) else self.code.wide_mask(mask[c])
-            self.code.store_slot(self.mask_key(linear, node, entry, c), self.code.vec("i32"), value)
+            value = mask if isinstance(mask, str) else self.code.kept_mask(mask[c])
+            self.code.store_slot(self.mask_key(linear, node, entry, c), self.code.mask_type, value)
 
     def get_mask(self, linear: Linear, node: Block, entry: bool) -> list[str]:
         out = []
         for c in range(self.code.count):
-            wide = self.code.load_slot(self.mask_key(linear, node, entry, c), self.code.vec("i32"))
-            out.append(self.code.temp(f"icmp slt {self.code.vec('i32')} {wide}, zeroinitializer"))
+            kept = self.code.load_slot(self.mask_key(linear, node, entry, c), self.code.mask_type)
+            out.append(self.code.read_mask(kept))
         return out
 
     def add_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | None) -> None:
@@ -65,11 +65,11 @@ class Flow:
 
     def add_lanes(self, key: object, mask: str | None) -> None:
         if mask is None:
-            self.code.store_slot(key, self.code.vec("i32"), "splat (i32 -1)")
+            self.code.store_slot(key, self.code.mask_type, self.code.all_lanes)
             return
-        old = self.code.load_slot(key, self.code.vec("i32"))
-        wide = self.code.wide_mask(mask)
-        self.code.store_slot(key, self.code.vec("i32"), self.code.temp(f"or {self.code.vec('i32')} {old}, {wide}"))
+        old = self.code.load_slot(key, self.code.mask_type)
+        more = self.code.kept_mask(mask)
+        self.code.store_slot(key, self.code.mask_type, self.code.temp(f"or {self.code.mask_type} {old}, {more}"))
 
     def narrow_mask(self, cond: list[str] | str, negate: bool) -> list[str]:
         """The current mask and a condition (a name: uniform)."""
@@ -188,7 +188,7 @@ class Flow:
         """A masked copy of its own for a region, as long as all copies together are no larger than the kernel."""
         cost = self.region_cost(hammock)
         touched = accesses(hammock)
-        if any(level_has_barrier(b) for b in hammock) or cost > self.copies_left or touched > self.accesses_left:
+        if any(has_barrier(b) for b in hammock) or cost > self.copies_left or touched > self.accesses_left:
             return False
         self.copies_left -= cost
         self.accesses_left -= touched
@@ -220,9 +220,7 @@ class Flow:
     def compare_ends(self, test: Instr) -> tuple[str, str] | None:
         pred = str(test.extra["pred"])
         left, right = (self.values.shape(a) for a in test.args)
-        if pred[1:] not in ("lt", "le", "gt", "ge") or test.args[0].type.kind != "int":
-            return None
-        if left.offsets is None or right.offsets is None or (left.uniform == right.uniform):
+        if not has_ends(test, left, right):
             return None
         line = left if right.uniform else right
         value, bound = (test.args[0], test.args[1]) if right.uniform else (test.args[1], test.args[0])
@@ -233,6 +231,14 @@ class Flow:
             return None
         base = self.values.scalar(value)
         mask = (1 << bits) - 1
+        if pred in ("eq", "ne"):
+            away = self.code.temp(f"sub {ty} {self.values.scalar(bound)}, {base}")
+            if low:
+                away = self.code.temp(f"sub {ty} {away}, {low & mask}")
+            differ = self.code.temp(f"icmp ugt {ty} {away}, {high - low}")
+            for guard in self.at.guards.wrap_guards(value):
+                differ = self.code.temp(f"and i1 {differ}, {guard}")
+            return ("false", differ) if pred == "eq" else (differ, "false")
         least = self.code.temp(f"add {ty} {base}, {low & mask}") if low else base
         signed, other = pred[0], self.values.scalar(bound)
         below = pred[1:] == ("lt" if value is test.args[0] else "gt")
@@ -263,7 +269,7 @@ class Flow:
     # -- regions -----------------------------------------------------------------------------------
     def is_inline(self, block: Block, hammock: set[Block] | None) -> bool:
         """Is a region laid out in F under masks without asking whether the lanes agree?"""
-        if hammock is None or self.has_loop(hammock) or any(level_has_barrier(b) for b in hammock):
+        if hammock is None or self.has_loop(hammock) or any(has_barrier(b) for b in hammock):
             return False
         if accesses(hammock) and self.has_ends(block.terminator):
             return False  # two scalar compares decide, and mostly for all lanes alike
@@ -275,13 +281,7 @@ class Flow:
             return False
         assert branch.block is not None
         left, right = (self.shapes.at(a, branch.block) for a in test.args)
-        return (
-            str(test.extra["pred"])[1:] in ("lt", "le", "gt", "ge")
-            and test.args[0].type.kind == "int"
-            and left.offsets is not None
-            and right.offsets is not None
-            and left.uniform != right.uniform
-        )
+        return has_ends(test, left, right)
 
     def full_blocks(self) -> list[Block]:
         """Blocks that F can reach; the inside of inlined regions is not among them."""
@@ -352,11 +352,11 @@ class Flow:
         linear = self.partial
         for node in self.graph.order:
             if self.graph.dominates(node, block):
-                self.set_mask(linear, node, False, "splat (i32 -1)")
+                self.set_mask(linear, node, False, self.code.all_lanes)
                 if self.is_header(node):
-                    self.set_mask(linear, node, True, "splat (i32 -1)")
+                    self.set_mask(linear, node, True, self.code.all_lanes)
                     for c in range(self.code.count):
-                        self.code.store_slot((linear.name, node, "back", c), self.code.vec("i32"), "zeroinitializer")
+                        self.code.store_slot((linear.name, node, "back", c), self.code.mask_type, "zeroinitializer")
             elif not self.is_set_later(node, block):
                 self.set_mask(linear, node, self.is_header(node), "zeroinitializer")
         self.values.mask = None
@@ -552,7 +552,7 @@ class Flow:
             if self.is_header(block):
                 self.set_mask(linear, block, True, "zeroinitializer")
         for c in range(self.code.count):
-            self.code.store_slot((linear.name, header, "back", c), self.code.vec("i32"), "zeroinitializer")
+            self.code.store_slot((linear.name, header, "back", c), self.code.mask_type, "zeroinitializer")
         linear.reached.add((loop, header))
         self.block_under_mask(linear, header, self.get_mask(linear, header, False))
 
@@ -564,9 +564,9 @@ class Flow:
         self.values.forget()
         mask = []
         for c in range(self.code.count):
-            wide = self.code.load_slot((linear.name, header, "back", c), self.code.vec("i32"))
-            self.code.store_slot(self.mask_key(linear, header, False, c), self.code.vec("i32"), wide)
-            mask.append(self.code.temp(f"icmp slt {self.code.vec('i32')} {wide}, zeroinitializer"))
+            kept = self.code.load_slot((linear.name, header, "back", c), self.code.mask_type)
+            self.code.store_slot(self.mask_key(linear, header, False, c), self.code.mask_type, kept)
+            mask.append(self.code.read_mask(kept))
         waiting = set(linear.waiting.get((loop.parent, header), set()))
         for _, target in loop.exits():
             waiting.add(self.node_of(loop.parent, target, linear))
@@ -659,6 +659,17 @@ class Flow:
         return total > 8
 
 
+def has_ends(test: Instr, left: Shape, right: Shape) -> bool:
+    """Whether a line of numbers is compared with a bound: two scalars, or one for a number of the line, decide."""
+    return (
+        str(test.extra["pred"])[-2:] in ("lt", "le", "gt", "ge", "eq", "ne")
+        and test.args[0].type.kind == "int"
+        and left.offsets is not None
+        and right.offsets is not None
+        and left.uniform != right.uniform
+    )
+
+
 def cost(instr: Instr) -> int:
     """Rough number of vector operations per chunk."""
     if instr.op in ("phi", "br", "getelementptr", "zext", "sext", "bitcast") or is_ignored(instr):
@@ -678,8 +689,8 @@ def accesses(blocks: Iterable[Block]) -> int:
     return sum(i.op in ("load", "store") for b in blocks for i in b.instrs)
 
 
-def level_has_barrier(block: Block) -> bool:
-    return any(i.op == "call" and i.callee == "__mc_threadgroup_barrier" for i in block.instrs)
+def has_barrier(block: Block) -> bool:
+    return any(is_barrier(i) for i in block.instrs)
 
 
 def quoted(label: str) -> str:

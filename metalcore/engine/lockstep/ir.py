@@ -208,6 +208,27 @@ class Module:
     locations: dict[int, Location]  # debug location number -> innermost place in a user's file
 
 
+_IGNORED = (
+    "llvm.lifetime",
+    "llvm.assume",
+    "llvm.dbg",
+    "llvm.experimental.noalias",
+    "llvm.invariant",
+    "llvm.donothing",
+    "llvm.sideeffect",
+    "llvm.pseudoprobe",
+)
+
+
+def is_ignored(instr: Instr) -> bool:
+    """A call that only tells LLVM something."""
+    return instr.op == "call" and instr.callee.startswith(_IGNORED)
+
+
+def is_barrier(instr: Instr) -> bool:
+    return instr.op == "call" and instr.callee == "__mc_threadgroup_barrier"
+
+
 def gep_terms(instr: Instr) -> list[tuple[int, Value | int]]:
     """A getelementptr as byte offset terms: (1, constant) once, then (scale, index) for each other index."""
     ty = instr.extra["source"]

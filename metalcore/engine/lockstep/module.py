@@ -11,6 +11,7 @@ from metalcore.errors import UnsupportedFeature
 from .block_copies import loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
+from .cuts import MOST_KEPT, MOST_SIMDGROUPS, kept_bytes, split_at_barriers
 from .driver import LONG_BODY, SPAN, driver, knows_its_group
 from .emitters import Emitters
 from .flow import accesses
@@ -18,13 +19,14 @@ from .gathers import MANY_ACCESSES
 from .homes import find_homes
 from .ids import id_shapes
 from .initial import initial_values
-from .ir import Global, Instr, Value
+from .ir import Global, Instr, Value, is_barrier
 from .live import Liveness
 from .memory import LAUNCH_SLOW
 from .origins import add_origins
 from .parse import parse
 from .plan import Plan
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
+from .same import Same
 from .shapes import Shapes
 from .simdgroup import Simdgroup
 from .streaming import streamed_stores
@@ -66,6 +68,10 @@ def vectorise(
     canonicalise(module.function)
     expand_block_copies(module.function.blocks)
     split_pairs(module.function.blocks)
+    barriers = [i for b in module.function.blocks for i in b.instrs if is_barrier(i)]
+    may_cut = bool(barriers) and not (single or tail or sanitized)
+    if may_cut:
+        split_at_barriers(module.function)
     graph = Graph(module.function)
     roots = Roots(module)
     if checked:
@@ -75,7 +81,7 @@ def vectorise(
     users: dict[Instr, list[Instr]] = {}
     used_globals: dict[str, Global] = {}
     written: set[int] = set()
-    has_barrier = is_grouped = writes_anywhere = False
+    is_grouped = writes_anywhere = False
     for block in graph.order:
         for instr in block.instrs:
             for arg in instr.args:
@@ -83,7 +89,6 @@ def vectorise(
                     users.setdefault(arg, []).append(instr)
                 elif isinstance(arg, Global):
                     used_globals[arg.name] = arg
-            has_barrier = has_barrier or (instr.op == "call" and instr.callee == "__mc_threadgroup_barrier")
             is_grouped = is_grouped or knows_its_group(instr)
             if (pointer := _written_through(instr)) is not None:
                 behind = roots.of_address(pointer)
@@ -106,11 +111,15 @@ def vectorise(
         module,
         Liveness(module.function),
         find_homes(graph, shapes, users) if width == 8 else {},
-        coroutine=has_barrier and not single,
+        Same(graph, shapes, roots, layout, None if writes_anywhere else written),
+        coroutine=bool(barriers) and not single,
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
         is_large=accesses(graph.order) > MANY_ACCESSES,
         streamed=frozenset() if checked or sanitized else streamed_stores(graph.order, roots),
     )
+    may_cut = may_cut and plan.same.meet_at_barriers and not roots.allocas and not roots.origins
+    if may_cut and MOST_SIMDGROUPS * kept_bytes(plan, barriers, shapes) <= MOST_KEPT:
+        plan.is_cut, plan.coroutine, plan.homes = True, False, {}
     functions, sizes = [], []
     helpers: dict[str, str] = {}
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:
@@ -118,7 +127,7 @@ def vectorise(
         functions.append(Simdgroup(emitters).write(name, full))
         helpers |= emitters.code.helpers
         plan.declarations |= emitters.code.declarations
-        sizes.append(emitters.code.stack_bound())
+        sizes.append(emitters.code.stack_bound() + emitters.cuts.stack())
     functions += [text for _, text in sorted(helpers.items())]
     if plan.uses_mma:
         plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
@@ -130,7 +139,15 @@ def vectorise(
         SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)),
         *functions,
         *initial.functions,
-        driver(plan.coroutine, tail, layout, SPAN[bool(graph.loops)] if is_flat else 0, sanitized, initial.code),
+        driver(
+            plan.coroutine,
+            plan.is_cut,
+            tail,
+            layout,
+            SPAN[bool(graph.loops)] if is_flat else 0,
+            sanitized,
+            initial.code,
+        ),
         *sorted(plan.declarations | _DECLARATIONS),
         f"attributes #0 = {{ nounwind {_PROBES} }}",
         f"attributes #1 = {{ nounwind {_PROBES} }}",

@@ -61,16 +61,6 @@ _INT_INTRINSICS = frozenset(
     ]
 )
 _OVERFLOW = frozenset(["uadd", "usub", "umul", "sadd", "ssub", "smul"])
-IGNORED_CALLS = (
-    "llvm.lifetime",
-    "llvm.assume",
-    "llvm.dbg",
-    "llvm.experimental.noalias",
-    "llvm.invariant",
-    "llvm.donothing",
-    "llvm.sideeffect",
-    "llvm.pseudoprobe",
-)
 
 
 class Ops:

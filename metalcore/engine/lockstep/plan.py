@@ -13,6 +13,7 @@ from .ir import Instr, Module, Value
 from .live import Liveness
 from .memory import Address
 from .roots import Root
+from .same import Same
 from .shapes import Shape
 
 
@@ -31,7 +32,9 @@ class Plan:
     module: Module
     live: Liveness
     homes: dict[Value, Home]
+    same: Same
     coroutine: bool = False
+    is_cut: bool = False  # simdgroups take turns between barriers (cuts.py)
     is_large: bool = False  # accesses under masks are calls
     prefetch: bool = False  # ask early for what the next simdgroups read and write
     streamed: frozenset[Instr] = frozenset()  # stores whose rows may go past the cache

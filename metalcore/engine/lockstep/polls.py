@@ -77,7 +77,7 @@ class Polls:
         self.code.emit(f"br i1 {some}, label %{attend}, label %{go_on}, !prof !2")
         self.code.place(attend)
         leave = self.code.temp(f"call preserve_allcc i1 @mc.attend(ptr nest {stop})")
-        self.code.emit(f"br i1 {leave}, label %exit, label %{go_on}")
+        self.code.emit(f"br i1 {leave}, label %{'leave' if self.plan.is_cut else 'exit'}, label %{go_on}")
         self.code.place(go_on)
         return stop
 

@@ -36,7 +36,12 @@ class Simdgroup:
         else:
             start = self.partial_entry()
             self.at.flow.write_region(self.at.flow.partial)
-        return self.assemble(name, start)
+        blank = [
+            f"  store {ty} zeroinitializer, ptr {name}"
+            for key, (name, ty) in self.code.slots.items()
+            if isinstance(key, tuple) and key[0] in self.values.blank
+        ]
+        return self.at.cuts.assemble(name, start, blank) if self.plan.is_cut else self.assemble(name, start, blank)
 
     def partial_entry(self) -> str:
         self.code.place("P.start")
@@ -49,7 +54,7 @@ class Simdgroup:
         self.code.jump(self.at.flow.label_of(self.at.flow.partial, None, self.graph.entry))
         return "P.start"
 
-    def assemble(self, name: str, start: str) -> str:
+    def assemble(self, name: str, start: str, blank: list[str]) -> str:
         coroutine = self.plan.coroutine
         head = [
             f"define internal {'ptr' if coroutine else 'void'} @{name}({_PARAMS})"
@@ -91,12 +96,7 @@ class Simdgroup:
                 "  %begun = call i8 @llvm.coro.suspend(token none, i1 false)",
                 f"  switch i8 %begun, label %suspend [i8 0, label %{start} i8 1, label %cleanup]",
             ]
-        blank = [
-            f"  store {ty} zeroinitializer, ptr {name}"
-            for key, (name, ty) in self.code.slots.items()
-            if isinstance(key, tuple) and key[0] in self.values.blank
-        ]
-        return "\n".join([*head, *blank, *self.code.entry_lines, *enter, *self.code.lines, *tail])
+        return "\n".join([*head, *blank, *self.code.entry_lines, *enter, *self.code.text(), *tail])
 
 
 def end_of_simdgroup() -> list[str]:

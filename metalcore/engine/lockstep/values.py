@@ -135,14 +135,14 @@ class Values:
             self.store_out(value, c, name)
 
     def store_vector(self, key: object, ty: Type, name: str) -> None:
-        """Booleans cross blocks as 32-bit lanes: i1 vectors are slow in memory."""
-        if ty.kind == "int" and ty.bits == 1:
+        """Booleans cross blocks as 32-bit lanes: i1 vectors are slow in memory where there are no mask registers."""
+        if ty.kind == "int" and ty.bits == 1 and not self.code.has_masks:
             self.code.store_slot(key, self.code.vec("i32"), self.code.wide_mask(name))
         else:
             self.code.store_slot(key, self.code.vec(scalar_type(ty)), name)
 
     def load_vector(self, key: object, ty: Type) -> str:
-        if ty.kind == "int" and ty.bits == 1:
+        if ty.kind == "int" and ty.bits == 1 and not self.code.has_masks:
             wide = self.code.load_slot(key, self.code.vec("i32"))
             return self.code.temp(f"icmp slt {self.code.vec('i32')} {wide}, zeroinitializer")
         return self.code.load_slot(key, self.code.vec(scalar_type(ty)))

@@ -15,6 +15,7 @@ READ_ONLY, MISALIGNED = 1 << 8, 2 << 8
 
 # Results of mc_call and mc_call_objects, and kinds of mc_rule, as in native/runtime.h.
 STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE, TOO_WIDE, TOO_SMALL, RAISED, TIMED_OUT = 1, 2, 4, 8, 16, 32, 64, 128
+APART = 256
 RULE_NONE, RULE_ARRAY, RULE_FLOAT, RULE_INTEGER = 0, 1, 2, 3
 # A size with this bit: the address is an offset into the packed arguments.
 INLINE = 1 << 63
@@ -80,7 +81,7 @@ class Launch(ctypes.Structure):
         ("sanitizer", c_void_p),
         ("is_cached", c_uint64),
         ("stack_size", c_uint64),
-        ("no_memory", c_uint64),
+        ("left_out", c_uint64),
         ("read_only", c_uint64),
     ]
 

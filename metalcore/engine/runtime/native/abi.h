@@ -15,6 +15,9 @@ enum mc_access_kind { MC_LOAD = 0, MC_STORE = 1, MC_ATOMIC = 2, MC_ATOMIC_LOAD =
 /* Why an access of a known place was refused: added to the kind in mc_error and in events of sanitize mode. */
 enum mc_refusal { MC_READ_ONLY = 1 << 8, MC_MISALIGNED = 2 << 8 };
 
+/* No memory for the frames of its simdgroups; they came to different barriers. */
+enum mc_left_out { MC_NO_FRAMES = 1, MC_APART_AT_BARRIERS = 2 };
+
 typedef struct mc_launch mc_launch;
 typedef struct mc_worker mc_worker;
 typedef struct mc_sanitizer mc_sanitizer;
@@ -93,7 +96,7 @@ struct mc_launch {
   mc_sanitizer* sanitizer; /* sanitize mode, else null */
   uint64_t is_cached; /* 0: so much is written that rows of stores go past the cache */
   uint64_t stack_size; /* bytes that mc_run may need of its stack */
-  uint64_t no_memory;  /* not 0: a threadgroup found no memory for its frames and was left out */
+  uint64_t left_out;   /* enum mc_left_out: why a threadgroup was left out, or left in the middle */
   uint64_t read_only; /* bit i: what is bound to [[buffer(i)]] may not be written */
 };
 
@@ -157,7 +160,7 @@ MC_AT(mc_launch, findings, 896);
 MC_AT(mc_launch, sanitizer, 904);
 MC_AT(mc_launch, is_cached, 912);
 MC_AT(mc_launch, stack_size, 920);
-MC_AT(mc_launch, no_memory, 928);
+MC_AT(mc_launch, left_out, 928);
 MC_AT(mc_launch, read_only, 936);
 _Static_assert(sizeof(mc_launch) == 944, "mc_launch");
 MC_AT(mc_worker, group_memory, 8);

@@ -78,7 +78,7 @@ static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads, uint64_
   mc_set_float_environment(floats);
   int result = mc_stop_leave(context);
   mc_context_release(context);
-  if (launch->no_memory) result |= MC_NO_MEMORY;
+  if (launch->left_out) result |= launch->left_out == MC_NO_FRAMES ? MC_NO_MEMORY : MC_APART;
   if (launch->error.claimed) result |= MC_FAULT;
   return result; /* a helper without memory only means that others did its share */
 }
@@ -92,7 +92,7 @@ void mc_begin(const mc_plan* plan, mc_launch* launch) {
   launch->findings = plan->launch.findings;
   launch->sanitizer = 0;
   launch->stack_size = plan->launch.stack_size;
-  launch->no_memory = 0;
+  launch->left_out = 0;
   launch->read_only = 0;
 }
 

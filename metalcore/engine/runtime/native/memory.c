@@ -82,7 +82,7 @@ char* mc_grow_frames(mc_worker* worker, uint64_t bytes) {
     i = context->n_blocks;
     uint64_t size = context->blocks[i - 1].size * 2;
     if (i >= MC_MAX_BLOCKS || !map_guarded(&context->blocks[i], size < bytes ? bytes : size)) {
-      MC_STORE_SEQ(&worker->launch->no_memory, 1);
+      MC_STORE_SEQ(&worker->launch->left_out, MC_NO_FRAMES);
       return 0;
     }
     context->n_blocks = i + 1;

@@ -56,6 +56,7 @@ enum {
   MC_TOO_SMALL = 32,
   MC_RAISED = 64,
   MC_TIMED_OUT = 128,
+  MC_APART = 256,
 };
 #define MC_LEFT (MC_STOPPED | MC_RAISED | MC_TIMED_OUT) /* not all threadgroups have run */
 

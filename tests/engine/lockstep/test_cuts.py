@@ -1,0 +1,186 @@
+"""Barriers where simdgroups take turns: exact values, and which kernels are cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metalcore
+from metalcore.engine.codegen import llvm
+from metalcore.engine.frontend import lower, make_unit
+from metalcore.engine.lockstep import vectorise
+from metalcore.errors import LaunchError
+
+HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+IDS = (
+    "uint i [[thread_position_in_threadgroup]], uint lane [[thread_index_in_simdgroup]], "
+    "uint sg [[simdgroup_index_in_threadgroup]], uint sgs [[simdgroups_per_threadgroup]], "
+    "uint n [[threads_per_threadgroup]], uint g [[threadgroup_position_in_grid]]"
+)
+MEET = "threadgroup_barrier(mem_flags::mem_threadgroup);"
+
+
+def source(body: str) -> str:
+    return (
+        f"{HEAD}kernel void k(device const int* x [[buffer(0)]], device int* y [[buffer(1)]], "
+        f"constant int& rounds [[buffer(2)]], {IDS}) {{ threadgroup int t[1024]; {body} }}"
+    )
+
+
+def run(body: str, threads: int = 256, rounds: int = 5, groups: int = 3, mode: str = "checked") -> np.ndarray:
+    x = np.arange(groups * threads, dtype=np.int32) * 7 % 101
+    y = np.zeros(groups * threads, np.int32)
+    with metalcore.mode(mode):
+        metalcore.Library(source(body)).function("k")(x, y, rounds, threadgroups=groups, group_size=threads)
+    return y.reshape(groups, threads)
+
+
+def inputs(threads: int = 256, groups: int = 3) -> np.ndarray:
+    return (np.arange(groups * threads, dtype=np.int64) * 7 % 101).reshape(groups, threads)
+
+
+def is_cut(body: str) -> bool:
+    unit = make_unit(source(body), path=None, include_dirs=[], defines={}, math_mode="safe")
+    scalar = llvm.optimise_scalar(lower(unit, "k", None).ir)
+    module = vectorise(scalar, layout="line", single=False, checked=True, width=8, tail=False)
+    assert ("presplitcoroutine" in module.ir) != ("%turn.end" in module.ir)
+    return "%turn.end" in module.ir
+
+
+REVERSED = f"t[i] = x[g * n + i]; {MEET} y[g * n + i] = t[n - 1 - i];"
+# Each thread adds its neighbour's number, round after round: two barriers in a loop, a sum that lives across both.
+SHIFTED = f"""int s = x[g * n + i];
+  for (int r = 0; r < rounds; ++r) {{ t[i] = s; {MEET} s += t[(i + 33) % n]; {MEET} }}
+  y[g * n + i] = s;"""
+# A sum over the threadgroup: the part between the barriers is the same for all simdgroups.
+TOTAL = f"""int s = simd_sum(x[g * n + i]); if (lane == 0) t[sg] = s; {MEET}
+  s = simd_sum(lane < sgs ? t[lane] : 0); {MEET}
+  y[g * n + i] = s + int(i);"""
+# The same in a loop, with a carry.
+CARRIED = f"""int carry = 0;
+  for (int r = 0; r < rounds; ++r) {{
+    int s = simd_sum(x[g * n + i] + r); if (lane == 0) t[sg] = s; {MEET}
+    s = simd_sum(lane < sgs ? t[lane] : 0); {MEET}
+    carry = carry * 3 + s; }}
+  y[g * n + i] = carry + int(sg);"""
+# Lanes and simdgroups go different ways between the barriers.
+APART_BETWEEN = f"""const int m = x[g * n + i]; int s = m;
+  if (m % 3 == 0) {{ for (int r = 0; r < m; ++r) s += r; }} else if (sg == 1) s = -s;
+  t[i] = s; {MEET} bool is_odd = s % 2; int other = t[i ^ 32]; {MEET}
+  t[i] = is_odd ? other : s; {MEET} y[g * n + i] = is_odd ? t[n - 1 - i] : s - other;"""
+NESTED = f"""int s = 0;
+  for (int a = 1; a <= rounds; ++a) {{
+    for (int b = a; b > 0; --b) {{ t[i] = s + a * b; {MEET} s = t[(i + b) % n]; {MEET} }}
+    s += a; }}
+  y[g * n + i] = s;"""
+# What is counted and what is chosen by it live across, in types of all sizes.
+TYPES = f"""half h = half(x[g * n + i]) / 4; long w = long(x[g * n + i]) << 33; uchar c = uchar(x[g * n + i] * 3);
+  bfloat f = bfloat(float(lane)); device const int* p = x + g * n + i; bool is_low = lane < sg;
+  t[i] = int(i); {MEET} int other = t[n - 1 - i]; {MEET}
+  y[g * n + i] = int(h * 4) + int(w >> 33) + c + int(float(f)) + *p + (is_low ? other : -other);"""
+EARLY = f"if (rounds == 0) return; {SHIFTED}"
+UNIFORM_CHOICE = f"if (rounds > 3) {{ {SHIFTED} }} else {{ {REVERSED} }}"
+LOADED_BOUND = f"""int s = 0; const int most = x[g * n + 1] % 7;
+  for (int r = 0; r < most; ++r) {{ t[i] = r + int(i); {MEET} s += t[i ^ 64]; {MEET} }} y[g * n + i] = s;"""
+# Not cut: a loop whose length depends on the simdgroup, a barrier that some threads leave before.
+BY_SIMDGROUP = f"""int s = 0; for (uint r = 0; r <= sg; ++r) {{ t[i] = int(r); {MEET} s += t[i]; }}
+  for (uint r = sg; r < sgs; ++r) {{ {MEET} }} y[g * n + i] = s;"""
+
+
+def shifted(threads: int, rounds: int) -> np.ndarray:
+    s = inputs(threads)
+    for _ in range(rounds):
+        s = s + np.roll(s, -33, 1)
+    return s
+
+
+def wrapped(a: np.ndarray) -> np.ndarray:
+    return (a % (1 << 32)).astype(np.uint32).view(np.int32)
+
+
+@pytest.mark.parametrize("mode", ["fast", "checked", "sanitize"])
+@pytest.mark.parametrize("threads", [64, 256, 1024])
+def test_values_that_live_across_barriers(threads: int, mode: str) -> None:
+    x = inputs(threads)
+    np.testing.assert_array_equal(run(REVERSED, threads, mode=mode), x[:, ::-1])
+    np.testing.assert_array_equal(run(SHIFTED, threads, mode=mode), wrapped(shifted(threads, 5)))
+    np.testing.assert_array_equal(run(EARLY, threads, 0, mode=mode), 0 * x)
+    np.testing.assert_array_equal(run(UNIFORM_CHOICE, threads, 3, mode=mode), x[:, ::-1])
+    np.testing.assert_array_equal(run(UNIFORM_CHOICE, threads, 4, mode=mode), wrapped(shifted(threads, 4)))
+
+
+@pytest.mark.parametrize("mode", ["fast", "checked"])
+@pytest.mark.parametrize("threads", [64, 320, 1024])
+def test_work_that_is_the_same_for_all_is_done_once(threads: int, mode: str) -> None:
+    x, at = inputs(threads), np.arange(threads)
+    np.testing.assert_array_equal(run(TOTAL, threads, mode=mode), x.sum(1, keepdims=True) + at)
+    carry = np.zeros((3, 1), np.int64)
+    for r in range(5):
+        carry = carry * 3 + (x + r).sum(1, keepdims=True)
+    np.testing.assert_array_equal(run(CARRIED, threads, mode=mode), wrapped(carry + at // 32))
+
+
+@pytest.mark.parametrize("mode", ["fast", "checked"])
+def test_lanes_that_part_between_barriers(mode: str) -> None:
+    s = inputs()
+    turned = np.where(np.arange(256) // 32 == 1, -s, s)
+    s = np.where(s % 3 == 0, s + s * (s - 1) // 2, turned)
+    other = s[:, np.arange(256) ^ 32]
+    is_odd = np.fmod(s, 2) != 0
+    t = np.where(is_odd, other, s)
+    np.testing.assert_array_equal(run(APART_BETWEEN, mode=mode), np.where(is_odd, t[:, ::-1], s - other))
+
+
+@pytest.mark.parametrize("mode", ["fast", "checked"])
+def test_nested_loops_and_types(mode: str) -> None:
+    s = np.zeros((3, 256), np.int64)
+    for a in range(1, 6):
+        for b in range(a, 0, -1):
+            s = np.roll(s + a * b, -b, 1)
+        s = s + a
+    np.testing.assert_array_equal(run(NESTED, mode=mode), s)
+    x, at = inputs(), np.arange(256)
+    lane, sg, other = at % 32, at // 32, 255 - at
+    expected = 3 * x + (3 * x) % 256 + lane + np.where(lane < sg, other, -other)
+    np.testing.assert_array_equal(run(TYPES, mode=mode), expected)
+    most = (x[:, 1] % 7)[:, None]
+    sums = most * (at ^ 64) + most * (most - 1) // 2
+    np.testing.assert_array_equal(run(LOADED_BOUND, mode=mode), sums)
+    np.testing.assert_array_equal(run(BY_SIMDGROUP, mode=mode), np.broadcast_to(sg * (sg + 1) // 2, (3, 256)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [REVERSED, SHIFTED, TOTAL, CARRIED, APART_BETWEEN, NESTED, TYPES, EARLY, UNIFORM_CHOICE, LOADED_BOUND],
+)
+def test_barriers_that_all_simdgroups_pass_alike_are_cut(body: str) -> None:
+    assert is_cut(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        BY_SIMDGROUP,
+        f"if (i >= n / 2) return; {REVERSED}",
+        f"t[i] = 0; {MEET} while (t[0] < rounds) {{ {MEET} if (i == 0) t[0] += 1; {MEET} }} y[g * n + i] = t[0];",
+    ],
+)
+def test_other_barriers_are_not(body: str) -> None:
+    assert not is_cut(body)
+
+
+def test_simdgroups_that_come_to_different_barriers_are_reported() -> None:
+    """One writes, through another argument, what all read to choose their way."""
+    racing = f"""const int way = x[0]; if (i == 0) y[0] = 1 - rounds; int s = int(i);
+      if (way == 0) {{ t[i] = s; {MEET} s += t[n - 1 - i]; }} else {{ t[i] = 2 * s; {MEET} s -= t[0]; }}
+      y[n + i] = s;"""
+    assert is_cut(racing)
+    both = np.zeros(2 * 256, np.int32)
+    kernel = metalcore.Library(source(racing)).function("k")
+    for mode in ("fast", "checked"):
+        with metalcore.mode(mode), pytest.raises(LaunchError, match="different barriers"):
+            kernel(both, both, 0, threadgroups=1, group_size=256)
+        both[:] = 0
+        with metalcore.mode(mode):
+            kernel(both, both, 1, threadgroups=1, group_size=256)
+        np.testing.assert_array_equal(both[256:], 255)
