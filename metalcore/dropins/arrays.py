@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metalcore.engine.runtime.arrays import extent, short_storage, torch_extent, torch_room
+from metalcore.engine.runtime.arrays import extent, is_fake, short_storage, torch_extent, torch_room
+from metalcore.engine.runtime.native_library import know_torch
 from metalcore.errors import ArgumentError
 from metalcore.packages import needed_for
 
@@ -120,6 +121,7 @@ def _numpy_end(value: np.ndarray[Any, Any]) -> int:
 
 
 def _bind_torch(torch: Any, value: Any) -> Binding:
+    know_torch()  # the next ones are bound in C
     if torch._C._len_torch_function_stack():
         # The engine sees memory: no function mode may answer for it.
         with torch._C.DisableTorchFunction():
@@ -136,6 +138,8 @@ def _torch_memory(torch: Any, value: Any) -> Binding:
         raise ArgumentError(f"a {value.layout} tensor has no single block of memory")
     if value.is_neg() or value.is_conj():
         raise ArgumentError("a lazy negation or conjugate is not in memory: call .resolve_neg().resolve_conj()")
+    if is_fake(value):
+        raise ArgumentError("a fake tensor has no memory")
     if not value.numel():
         return Binding(0, 0, value)  # torch has no address for it, wherever it is a view of
     room, needed = torch_room(value), torch_extent(value)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from metalcore import launch, settings
-from metalcore.dropins.arrays import Binding, bind, element_count
+from metalcore.dropins.arrays import Binding, bind, element_count, is_array
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_struct, bind_value, extents, launch_size
 from metalcore.engine.locks import ForkLock
@@ -116,6 +116,13 @@ class ShaderKernel(Unpicklable):
         error_buf_idx: int | None = None,
     ) -> None:
         """Run the kernel; argument i is bound to [[buffer(i)]]."""
+        if arg_casts is None and error_buf_idx is None:
+            if threads is None:
+                threads = next((element_count(value) for value in args if is_array(value)), None)
+            if threads is not None:
+                grid, group = self._launch_size(threads, group_size)
+                if 0 not in grid and self._function.launch_objects(args, grid, group):
+                    return
         casts = Casts(arg_casts) if arg_casts is not None else NO_CASTS
         bindings: list[Binding | None] = []
         for index, value in enumerate(args):

@@ -95,10 +95,17 @@ def _torch_view(tensor: Any) -> ArrayView | None:
         return ArrayView(0, 0, dtype, True, True, lazy, tensor)
     size = torch_extent(tensor)
     holes = size > tensor.nbytes
+    if is_fake(tensor):
+        return ArrayView(0, 0, dtype, True, True, "cpu (a fake tensor, which has no memory)", tensor)
     address = tensor.data_ptr()
     if size > torch_room(tensor):
         return ArrayView(0, 0, dtype, True, True, f"cpu ({short_storage(tensor, size)})", tensor)
     return ArrayView(address, size, dtype, True, tensor.is_contiguous(), "cpu", tensor, has_holes=holes)
+
+
+def is_fake(tensor: Any) -> bool:
+    """Whether it is torch's FakeTensor: it says that it is on the CPU, and nothing is there."""
+    return type(tensor).__module__ == "torch._subclasses.fake_tensor"
 
 
 def torch_extent(tensor: Any) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, const_pointers
 from metalcore.engine.runtime.arrays import ArrayView, torch_room, view_of
+from metalcore.engine.runtime.native_library import know_torch
 from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError, LaunchError
 from metalcore.launch import COMMON
@@ -88,6 +89,8 @@ class Binder:
         cells: list[int] = []
         end = 16 * self.slots
         torch_tensor = _torch_tensor()
+        if torch_tensor is not None:
+            know_torch()
         for slot, (value, rule) in enumerate(zip(args, self._fast)):  # noqa: B905 (lengths are equal here)
             kind = type(value)
             if kind is _Array:
@@ -403,8 +406,9 @@ def _fast_rule(argument: Argument | None) -> _FastRule:
 
 def _native_rule(rule: _FastRule) -> layout.Rule:
     """The same for native/python.c, which binds NumPy arrays, floats and integers."""
-    if rule.dtype is not None:
-        return layout.Rule(layout.RULE_ARRAY, ord(rule.dtype.char), rule.misaligned)
+    if rule.scalar:
+        shape = 0 if rule.dtype is None else ord(rule.dtype.char)
+        return layout.Rule(layout.RULE_ARRAY, shape, rule.misaligned, _dlpack_type(rule.scalar))
     kind = rule.number_type
     if kind == "float32":
         return layout.Rule(layout.RULE_FLOAT, size=4)
@@ -412,6 +416,12 @@ def _native_rule(rule: _FastRule) -> layout.Rule:
         bounds = np.iinfo(kind)
         return layout.Rule(layout.RULE_INTEGER, size=SIZES[kind], low=bounds.min, high=min(bounds.max, _LARGEST))
     return layout.Rule()
+
+
+def _dlpack_type(scalar: str) -> int:
+    """DLPack's code << 8 | bits."""
+    kind = scalar.rstrip("0123456789")
+    return {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}[kind] << 8 | 8 * SIZES[scalar]
 
 
 def _torch_tensor() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from contextlib import suppress
 from functools import cache
@@ -54,7 +55,10 @@ def library_path() -> str:
     return disk_cache().write_binary("runtime", key, _build(), {})
 
 
-_NAMES = ("data_ptr", "dtype", "shape", "is_contiguous", "untyped_storage", "nbytes", "storage_offset")
+_NAMES = (
+    *("data_ptr", "dtype", "shape", "is_contiguous", "untyped_storage", "nbytes", "storage_offset", "is_neg"),
+    "base",
+)
 
 
 def _python_functions() -> Any:
@@ -107,11 +111,27 @@ def _load() -> ctypes.CDLL:
 
 @cache
 def call_objects() -> Any:
-    """mc_call_objects, called with Python's lock held: (plan, arguments, threads) -> status."""
+    """mc_call_objects, called with Python's lock held: (plan, arguments, threads, is_raw) -> status."""
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     address = ctypes.cast(runtime_library().mc_call_objects, pointer).value
     assert address is not None
-    return ctypes.PYFUNCTYPE(ctypes.c_int, pointer, ctypes.py_object, u32)(address)
+    return ctypes.PYFUNCTYPE(ctypes.c_int, pointer, ctypes.py_object, u32, ctypes.c_int)(address)
+
+
+@cache
+def know_torch() -> None:
+    """From now on torch tensors are bound in C, where the torch that is loaded has DLPack's C exchange API."""
+    torch: Any = sys.modules["torch"]
+    tensor, parameter = torch.Tensor, torch.nn.Parameter
+    capsule = getattr(tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        return
+    read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    pointer = ctypes.c_void_p
+    tell = ctypes.CFUNCTYPE(None, pointer, pointer, pointer)(("mc_set_torch", runtime_library()))
+    tell(id(tensor), id(parameter), read(capsule, b"dlpack_exchange_api"))
 
 
 def raise_again() -> None:

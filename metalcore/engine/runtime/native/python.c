@@ -1,4 +1,4 @@
-/* A call with NumPy arrays and numbers only, bound without running Python code: what a launch costs is felt.
+/* A call with NumPy arrays, torch tensors and numbers only, bound without running Python code: what a launch costs is felt.
  *
  * Everything else, mistakes included, is left to binding.py. Python's functions come as addresses, so that building
  * the runtime needs no header of Python and loading it no symbol. */
@@ -50,7 +50,7 @@ typedef struct mc_python {
   void (*set_error)(mc_object*, mc_object*, mc_object*);
   mc_object *array_type, *float_type, *int_type, *none;
   struct {
-    mc_object *data_ptr, *dtype, *shape, *is_contiguous, *untyped_storage, *nbytes, *storage_offset;
+    mc_object *data_ptr, *dtype, *shape, *is_contiguous, *untyped_storage, *nbytes, *storage_offset, *is_neg, *base;
   } names;
 } mc_python;
 
@@ -64,15 +64,26 @@ static int is_of(mc_object* object, mc_object* wanted) {
   return type == wanted;
 }
 
+#include "tensor.c"
+
+/* Whether an array is not a view of another one. */
+static int is_whole(mc_object* array) {
+  mc_object* base = python.attribute(array, python.names.base);
+  if (base) python.dec_ref(base);
+  return base == python.none;
+}
+
 /* Fills view; what it holds is the caller's to release. */
-static int bind_array(const mc_rule* rule, int written, mc_object* object, mc_buffer_view* view) {
+static int bind_array(const mc_rule* rule, int written, int is_raw, mc_object* object, mc_buffer_view* view) {
   if (!is_of(object, python.array_type)) return 0;
   if (python.get_buffer(object, view, MC_CONTIGUOUS_WITH_FORMAT) != 0) {
     python.clear_error();
     return 0;
   }
-  int same_type = view->format && (uint8_t)view->format[0] == rule->format && view->format[1] == 0;
-  if (same_type && view->size && !((uintptr_t)view->address & rule->misaligned) && !(written && view->read_only))
+  int is_one = view->format && view->format[0] && view->format[1] == 0;
+  int fits = is_raw ? is_one && view->format[0] != 'O' && is_whole(object)
+                    : is_one && (uint8_t)view->format[0] == rule->format;
+  if (fits && view->size && !((uintptr_t)view->address & rule->misaligned) && !(written && view->read_only))
     return 1;
   python.release_buffer(view);
   return 0;
@@ -120,8 +131,24 @@ MC_EXPORT void mc_raise_again(void) {
   memset(raised, 0, sizeof raised);
 }
 
-/* The result of mc_call, or MC_NOT_SIMPLE where an argument needs a closer look; then nothing has happened. */
-MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_t threads) {
+/* A number as it is, as torch passes it: 64 bits of an integer, 32 of a float. */
+static uint32_t raw_number(mc_object* object, uint64_t* value) {
+  if (is_of(object, python.int_type)) {
+    long long number = python.as_integer(object);
+    *value = (uint64_t)number;
+    return number == -1 && has_failed() ? 0 : 8;
+  }
+  if (!is_of(object, python.float_type)) return 0;
+  float narrow = (float)python.as_double(object);
+  uint32_t bits;
+  memcpy(&bits, &narrow, 4);
+  *value = bits;
+  return 4;
+}
+
+/* The result of mc_call, or MC_NOT_SIMPLE where an argument needs a closer look; then nothing has happened. With is_raw
+ * no type is compared, as torch.mps.compile_shader has it. */
+MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_t threads, int is_raw) {
   const mc_rule* rules = plan->rules;
   uint32_t n_slots = plan->n_slots;
   if (python.tuple_size(arguments) != n_slots) return MC_NOT_SIMPLE;
@@ -133,16 +160,19 @@ MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_
   for (; at < n_slots; at++) {
     mc_object* object = python.tuple_item(arguments, at);
     if (rules[at].kind == MC_RULE_ARRAY) {
+      if (bind_tensor(&rules[at], object, is_raw, &launch.buffers[at], &launch.sizes[at])) continue;
       mc_buffer_view* view = &views[n_views];
-      if (!bind_array(&rules[at], plan->written >> at & 1, object, view)) break;
+      if (!bind_array(&rules[at], plan->written >> at & 1, is_raw, object, view)) break;
       n_views++;
       launch.buffers[at] = view->address;
       if (view->read_only) launch.read_only |= 1u << at;
       launch.sizes[at] = (uint64_t)view->size;
     } else {
-      if (rules[at].kind == MC_RULE_NONE || !bind_number(&rules[at], object, values[at])) break;
-      launch.buffers[at] = values[at];
+      if (rules[at].kind == MC_RULE_NONE) break;
       launch.sizes[at] = rules[at].size;
+      if (is_raw) launch.sizes[at] = raw_number(object, values[at]);
+      if (is_raw ? !launch.sizes[at] : !bind_number(&rules[at], object, values[at])) break;
+      launch.buffers[at] = values[at];
     }
   }
   int result = MC_NOT_SIMPLE;

@@ -52,24 +52,6 @@ static int has(mc_object* object, mc_object* name, mc_object* wanted) {
   return same;
 }
 
-/* What a method without arguments answers, or -1. */
-static int64_t number_of(mc_object* object, mc_object* method) {
-  mc_object* found = python.call_method(method, &object, 1, 0);
-  if (!found) return -1;
-  int64_t number = python.as_integer(found);
-  python.dec_ref(found);
-  return number;
-}
-
-/* A storage can be resized under its tensor. What does not fit is left to Python, which says so. */
-static int has_memory(const mc_match* match, mc_object* tensor) {
-  mc_object* storage = python.call_method(python.names.untyped_storage, &tensor, 1, 0);
-  if (!storage) return 0;
-  int64_t room = number_of(storage, python.names.nbytes), offset = number_of(tensor, python.names.storage_offset);
-  python.dec_ref(storage);
-  return offset >= 0 && room - offset * match->item >= match->size;
-}
-
 static int fits(const mc_match* match, mc_object* object) {
   if (match->value) {
     if (object == match->value) return 1;
@@ -80,7 +62,7 @@ static int fits(const mc_match* match, mc_object* object) {
   if (!has(object, python.names.dtype, match->dtype) || !has(object, python.names.shape, match->shape)) return 0;
   mc_object* found = python.call_method(python.names.is_contiguous, &object, 1, 0);
   if (found) python.dec_ref(found);
-  return found == match->contiguous && has_memory(match, object);
+  return found == match->contiguous && room_of(object, match->item) >= match->size;
 }
 
 static const mc_recording* find(mc_recordings* all, mc_object* const* arguments, int64_t n) {

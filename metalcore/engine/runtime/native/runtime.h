@@ -15,7 +15,7 @@ typedef struct mc_rule {
   uint32_t kind;
   uint32_t format;     /* array: its one format character */
   uint32_t misaligned; /* array: bits of the address that must be 0 */
-  uint32_t size;       /* number: bytes */
+  uint32_t size;       /* number: bytes; array: DLPack's code << 8 | bits of its type, 0 where it has none */
   int64_t low, high;   /* integer: its range */
   uint64_t needed;     /* bytes that compiled code takes for bound, whatever binds it; 0: it tests each access */
   uint32_t is_optional; /* the needed bytes are tested only where something is bound */
