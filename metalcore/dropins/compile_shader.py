@@ -116,13 +116,12 @@ class ShaderKernel(Unpicklable):
         error_buf_idx: int | None = None,
     ) -> None:
         """Run the kernel; argument i is bound to [[buffer(i)]]."""
-        if arg_casts is None and error_buf_idx is None:
-            if threads is None:
-                threads = next((element_count(value) for value in args if is_array(value)), None)
-            if threads is not None:
-                grid, group = self._launch_size(threads, group_size)
-                if 0 not in grid and self._function.launch_objects(args, grid, group):
-                    return
+        if threads is None:
+            threads = next((element_count(value) for value in args if is_array(value)), None)
+        if arg_casts is None and error_buf_idx is None and threads is not None:
+            grid, group = self._launch_size(threads, group_size)
+            if 0 not in grid and self._function.launch_objects(args, grid, group):
+                return
         casts = Casts(arg_casts) if arg_casts is not None else NO_CASTS
         bindings: list[Binding | None] = []
         for index, value in enumerate(args):
@@ -132,8 +131,6 @@ class ShaderKernel(Unpicklable):
                 raise ShaderArgumentError(f"argument {index} of {self._function.name}: {error}") from None
             if binding is None:
                 binding = bind_struct(self._function, index, value) or bind_value(value, index, casts)
-            elif threads is None:
-                threads = element_count(value)
             bindings.append(binding)
         errors = None
         if error_buf_idx is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from metalcore.errors import UnsupportedFeature
@@ -204,6 +205,17 @@ def dominates(idom: dict[Block, Block], a: Block, b: Block) -> bool:
         if up is b:
             return False
         b = up
+
+
+def reach(starts: Iterable[Block], onward: Callable[[Block], Iterable[Block]]) -> set[Block]:
+    """All blocks that lie on ways from some blocks; `onward` says where a way goes on."""
+    found, todo = set[Block](), list(starts)
+    while todo:
+        block = todo.pop()
+        if block not in found:
+            found.add(block)
+            todo += onward(block)
+    return found
 
 
 # -- loops -----------------------------------------------------------------------------------------

@@ -9,17 +9,19 @@ later is kept in its own part of `kept`. What is the same for all simdgroups sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .cfg import reach
 from .driver import first_position
 from .ir import I1, VOID, Block, Function, Instr, is_barrier
+from .live import Liveness
 from .memory import APART_AT_BARRIERS, LAUNCH_LEFT_OUT, LAUNCH_STOP, WORKER_MEMORY
+from .same import Same
 from .shapes import LANES, Shapes
 
 if TYPE_CHECKING:
     from .emitters import Emitters
-    from .plan import Plan
 
 MOST_SIMDGROUPS = 32
 MOST_KEPT = 512 << 10  # bytes on the stack
@@ -52,17 +54,22 @@ def split_at_barriers(function: Function) -> None:
 
 class Cuts:
     def __init__(self, at: Emitters) -> None:
-        self.at, self.code, self.values, self.plan = at, at.code, at.values, at.plan
+        self.code, self.values, self.plan = at.code, at.values, at.plan
         self.numbers: dict[Instr, int] = {}
         self.places: dict[object, int] = {}  # of slots in a simdgroup's part of `kept`
         self.size = 0
+
+    @property
+    def same(self) -> Same:
+        assert self.plan.same is not None  # where kernels are cut
+        return self.plan.same
 
     def cut(self, barrier: Instr) -> None:
         """The end of a turn, and in F the beginning of the next: where lanes meet they are all in F."""
         number = self.numbers.setdefault(barrier, len(self.numbers) + 1)
         self.code.later(lambda: self._keep(number, barrier))
         self.code.emit(f"store i32 {number}, ptr {self.code.slot('cut', 'i32')}")
-        self.code.jump("round.end" if barrier.block in self.plan.same.once else "turn.end")
+        self.code.jump("round.end" if barrier.block in self.same.once else "turn.end")
         if self.values.mask is not None:
             self.code.place(self.code.new_label("never"))
             return
@@ -83,18 +90,18 @@ class Cuts:
 
     def _living(self, barrier: Instr) -> set[Instr]:
         living = self._with_operands(self.plan.live.across(barrier))
-        return {value for value in living if not self.plan.same.is_kept(value)}
+        return {value for value in living if not self.same.is_kept(value)}
 
     def _changed(self, barrier: Instr) -> set[Instr]:
         """What lives across a barrier and may have been made since the last one: the rest is kept already."""
         assert barrier.block is not None
-        since = _reach(barrier.block, lambda block: [p for p in block.preds if not ends_with_barrier(p)])
+        since = reach([barrier.block], lambda block: [p for p in block.preds if not ends_with_barrier(p)])
         return {value for value in self._living(barrier) if value.block in since}
 
     def _needed(self, barrier: Instr) -> set[Instr]:
         """What is read until the next barrier, or kept again there."""
         assert barrier.block is not None
-        blocks = _reach(barrier.block.succs[0], lambda block: [] if ends_with_barrier(block) else block.succs)
+        blocks = reach([barrier.block.succs[0]], lambda block: [] if ends_with_barrier(block) else block.succs)
         read = {arg for b in blocks for i in b.instrs for arg in i.args if isinstance(arg, Instr)}
         read |= {phi for b in blocks for s in b.succs for phi in s.phis()}  # under masks lanes keep what they had
         needed = self._with_operands(read)
@@ -125,26 +132,20 @@ class Cuts:
         return (self.size + _ALIGN - 1) // _ALIGN * _ALIGN
 
     def _keep(self, number: int, barrier: Instr) -> list[str]:
-        lines = []
-        for key, name, ty in self._slots(self._changed(barrier)):
-            value, to = f"%keep.{number}.{self.code.unique()}", f"%to.{number}.{self.code.unique()}"
-            lines += [
-                f"  {value} = load {ty}, ptr {name}",
-                f"  {to} = getelementptr i8, ptr %own, i64 {self._place(key, ty)}",
-                f"  store {ty} {value}, ptr {to}",
-            ]
-        return lines
+        return [line for slot in self._slots(self._changed(barrier)) for line in self._copy(number, *slot, keeps=True)]
 
     def _get_back(self, number: int, barrier: Instr) -> list[str]:
-        lines = []
-        for key, name, ty in self._slots(self._needed(barrier)):
-            value, at = f"%got.{number}.{self.code.unique()}", f"%from.{number}.{self.code.unique()}"
-            lines += [
-                f"  {at} = getelementptr i8, ptr %own, i64 {self._place(key, ty)}",
-                f"  {value} = load {ty}, ptr {at}",
-                f"  store {ty} {value}, ptr {name}",
-            ]
-        return lines
+        return [line for slot in self._slots(self._needed(barrier)) for line in self._copy(number, *slot, keeps=False)]
+
+    def _copy(self, number: int, key: object, name: str, ty: str, keeps: bool) -> list[str]:
+        """From a slot to its place in the simdgroup's part, or back."""
+        value, place = f"%crossing.{number}.{self.code.unique()}", f"%place.{number}.{self.code.unique()}"
+        source, target = (name, place) if keeps else (place, name)
+        return [
+            f"  {place} = getelementptr i8, ptr %own, i64 {self._place(key, ty)}",
+            f"  {value} = load {ty}, ptr {source}",
+            f"  store {ty} {value}, ptr {target}",
+        ]
 
     def assemble(self, name: str, start: str, blank: list[str]) -> str:
         cut, agreed = self.code.slot("cut", "i32"), self.code.slot("agreed", "i32")
@@ -213,16 +214,6 @@ def ends_with_barrier(block: Block) -> bool:
     return len(block.instrs) > 1 and is_barrier(block.instrs[-2])
 
 
-def _reach(start: Block, onward: Callable[[Block], list[Block]]) -> set[Block]:
-    found, todo = set[Block](), [start]
-    while todo:
-        block = todo.pop()
-        if block not in found:
-            found.add(block)
-            todo += onward(block)
-    return found
-
-
 PARAMETERS = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %all"
 
 
@@ -233,7 +224,7 @@ def _bytes(ty: str) -> int:
     return max(8, int(count) * max(8, bits) // 8)
 
 
-def kept_bytes(plan: Plan, barriers: list[Instr], shapes: Shapes) -> int:
+def kept_bytes(live: Liveness, same: Same, barriers: list[Instr], shapes: Shapes) -> int:
     """About how much each simdgroup would keep."""
-    values = {v for barrier in barriers for v in plan.live.across(barrier) if not plan.same.is_kept(v)}
+    values = {v for barrier in barriers for v in live.across(barrier) if not same.is_kept(v)}
     return sum(LANES * max(4, v.type.size) if shapes.get(v).varying else 8 for v in values)

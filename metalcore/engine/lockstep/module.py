@@ -111,15 +111,16 @@ def vectorise(
         module,
         Liveness(module.function),
         find_homes(graph, shapes, users) if width == 8 else {},
-        Same(graph, shapes, roots, layout, None if writes_anywhere else written),
         coroutine=bool(barriers) and not single,
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
         is_large=accesses(graph.order) > MANY_ACCESSES,
         streamed=frozenset() if checked or sanitized else streamed_stores(graph.order, roots),
     )
-    may_cut = may_cut and plan.same.meet_at_barriers and not roots.allocas and not roots.origins
-    if may_cut and MOST_SIMDGROUPS * kept_bytes(plan, barriers, shapes) <= MOST_KEPT:
-        plan.is_cut, plan.coroutine, plan.homes = True, False, {}
+    if may_cut and not roots.allocas and not roots.origins:
+        same = plan.same = Same(graph, shapes, roots, layout, None if writes_anywhere else written)
+        is_small = MOST_SIMDGROUPS * kept_bytes(plan.live, same, barriers, shapes) <= MOST_KEPT
+        if same.meet_at_barriers and is_small:
+            plan.is_cut, plan.coroutine, plan.homes = True, False, {}
     functions, sizes = [], []
     helpers: dict[str, str] = {}
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:

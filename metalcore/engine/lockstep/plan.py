@@ -32,9 +32,9 @@ class Plan:
     module: Module
     live: Liveness
     homes: dict[Value, Home]
-    same: Same
     coroutine: bool = False
     is_cut: bool = False  # simdgroups take turns between barriers (cuts.py)
+    same: Same | None = None  # where that may be
     is_large: bool = False  # accesses under masks are calls
     prefetch: bool = False  # ask early for what the next simdgroups read and write
     streamed: frozenset[Instr] = frozenset()  # stores whose rows may go past the cache

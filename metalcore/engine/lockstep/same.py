@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .cfg import Graph
+from .cfg import Graph, reach
 from .ir import Block, Const, Instr, Value, is_barrier, is_ignored
 from .roots import Roots
 from .shapes import Shapes
@@ -63,13 +63,11 @@ class Same:
     def _region(self, branch: Block) -> set[Block]:
         """Everything from a branch to where its ways meet again."""
         join = self._meeting.get(branch)
-        region, todo = set[Block](), [s for s in branch.succs if s is not join]
-        while todo:
-            block = todo.pop()
-            if block not in region:
-                region.add(block)
-                todo += [s for s in block.succs if s is not join]
-        return region
+
+        def onward(block: Block) -> list[Block]:
+            return [s for s in block.succs if s is not join]
+
+        return reach(onward(branch), onward)
 
     def _set_apart(self, branch: Block) -> None:
         region, join = self._region(branch), self._meeting.get(branch)
@@ -123,14 +121,7 @@ def _quiet_regions(graph: Graph, barriers: list[Block]) -> list[set[Block]]:
     starts = [block.succs[0] for block in barriers if len(block.succs) == 1]
     regions = []
     for start in starts:
-        region, todo = set[Block](), [start]
-        while todo:
-            block = todo.pop()
-            if block in region:
-                continue
-            region.add(block)
-            if block not in barriers:
-                todo += block.succs
+        region = reach([start], lambda block: [] if block in barriers else block.succs)
         is_own = all(p in region and p not in barriers for b in region - {start} for p in b.preds)
         is_entered_once = len(start.preds) == 1
         if is_own and is_entered_once and not any(_writes(i) for b in region for i in b.instrs):
