@@ -30,11 +30,11 @@ struct QuerySums {
 };
 
 // To N rows of dq from `row` on, as far as they are there, in 32 columns: sum over j of ds[row][j] key_j. Here a lane has
-// a column: ds need not be transposed.
-template <typename T, uint N, bool skips>
+// a column: ds need not be transposed. A column that is not new has its sum already.
+template <typename T, uint N, bool skips, typename P>
 inline void add_keys(
-    QuerySums<T> sums, ulong pitch, uint row, uint rows, threadgroup const float* ds, device const T* keys, ulong key_pitch,
-    uint n, uint lane) {
+    QuerySums<T> sums, ulong pitch, uint row, uint rows, threadgroup const float* ds, P keys, ulong key_pitch, uint n,
+    uint lane, bool is_new) {
   for (uint from = 0; from < n; from += rows_at_once<T>()) {
     const uint end = min(from + rows_at_once<T>(), n);
     uint at[N];
@@ -56,20 +56,36 @@ inline void add_keys(
 #pragma unroll
     for (uint e = 0; e < N; ++e) {
       if (row + e < rows) {
-        sums.set((row + e) * pitch + lane, sums.get((row + e) * pitch + lane) + part[e]);
+        const float sum = sums.get((row + e) * pitch + lane);
+        sums.set((row + e) * pitch + lane, is_new ? sum + part[e] : sum);
       }
     }
   }
 }
 
-// The share of n keys in rows of dq.
+// The share of n keys in rows of dq. Numbers of 16 bits are widened once for all rows, into `wide`.
 template <typename T, uint N, bool skips>
 inline void add_to_queries(
-    QuerySums<T> sums, ulong pitch, uint rows, threadgroup const float* ds, Rows<T> keys, uint n, uint depth, uint lane) {
+    QuerySums<T> sums, ulong pitch, uint rows, threadgroup const float* ds, threadgroup float* wide, Rows<T> keys, uint n,
+    uint depth, uint lane) {
   for (uint d = 0; d < depth; d += 32) {
-    if (d + lane < depth) {
+    // The last 32 columns reach back to earlier ones: a part of a row of 16-bit numbers would be read lane by lane.
+    const uint first = min(d, max(depth, 32u) - 32);
+    if (first + lane < depth) {
+      device const T* narrow = keys.base + first;
+      if (sizeof(T) == 2) {
+        for (uint j = 0; j < n; ++j) {
+          wide[j * 32 + lane] = float(narrow[j * keys.pitch + lane]);
+        }
+      }
       for (uint row = 0; row < rows; row += N) {
-        add_keys<T, N, skips>(sums.from(d), pitch, row, rows, ds, keys.base + d, keys.pitch, n, lane);
+        const bool is_new = first + lane >= d;
+        if constexpr (sizeof(T) == 2) {
+          threadgroup const float* widened = wide;
+          add_keys<T, N, skips>(sums.from(first), pitch, row, rows, ds, widened, 32, n, lane, is_new);
+        } else {
+          add_keys<T, N, skips>(sums.from(first), pitch, row, rows, ds, narrow, keys.pitch, n, lane, is_new);
+        }
       }
     }
   }
@@ -110,7 +126,7 @@ template <typename T, uint C, bool is_tiled>
     constant long& flags [[buffer(29)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint simd_lane_id [[thread_index_in_simdgroup]]) {
-  threadgroup float tile[is_tiled ? BLOCK * C : BLOCK * 32];  // C is at least 32
+  threadgroup float tile[BLOCK * (is_tiled && C > 64 ? C : is_tiled || sizeof(T) == 2 ? 64 : 32)];
   const Lane at = {simd_lane_id, 0, 1};
   const uint set = uint(flags);
   const uint key_head = gid.x;
@@ -183,9 +199,9 @@ template <typename T, uint C, bool is_tiled>
         simdgroup_barrier(mem_flags::mem_threadgroup);
         const QuerySums<T> rows = sums.from(from * of_q.row);
         if (is_special && (is_edge || (has_extras && (set & (HAS_BIAS | HAS_MASK))))) {
-          add_to_queries<T, 1, true>(rows, of_q.row, n, tile, of_keys, count, uint(depth), simd_lane_id);
+          add_to_queries<T, 1, true>(rows, of_q.row, n, tile, tile + BLOCK * 32, of_keys, count, uint(depth), simd_lane_id);
         } else {
-          add_to_queries<T, COLUMNS, false>(rows, of_q.row, n, tile, of_keys, count, uint(depth), simd_lane_id);
+          add_to_queries<T, COLUMNS, false>(rows, of_q.row, n, tile, tile + BLOCK * 32, of_keys, count, uint(depth), simd_lane_id);
         }
       }
     }

@@ -10,9 +10,11 @@ constant bool is_exact [[function_constant(3)]];
 constant uint BLOCK = 32;  // rows of the other side at a time
 #ifdef METALCORE_WIDE
 constant uint AT_ONCE = 4;  // rows; 32 registers of 16 lanes
+constant uint AT_ONCE_IN_HALF = 8;  // without parts, which take registers too
 constant uint COLUMNS = 8;  // of a sum
 #else
 constant uint AT_ONCE = 2;
+constant uint AT_ONCE_IN_HALF = 2;  // 4 rows would be 16 sums of 8 lanes: all registers that there are
 constant uint COLUMNS = 2;
 #endif
 
@@ -43,7 +45,7 @@ inline ExactSum exact_product(thread const float* mine, P row, uint depth) {
 template <typename T, typename P>
 inline void products(
     thread const float* mine, P rows, ulong pitch, uint n, uint depth, thread float* s, thread float* low) {
-  constexpr uint N = has_parts<T>() ? AT_ONCE : 2 * AT_ONCE;
+  constexpr uint N = has_parts<T>() ? AT_ONCE : AT_ONCE_IN_HALF;
   if (is_exact) {
     for (uint j = 0; j < BLOCK; ++j) {
       ExactSum found = {0.0f, 0.0f};
