@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 import metalcore.mlx
-from metalcore.ops.linalg.base.ratios import svd as ratios
+from metalcore.health.linalg.ratios import svd as ratios
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import metalcore
-from metalcore.ops.linalg.base.ratios import qr as ratios
+from metalcore.health.linalg.ratios import qr as ratios
 
 
 def seconds(run: Callable[[], Any]) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from metalcore import errors
 from metalcore.forking import unforked
+from metalcore.version import VERSION
 
 if TYPE_CHECKING:
     from metalcore.dropins.compile_shader import compile_shader
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from metalcore.torch.overrides import disable_pytorch_overrides, enable_pytorch_overrides, overrides
     from metalcore.torch.patch import patch_model, unpatch_model
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "ArgumentBuffer",

@@ -15,8 +15,8 @@ import torch
 import metalcore
 from harness.attention_rows import SDPA, Row, Setup, rows
 from harness.timing import Contestant, interleaved
+from metalcore.health.verify import FORWARD_FACTOR, GRADIENT_FACTOR, ROUNDOFF, error_of
 from metalcore.ops import function
-from metalcore.ops.base.verify import FORWARD_FACTOR, GRADIENT_FACTOR, ROUNDOFF, error_of
 
 THREADS = 2
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from metalcore.health.linalg import ratios
+from metalcore.health.linalg.ratios import EIGH_LIMIT, LINEAR_LIMIT, SVD_LIMIT, Ratios
 from metalcore.ops import functions
-from metalcore.ops.linalg.base import ratios
-from metalcore.ops.linalg.base.ratios import EIGH_LIMIT, LINEAR_LIMIT, SVD_LIMIT, Ratios
 
 Call = Callable[[], Any]
 

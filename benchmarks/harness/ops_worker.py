@@ -11,9 +11,9 @@ import torch
 
 import metalcore
 from harness.timing import Contestant, interleaved
+from metalcore.health.verify import FORWARD_FACTOR, GRADIENT_FACTOR, ROUNDOFF, error_of
 from metalcore.ops import find, function
 from metalcore.ops.base.op import Benchmark, Op
-from metalcore.ops.base.verify import FORWARD_FACTOR, GRADIENT_FACTOR, ROUNDOFF, error_of
 
 THREADS = 2
 Run = Callable[[], Any]

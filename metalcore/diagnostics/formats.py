@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from metalcore.diagnostics.kinds import KINDS
 from metalcore.diagnostics.model import Diagnostic, Related, Rule
 from metalcore.diagnostics.sources import Lines, locate
 
@@ -159,8 +160,6 @@ def _order(diagnostic: Diagnostic) -> tuple[object, ...]:
 
 
 def _kinds() -> tuple[Rule, ...]:
-    from metalcore.engine.checks.kinds import KINDS
-
     return tuple(Rule(kind.id, kind.title, kind.remedy, kind.level) for kind in KINDS.values())
 
 

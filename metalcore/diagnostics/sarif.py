@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from metalcore.diagnostics.formats import Document, details
 from metalcore.diagnostics.model import Diagnostic, Rule
+from metalcore.version import VERSION
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -23,7 +24,7 @@ def write_sarif(document: Document) -> str:
         "tool": {
             "driver": {
                 "name": document.tool,
-                "version": _version(),
+                "version": VERSION,
                 "rules": [_rule(rule) for rule in rules],
             }
         },
@@ -34,12 +35,6 @@ def write_sarif(document: Document) -> str:
     if texts:
         run["artifacts"] = texts
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, default=str) + "\n"
-
-
-def _version() -> str:
-    from metalcore import __version__
-
-    return __version__
 
 
 def _rules(document: Document) -> list[Rule]:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from metalcore import launch, settings
 from metalcore.engine import modes
-from metalcore.engine.codegen.variant import Variant
 from metalcore.engine.files import NotRegular, TooLarge, read_regular
-from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.isolate.current import current as current_sandbox
-from metalcore.engine.modes import FAST, SANITIZE, current_mode, current_report
+from metalcore.engine.model import FAST, SANITIZE, Argument, FunctionConstant, Variant
+from metalcore.engine.modes import current_mode, current_report
 from metalcore.engine.options import checked_defines, checked_folders, checked_text, shown
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import Plan

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from metalcore.engine.isolate import current as isolation
+from metalcore.engine.model import CHECKED, FAST, SANITIZE
 from metalcore.engine.options import shown
 from metalcore.engine.timeouts import around as timeout_variable
 from metalcore.engine.timeouts import checked_seconds, timeout_around
@@ -18,7 +19,6 @@ from metalcore.launch.device import TARGETED, block, chosen_target
 if TYPE_CHECKING:
     from metalcore.engine.checks.report import Report
 
-CHECKED, FAST, SANITIZE = "checked", "fast", "sanitize"
 _current: ContextVar[str | None] = ContextVar("metalcore_mode", default=None)
 _report: ContextVar[Any] = ContextVar("metalcore_report", default=None)
 process_mode: str = CHECKED  # where no block says otherwise, in any thread

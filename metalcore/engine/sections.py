@@ -1,4 +1,3 @@
-"""Names that the front end gives to what the later stages look for in the IR."""
+"""Its old place: see metalcore.engine.model."""
 
-# The section, with a number behind it, of a threadgroup variable that has its value before the threads start.
-INITIAL = "mc.initial"
+from metalcore.engine.model import INITIAL as INITIAL

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from metalcore import settings
 from metalcore.engine.codegen.cache import disk_cache, toolchain_key
 from metalcore.engine.codegen.identity import key_of
-from metalcore.engine.codegen.variant import NativeKernel, Variant
 from metalcore.engine.files import MISSING, state_of, torch_headers
-from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.locks import locks
+from metalcore.engine.model import Argument, FunctionConstant, NativeKernel, Variant
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.errors import CompileError
 from metalcore.forking import import_whole
 from metalcore.launch.declaration import Requirement
 
 if TYPE_CHECKING:
-    from metalcore.engine.frontend.model import ScalarKernel, Unit
+    from metalcore.engine.frontend.model import Unit
     from metalcore.engine.frontend.records import Type
+    from metalcore.engine.model import ScalarKernel
 
 # What is imported on the way to machine code: whole, so that a child of a fork never waits for the rest of a module.
 _FRONTEND = (

@@ -12,12 +12,13 @@ from metalcore.engine.frontend.attributes import Attributes
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.entry import constant_text
 from metalcore.engine.frontend.kernels import Definition, collect_kernels
-from metalcore.engine.frontend.model import ConstantSlot, FunctionConstant, Kernel, Unit
+from metalcore.engine.frontend.model import ConstantSlot, Kernel, Unit
 from metalcore.engine.frontend.preprocess import preprocess
 from metalcore.engine.frontend.rewrite import rewrite
 from metalcore.engine.frontend.structure import Structure
 from metalcore.engine.frontend.tokens import Tokens
 from metalcore.engine.frontend.unit import _constants, constant_prologue
+from metalcore.engine.model import FunctionConstant
 
 _OWN = re.compile(r"\b__mc_(request|enabled|function|kernel|entry|describe_enabled|describe)\b")
 _ENTRY = re.compile(r"\n/\*mc:begin(\d+)\*/.*?/\*mc:end\*/\n# [^\n]*\n", re.DOTALL)

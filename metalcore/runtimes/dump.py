@@ -1,14 +1,12 @@
-"""The exact text that goes to each framework, written to files: METALCORE_DUMP=folder, or `dump_all(folder)`."""
+"""The exact text that goes to each framework, written to files where METALCORE_DUMP names a folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from metalcore import settings
 from metalcore.runtimes.kernel import Variant
-from metalcore.runtimes.text import KernelText, metal_kernel_text, shader_text, unique_key
+from metalcore.runtimes.text import KernelText, unique_key
 
 
 def dump_shader(variant: Variant, text: str) -> None:
@@ -40,35 +38,3 @@ def _write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
-
-
-def dump_all(folder: str | Path, samples: int = 2, nouns: Iterable[str] | None = None) -> list[Path]:
-    """Write both texts of every variant that the first fuzzed samples of the ops launch with the policy of a GPU.
-
-    >>> import tempfile
-    >>> paths = dump_all(tempfile.mkdtemp(), 4, ["rms_norm"])
-    >>> "rms_norm_forward_half_half_1_true.compile_shader.metal" in [path.name for path in paths]
-    True
-    """
-    place = Path(folder)
-    written: set[Path] = set()
-    for variant in used_variants(samples, nouns):
-        written.add(write_shader(place, variant, shader_text(variant)))
-        written.update(write_kernel(place, metal_kernel_text(variant)))
-    return sorted(written)
-
-
-def used_variants(samples: int, nouns: Iterable[str] | None = None) -> list[Variant]:
-    """The variants of these samples, found without running a kernel."""
-    from metalcore.ops import find
-    from metalcore.ops import nouns as every
-    from metalcore.runtimes.routes import launches_of
-
-    found: dict[str, Variant] = {}
-    for noun in every() if nouns is None else nouns:
-        op: Any = find(noun)
-        for dtype in op.dtypes:
-            for index in range(samples):
-                for launch in launches_of(op, dtype, index):
-                    found.setdefault(unique_key(launch.variant), launch.variant)
-    return [found[key] for key in sorted(found)]

@@ -297,12 +297,12 @@ def health(linalg: bool, sizes: tuple[int, ...], **options: Any) -> None:
       apple      with --linalg: the launches that a GPU would get, run by the engine
     """
     if linalg:
-        from metalcore.tools.health.linalg import health_of_linalg
+        from metalcore.health.linalg.command import health_of_linalg
 
         sys.exit(0 if health_of_linalg(sizes=sizes, **options) else 1)
     if sizes:
         raise click.UsageError("--size is for --linalg; fused ops are run on fuzzed shapes")
-    from metalcore.tools.health.command import health as examine
+    from metalcore.health.command import health as examine
 
     sys.exit(0 if examine(**options) else 1)
 

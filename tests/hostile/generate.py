@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from metalcore.engine.codegen.variant import Variant
+from metalcore.engine.model import Variant
 from tests.hostile import elements as el
 from tests.hostile import tree as h
 from tests.hostile.make_access import Accesses

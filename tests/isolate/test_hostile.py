@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen.variant import Site
 from metalcore.engine.isolate import client, seccomp
 from metalcore.engine.isolate.messages import Nonsense, dump, items, rebuild_error, receive_frame, record, send_packet
 from metalcore.engine.isolate.syscalls import NUMBERS
 from metalcore.engine.isolate.unit import _native
+from metalcore.engine.model import Site
 from metalcore.engine.runtime import layout
 from metalcore.errors import ArgumentError, CompileError, IsolationError, IsolationTimeout, MetalcoreError
 from tests.isolate.kernels import SOURCE

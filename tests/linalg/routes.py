@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from metalcore.health.routes import text_mlx, text_mps
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
-from metalcore.runtimes.routes import text_mlx, text_mps
 
 ROUTES = ["apple", *(pytest.param(f"{name} text", marks=pytest.mark.sweep) for name in ("mps", "mlx"))]
 

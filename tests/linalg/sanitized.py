@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 import metalcore
+from metalcore.health.linalg.matrices import make
+from metalcore.health.linalg.trials import TRIALS, Trial
+from metalcore.health.routes import torch_ops_on
 from metalcore.ops import functions
-from metalcore.ops.linalg.base.matrices import make
-from metalcore.ops.linalg.base.trials import TRIALS, Trial
 from metalcore.runtimes.kernel import FOLDER
-from metalcore.runtimes.routes import torch_ops_on
 from tests.linalg.cases import CASES
 from tests.ops.sanitized import FAMILIES, Found, Noting
 

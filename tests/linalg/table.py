@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from metalcore.health.linalg.command import worst_ratios
+from metalcore.health.verify import Measure, Outcome
 from metalcore.ops import find, functions, nouns
-from metalcore.ops.base.verify import Measure, Outcome
-from metalcore.tools.health.linalg import worst_ratios
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "linalg.md"
 FUNCTIONS = "<!-- functions -->"

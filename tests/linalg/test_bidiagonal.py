@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.health.linalg import ratios
+from metalcore.health.linalg.matrices import KINDS, make
 from metalcore.ops import find
-from metalcore.ops.linalg.base import ratios
-from metalcore.ops.linalg.base.matrices import KINDS, make
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from tests.linalg.routes import ROUTES, array_for, runtime

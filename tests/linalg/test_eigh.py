@@ -10,8 +10,8 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
-from metalcore.ops.linalg.base import ratios
-from metalcore.ops.linalg.base.matrices import SYMMETRIC, make
+from metalcore.health.linalg import ratios
+from metalcore.health.linalg.matrices import SYMMETRIC, make
 from metalcore.ops.linalg.eigh import decompose
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime

@@ -8,8 +8,8 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
-from metalcore.ops.linalg.base import ratios
-from metalcore.ops.linalg.base.matrices import make
+from metalcore.health.linalg import ratios
+from metalcore.health.linalg.matrices import make
 from tests.linalg.test_lu import random
 
 SHAPES = [(1, 1), (3, 3), (40, 4, 4), (2, 5, 7, 7), (32, 32), (2, 40, 40), (2, 0, 0), (0, 3, 3), (0, 64, 64)]

@@ -10,8 +10,8 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
+from metalcore.health.linalg import ratios
 from metalcore.ops import find
-from metalcore.ops.linalg.base import ratios
 from tests.linalg.routes import ROUTES, array_for, runtime
 
 

@@ -8,9 +8,9 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError, IndexRangeError
+from metalcore.health.linalg import ratios
+from metalcore.health.linalg.matrices import KINDS, make
 from metalcore.ops import find
-from metalcore.ops.linalg.base import ratios
-from metalcore.ops.linalg.base.matrices import KINDS, make
 from tests.linalg.routes import array_for, runtime
 
 SHAPES = [(1, 1), (3, 3), (40, 4, 4), (9, 5, 3), (2, 5, 3, 7), (32, 32), (2, 33, 33), (40, 20), (20, 50), (2, 70, 100)]

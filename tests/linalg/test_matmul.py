@@ -10,10 +10,10 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
+from metalcore.health.routes import text_mlx, text_mps
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime, torch_cpu
-from metalcore.runtimes.routes import text_mlx, text_mps
 
 SIZES = (0, 1, 3, 31, 33, 97, 130)
 

@@ -12,9 +12,9 @@ mx = pytest.importorskip("mlx.core")
 
 import metalcore.mlx  # noqa: E402
 from metalcore.errors import ArgumentError  # noqa: E402
+from metalcore.health.routes import text_mlx, text_mps, torch_ops_on  # noqa: E402
 from metalcore.mlx.call import using  # noqa: E402
 from metalcore.ops import functions  # noqa: E402
-from metalcore.runtimes.routes import text_mlx, text_mps, torch_ops_on  # noqa: E402
 from tests.linalg.cases import CASES, DIFFERENTIABLE, USUAL, Case  # noqa: E402
 
 every = pytest.mark.parametrize("case", [pytest.param(c, id=n) for n, c in CASES.items()])

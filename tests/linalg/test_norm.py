@@ -11,10 +11,10 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
+from metalcore.health.routes import text_mlx, text_mps
 from metalcore.ops.linalg.norm import forward
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
-from metalcore.runtimes.routes import text_mlx, text_mps
 
 ORDS = (2, 1, 0, math.inf, -math.inf, 3)
 FEW = (-1, 0.5, 2.5)

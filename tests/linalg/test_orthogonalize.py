@@ -7,8 +7,8 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
-from metalcore.ops.linalg.base.matrices import make
-from metalcore.ops.linalg.base.ratios import orthogonality
+from metalcore.health.linalg.matrices import make
+from metalcore.health.linalg.ratios import orthogonality
 
 KINDS = (
     "random",

@@ -8,8 +8,8 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
-from metalcore.ops.linalg.base import ratios
-from metalcore.ops.linalg.base.matrices import make
+from metalcore.health.linalg import ratios
+from metalcore.health.linalg.matrices import make
 from metalcore.ops.linalg.base.matrix import Batch
 from metalcore.ops.linalg.base.tall_qr import suits
 from metalcore.ops.linalg.qr import QR

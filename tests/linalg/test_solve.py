@@ -8,8 +8,8 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
-from metalcore.ops.linalg.base import ratios
-from metalcore.ops.linalg.base.matrices import make
+from metalcore.health.linalg import ratios
+from metalcore.health.linalg.matrices import make
 from tests.linalg.test_lu import random
 
 KINDS = ("random", "graded", "near_singular", "triangular", "large", "small", "hilbert", "orthogonal")

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from metalcore.errors import ArgumentError
-from metalcore.ops.linalg.base import ratios, suite
-from metalcore.ops.linalg.base.graded import jacobi_values, scaled_matrix
-from metalcore.ops.linalg.base.matrices import KINDS, POSITIVE_DEFINITE, SYMMETRIC, make
-from metalcore.ops.linalg.base.trials import TRIALS
+from metalcore.health.linalg import ratios, suite
+from metalcore.health.linalg.command import groups
+from metalcore.health.linalg.graded import jacobi_values, scaled_matrix
+from metalcore.health.linalg.matrices import KINDS, POSITIVE_DEFINITE, SYMMETRIC, make
+from metalcore.health.linalg.trials import TRIALS
 from metalcore.tools.cli import cli
-from metalcore.tools.health.linalg import groups
 from tests.linalg.table import PAGE, with_functions
 
 SMALL, LARGE = (5, 1000), (40, 7)  # size and batch: a matrix a thread, a matrix a threadgroup

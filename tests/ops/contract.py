@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from metalcore.health import routes
+from metalcore.health.verify import error_of
 from metalcore.ops import find
 from metalcore.ops.base.draw import Draw, Sample, Values, flat
-from metalcore.ops.base.verify import error_of
-from metalcore.runtimes import routes
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.torch.register import OPS

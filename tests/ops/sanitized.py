@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import metalcore
+from metalcore.health import routes
+from metalcore.health.verify import draw_sample
 from metalcore.ops import find, nouns
-from metalcore.ops.base.verify import draw_sample
-from metalcore.runtimes import routes
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from tests.ops import attention_cases, sequence_cases

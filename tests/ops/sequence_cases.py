@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from metalcore.health.verify import verify
 from metalcore.ops import find
 from metalcore.ops.base.draw import Draw, Sample, Values
-from metalcore.ops.base.verify import verify
 
 LENGTHS = (1, 33, 7, 64, 2, 97, 32, 5)
 DEPTHS = (64, 33, 8, 1, 128, 80, 3, 17)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.health.verify import verify
 from metalcore.ops import find
 from metalcore.ops.base.attention_samples import FEATURES, case_of
 from metalcore.ops.base.op import FLOATS
-from metalcore.ops.base.verify import verify
 from tests.ops.attention_cases import assert_same_bits, kernels, randn, results
 
 CASES = 40

@@ -115,7 +115,7 @@ def test_a_wrong_total() -> None:
 
 
 def test_on_a_gpu_wrong_blocks_are_nan() -> None:
-    from metalcore.runtimes.routes import text_mps, torch_ops_on
+    from metalcore.health.routes import text_mps, torch_ops_on
 
     keys, values = (torch.ones_like(c) for c in caches(torch.float32))
     tables, lengths = indices()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from metalcore.health.verify import verify
 from metalcore.ops import find, nouns
-from metalcore.ops.base.verify import verify
 
 CASES = {"float32": 3, "float16": 2, "bfloat16": 2}
 SHORT = ("rms_norm", "cross_entropy", "silu", "rope", "softmax")  # in half precision too; the others in the long run

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.health.routes import torch_ops_on
 from metalcore.ops.base.op import FLOATS
-from metalcore.runtimes.routes import torch_ops_on
 from tests.ops.attention_cases import assert_near, kernels, randn
 from tests.ops.sanitized import Found, Noting
 from tests.ops.sequence_cases import PAGED, paged_case, problems

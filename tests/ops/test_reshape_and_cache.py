@@ -129,7 +129,7 @@ def test_a_wrong_slot_writes_nothing(name: str, slot: int) -> None:
 
 @both
 def test_on_a_gpu_a_wrong_slot_is_skipped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from metalcore.runtimes.routes import text_mps, torch_ops_on
+    from metalcore.health.routes import text_mps, torch_ops_on
 
     key, value = rows(torch.float16)
     wrong, right = torch.tensor(SLOTS), torch.tensor(SLOTS)

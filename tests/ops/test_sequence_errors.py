@@ -9,7 +9,7 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError, IndexRangeError
-from metalcore.runtimes.routes import text_mps, torch_ops_on
+from metalcore.health.routes import text_mps, torch_ops_on
 
 BLOCKS, BLOCK, HEADS, DEPTH = 7, 4, 2, 8
 LENGTHS = [9, 2, 12]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from metalcore.ops.base.verify import ROUNDOFF, error_of
+from metalcore.health.verify import ROUNDOFF, error_of
 
 SHAPES = ((0,), (1,), (31,), (33, 65), (5, 0), (), (97, 3), (40009,))
 

@@ -12,9 +12,9 @@ import torch
 import metalcore
 from metalcore import precise
 from metalcore.errors import ArgumentError
+from metalcore.health import routes
+from metalcore.health.verify import verify
 from metalcore.ops import find, nouns
-from metalcore.ops.base.verify import verify
-from metalcore.runtimes import routes
 from tests.ops.contract import compiled_agrees, floats, gpu_launches_agree, opcheck
 from tests.precise.exact import SEED, UNIT, any_floats, as_integers, cancelling, exact_dots, nearest_float
 

@@ -11,8 +11,8 @@ import torch
 import metalcore
 from metalcore import precise
 from metalcore.errors import ArgumentError
+from metalcore.health import routes
 from metalcore.ops import find
-from metalcore.runtimes import routes
 from tests.ops.contract import floats, gpu_launches_agree, opcheck
 from tests.precise.exact import SEED, Array
 

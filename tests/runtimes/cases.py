@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from math import prod
 
+from metalcore.health.routes import launches_of
 from metalcore.ops import find
 from metalcore.runtimes.kernel import Launch
-from metalcore.runtimes.routes import launches_of
 
 LOOKED_AT = 22  # Draw.size has been through all its sizes by then
 

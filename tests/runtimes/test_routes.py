@@ -12,9 +12,9 @@ import pytest
 
 import metalcore
 from metalcore.dropins.compile_shader import ShaderKernel
+from metalcore.health.routes import text_mlx, text_mps
+from metalcore.health.verify import verify
 from metalcore.ops import find, nouns
-from metalcore.ops.base.verify import verify
-from metalcore.runtimes.routes import text_mlx, text_mps
 from metalcore.runtimes.slots import Slots
 from tests.runtimes.cases import cheapest, like
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from metalcore.engine.checks.kinds import KINDS
+from metalcore.diagnostics.kinds import KINDS
 from metalcore.errors import LaunchError
 from tests.sanitizer.defects import Defect, all_defects
 from tests.sanitizer.defects.run import complaints, run

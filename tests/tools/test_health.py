@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from metalcore.errors import ArgumentError
-from metalcore.ops.base.verify import Measure, Outcome
+from metalcore.health.page import page
+from metalcore.health.report import as_json, as_junit, rows
+from metalcore.health.run import groups
+from metalcore.health.verify import Measure, Outcome
 from metalcore.tools.cli import cli
-from metalcore.tools.health.page import page
-from metalcore.tools.health.report import as_json, as_junit, rows
-from metalcore.tools.health.run import groups
 
 
 def test_one_op_is_run_and_reported(tmp_path: Path) -> None:

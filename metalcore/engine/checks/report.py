@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from metalcore.diagnostics.kinds import KINDS
 from metalcore.diagnostics.model import Diagnostic, Related
-from metalcore.engine.checks.kinds import KINDS
 from metalcore.engine.locks import ForkLock
 from metalcore.errors import SanitizerError
 
@@ -35,7 +35,7 @@ class Access:
 class Finding:
     """One mistake at one place: the first thread that made it, and how often it was made."""
 
-    kind: str  # id of checks/kinds.py
+    kind: str  # id of diagnostics/kinds.py
     kernel: str
     file: str
     line: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metalcore.engine.frontend.model import Argument, FunctionConstant, ScalarKernel, Unit
+from metalcore.engine.frontend.model import Unit
+from metalcore.engine.model import Argument, FunctionConstant, ScalarKernel
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.lowering import lower

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from metalcore.engine.frontend.model import Argument, Kernel
+from metalcore.engine.frontend.model import Kernel
+from metalcore.engine.model import SCALARS, SPACES, Argument
 
-# In the order of the enums in include/entry.h.
+# In the order of the enum in include/entry.h.
 KINDS = ("buffer", "value", "threadgroup", "builtin", "end")
-SPACES = ("", "device", "constant", "threadgroup")
-SCALARS = (
-    *("struct", "pointer", "bool", "float32", "float16", "bfloat16"),
-    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "void", "float64"),
-)
 MSL_NAMES = {
     "bool": "bool",
     "float32": "float",

@@ -1,39 +1,14 @@
-"""The data that the front end hands to the other stages; docs/design/contracts.md names every field."""
+"""A source made ready for clang, and what is known of its kernels before one is lowered."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from metalcore.engine.model import Argument as Argument
+from metalcore.engine.model import FunctionConstant as FunctionConstant
+from metalcore.engine.model import ScalarKernel as ScalarKernel
 from metalcore.launch.declaration import Requirement
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One parameter of a kernel that the host can see."""
-
-    name: str
-    index: int
-    kind: str
-    type: str
-    element_size: int
-    element_align: int
-    writable: bool
-    scalar: str
-    lanes: int
-    space: str
-    enabled: bool
-    attribute: str
-
-
-@dataclass(frozen=True)
-class FunctionConstant:
-    """A function constant: `required` where the code uses it and never asks whether it is defined."""
-
-    name: str
-    index: int
-    type: str
-    required: bool
 
 
 @dataclass(frozen=True)
@@ -136,15 +111,3 @@ class Unit:
             searched=Searched(roots=tuple(roots), torch=torch, links=tuple((path, real) for path, real in links)),
             prelude=data["prelude"],
         )
-
-
-@dataclass(frozen=True)
-class ScalarKernel:
-    """One kernel as unoptimised scalar LLVM IR, with its signature."""
-
-    name: str
-    ir: str
-    arguments: tuple[Argument, ...]
-    max_threads: int | None
-    math_mode: str
-    requirements: tuple[Requirement, ...] = ()

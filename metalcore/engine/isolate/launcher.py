@@ -12,10 +12,10 @@ from contextlib import redirect_stdout
 from types import SimpleNamespace
 from typing import Any
 
-from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
 from metalcore.engine.isolate import seal
 from metalcore.engine.isolate.kernel import failed, libc
 from metalcore.engine.isolate.messages import PACKET, dump, look_for_packet, parse, receive_parts
+from metalcore.engine.model import NativeKernel, Place, Variant
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import LoadedKernel, Plan
 from metalcore.engine.runtime.native_library import runtime_library

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from metalcore.engine.codegen.variant import NativeKernel, Place, Site, ThreadgroupVariable, Variant
 from metalcore.engine.files import torch_headers
-from metalcore.engine.frontend.model import Argument, FunctionConstant
 from metalcore.engine.isolate.messages import INTEGER_LIMIT, Nonsense, integer, items, plain_text, record, text
 from metalcore.engine.isolate.structs import struct_type
+from metalcore.engine.model import Argument, FunctionConstant, NativeKernel, Place, Site, ThreadgroupVariable, Variant
 from metalcore.engine.units import Constants, Signature
 from metalcore.errors import IsolationError
 from metalcore.launch.declaration import Requirement

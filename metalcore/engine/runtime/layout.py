@@ -112,7 +112,7 @@ class Plan(ctypes.Structure):
 
 EVENTS = 512
 GROUP_ROOT, ANY_ROOT, NO_SITE = 31, 32, 1023
-# Kinds of mc_event, in the order of native/sanitize.h, as the ids of checks/kinds.py.
+# Kinds of mc_event, in the order of native/sanitize.h, as the ids of diagnostics/kinds.py.
 EVENT_KINDS = (
     "out-of-bounds",
     "race",

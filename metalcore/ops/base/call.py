@@ -1,8 +1,9 @@
-"""Which framework an op runs on: that of its arrays."""
+"""Which framework an op runs on: that of its arrays. The ops know no framework: theirs are found here by name."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ _FRAMEWORKS = (
     ("numpy", "ndarray", "a NumPy array"),
     ("mlx.core", "array", "an mlx array"),
 )
-_torch: Any = None  # metalcore.torch.register, once torch is there
+_TORCH, _MLX = "metalcore.torch.register", "metalcore.mlx.call"  # what runs ops on these frameworks
+_torch: Any = None  # the module _TORCH, once torch is there
 
 
 def call(op: Op, arguments: tuple[Any, ...]) -> Any:
@@ -52,9 +54,7 @@ def _call(op: Op, arguments: tuple[Any, ...]) -> Any:
             outputs = op.forward.plan(numpy_cpu(), *arguments)
         return None if op.written else _public(op, outputs)
     if "mlx.core" in _modules and isinstance(first, _modules["mlx.core"].array):
-        from metalcore.mlx.call import mlx_call
-
-        return _public(op, mlx_call(op, arguments))
+        return _public(op, import_module(_MLX).mlx_call(op, arguments))
     kind = type(first).__name__
     raise ArgumentError(f"{op.noun}: it takes torch tensors, NumPy arrays or mlx arrays, not {kind}")
 
@@ -77,9 +77,7 @@ def _framework(value: Any) -> str:
 def _torch_op(noun: str, arguments: tuple[Any, ...]) -> Any:
     global _torch
     if _torch is None:
-        from metalcore.torch import register
-
-        _torch = register
+        _torch = import_module(_TORCH)
     return (_torch.EAGER if _torch.is_eager(arguments) else _torch.OPS)[noun]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from metalcore.engine import modes
+from metalcore.engine.model import FAST
 from metalcore.engine.runtime.arrays import short_storage, torch_room
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.cpu import library
@@ -101,7 +102,7 @@ class EngineLaunch:
     ) -> None:
         if 0 in groups:
             return
-        if not modes.is_default() and modes.current_mode() != modes.FAST:  # tests bounds behind the addresses too
+        if not modes.is_default() and modes.current_mode() != FAST:  # tests bounds behind the addresses too
             self._function(*columns, *tables, threadgroups=groups, group_size=group)
             return
         addresses = [None if c is None else addresses_of(c) for c in columns]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from metalcore.engine import modes
+from metalcore.engine.model import FAST
 from metalcore.torch.optim.many import Chunks, EngineLaunch, Table, addresses_of, pack
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Plan:
             and _same(list(self.state.values()), self.states)
             and all(_same(list(s.values()), v) for s, v in zip(self.states, self.values, strict=True))
             and all(p.grad is None for p in self.idle)
-            and (modes.is_default() or modes.current_mode() == modes.FAST)
+            and (modes.is_default() or modes.current_mode() == FAST)
         )
 
 

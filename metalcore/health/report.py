@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from metalcore import __version__
-from metalcore.ops.base.verify import Outcome
+from metalcore.health.verify import Outcome
+from metalcore.version import VERSION
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _row(noun: str, dtype: str, route: str, found: list[Outcome]) -> Row:
 def as_json(outcomes: list[Outcome], seed: int) -> str:
     """Rows, and every case with its errors."""
     data: dict[str, Any] = {
-        "metalcore": __version__,
+        "metalcore": VERSION,
         "machine": f"{platform.system()} {platform.machine()}",
         "seed": seed,
         "passed": all(o.passed for o in outcomes),

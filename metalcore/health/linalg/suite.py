@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from metalcore.errors import ArgumentError
+from metalcore.health.linalg.graded import SCALED, relative_errors
+from metalcore.health.linalg.matrices import make
+from metalcore.health.linalg.trials import TRIALS, Trial
+from metalcore.health.verify import Measure, Outcome
 from metalcore.ops import functions
-from metalcore.ops.base.verify import Measure, Outcome
-from metalcore.ops.linalg.base.graded import SCALED, relative_errors
-from metalcore.ops.linalg.base.matrices import make
-from metalcore.ops.linalg.base.trials import TRIALS, Trial
 
 SIZES = (0, 1, 2, 3, 5, 10, 16, 31, 32, 33, 50, 64, 100, 128, 200, 512)
 LONG = ((1000, 10), (10, 1000), (3, 100), (5000, 8), (4200, 32), (0, 5), (5, 0))  # rows, columns: beside the sizes
@@ -204,7 +204,7 @@ def _from_torch(value: Any) -> Any:
 
 def _torch_on(make_runtime: Callable[[], Any]) -> Callable[[], AbstractContextManager[Any]]:
     def around() -> AbstractContextManager[Any]:
-        from metalcore.runtimes.routes import torch_ops_on
+        from metalcore.health.routes import torch_ops_on
 
         return torch_ops_on(make_runtime())
 
@@ -219,14 +219,14 @@ def _apple() -> Any:
 
 
 def _text_mps() -> Any:
-    from metalcore.runtimes.routes import text_mps
+    from metalcore.health.routes import text_mps
 
     return text_mps()
 
 
 def _mlx_text() -> AbstractContextManager[Any]:
+    from metalcore.health.routes import text_mlx
     from metalcore.mlx.call import using
-    from metalcore.runtimes.routes import text_mlx
 
     return using(text_mlx())
 

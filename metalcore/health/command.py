@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from metalcore.ops.base.verify import Outcome
-from metalcore.tools.health.page import FUSED, page
-from metalcore.tools.health.report import as_json, as_junit, rows
-from metalcore.tools.health.run import groups, run
+from metalcore.health.page import FUSED, page
+from metalcore.health.report import as_json, as_junit, rows
+from metalcore.health.run import groups, run
+from metalcore.health.verify import Outcome
 
 _MOST_SHOWN = 20
 COLUMNS = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

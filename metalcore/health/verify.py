@@ -192,10 +192,10 @@ def _mps_route(op: Op, sample: Sample, dtype: str, index: int) -> Results:
 
 
 def _elsewhere(name: str) -> Route:
-    """A route of metalcore.runtimes.routes, which needs mlx or the engine's drop-ins."""
+    """A route of metalcore.health.routes, which needs mlx or the engine's drop-ins."""
 
     def run(op: Op, sample: Sample, dtype: str, index: int) -> Results:
-        from metalcore.runtimes import routes
+        from metalcore.health import routes
 
         route: Route = getattr(routes, name)
         return route(op, sample, dtype, index)

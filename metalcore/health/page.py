@@ -6,8 +6,8 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-from metalcore.ops.base.verify import Outcome
-from metalcore.tools.health.report import Row, rows
+from metalcore.health.report import Row, rows
+from metalcore.health.verify import Outcome
 
 _COLOURS = {"float32": "#2563eb", "float16": "#d97706", "bfloat16": "#059669"}
 _STYLE = """

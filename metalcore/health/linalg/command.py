@@ -12,14 +12,14 @@ from rich.progress import Progress
 from rich.table import Table
 
 from metalcore.errors import ArgumentError
-from metalcore.ops.base.verify import Outcome
-from metalcore.ops.linalg.base import suite
-from metalcore.ops.linalg.base.graded import SCALED
-from metalcore.ops.linalg.base.matrices import KINDS, SYMMETRIC
-from metalcore.ops.linalg.base.trials import TRIALS
-from metalcore.tools.health.command import COLUMNS, conclude
-from metalcore.tools.health.page import LINALG
-from metalcore.tools.health.run import run
+from metalcore.health.command import COLUMNS, conclude
+from metalcore.health.linalg import suite
+from metalcore.health.linalg.graded import SCALED
+from metalcore.health.linalg.matrices import KINDS, SYMMETRIC
+from metalcore.health.linalg.trials import TRIALS
+from metalcore.health.page import LINALG
+from metalcore.health.run import run
+from metalcore.health.verify import Outcome
 
 _PIECES = ((0, 33), (34, 128), (129, 1 << 30))  # sizes that one process runs together
 _ROUTE = "numpy"

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from metalcore.ops.linalg.base import ratios as r
-from metalcore.ops.linalg.base.matrices import EXACTLY_SINGULAR, KINDS, POSITIVE_DEFINITE, SYMMETRIC
-from metalcore.ops.linalg.base.ratios import EIGH_LIMIT, LINEAR_LIMIT, PRECISION, ROUNDING, SVD_LIMIT, Array, Ratios
+from metalcore.health.linalg import ratios as r
+from metalcore.health.linalg.matrices import EXACTLY_SINGULAR, KINDS, POSITIVE_DEFINITE, SYMMETRIC
+from metalcore.health.linalg.ratios import EIGH_LIMIT, LINEAR_LIMIT, PRECISION, ROUNDING, SVD_LIMIT, Array, Ratios
 
 ALL_SHAPES = ("square", "tall", "wide")
 REGULAR = tuple(kind for kind in KINDS if kind not in EXACTLY_SINGULAR)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from metalcore.ops.linalg.base.matrices import Array
+from metalcore.health.linalg.matrices import Array
 
 SCALING = 1e-30
 SCALED = {"svd of scaled matrices": "svd", "svdvals of scaled matrices": "svdvals"}

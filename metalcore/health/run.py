@@ -10,9 +10,9 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from metalcore.errors import ArgumentError
+from metalcore.health.verify import ROUTES, SEED, Outcome, verify
 from metalcore.ops import find, nouns
 from metalcore.ops.base.op import FLOATS
-from metalcore.ops.base.verify import ROUTES, SEED, Outcome, verify
 from metalcore.settings import use_usual_torch
 
 CASES = 40

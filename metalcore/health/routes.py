@@ -1,5 +1,5 @@
 """Ways to run a fuzzed case beside torch and NumPy: the text that a GPU's framework gets, run by the engine's drop-ins,
-and mlx arrays. `metalcore.ops.base.verify` lists them, health runs them.
+and mlx arrays. `metalcore.health.verify` lists them, health runs them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from metalcore.dropins.arrays import mlx_module, torch_module
+from metalcore.health.verify import Results, draw_sample, with_torch
 from metalcore.ops import find, function
 from metalcore.ops.base.draw import Sample, Values, flat
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
-from metalcore.ops.base.verify import Results, draw_sample, with_torch
 from metalcore.runtimes.kernel import Items, Kernel, Launch, Out, Size, any_set
 
 
