@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .frame import ALONE
 from .ir import Instr
+from .operands import FALSE, NO_TOKEN
+from .types import I1, I8, I32, PTR
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -27,13 +30,13 @@ class Barriers:
             self.at.body.flush()
             self.settle(instr)
             resume, wait = self.code.new_label("resume"), self.code.new_label("wait")
-            self.code.emit(f"br i1 %alone, label %{resume}, label %{wait}")
+            self.code.cond_br(ALONE, resume, wait)
             self.code.place(wait)
-            state = self.code.temp("call i8 @llvm.coro.suspend(token none, i1 false)")
-            self.code.emit(f"switch i8 {state}, label %suspend [i8 0, label %{resume} i8 1, label %cleanup]")
+            state = self.code.call("llvm.coro.suspend", I8, NO_TOKEN, FALSE)
+            self.code.switch(state, "suspend", {0: resume, 1: "cleanup"})
             self.code.place(resume)
         elif kind != "fence":
-            self.code.emit('fence syncscope("singlethread") seq_cst')
+            self.code.fence()
 
     def settle(self, barrier: Instr) -> None:
         """Finish what lives across a barrier in front of it: LLVM saves a value where it is made, be it in a loop."""
@@ -43,13 +46,12 @@ class Barriers:
             if value in self.plan.homes:
                 continue
             ty = scalar_type(value.type)
-            if ty == "i1" and self.code.has_masks:
+            if ty is I1 and self.code.has_masks:
                 continue
-            bits = 32 if ty == "i1" else value.type.bits
-            if ty == "ptr" or self.code.width * bits % 32:
+            kept = self.code.vec(I32 if ty is I1 else ty)
+            if ty is PTR or kept.length * kept.bits % 32:
                 continue
             for c in range(self.code.count):
-                slot_type = "i32" if ty == "i1" else ty
-                old = self.code.load_slot((value, c), self.code.vec(slot_type))
-                self.code.store_slot((value, c), self.code.vec(slot_type), self.code.fenced(slot_type, bits, old))
+                old = self.code.load_slot((value, c), kept)
+                self.code.keep((value, c), self.code.fenced(old))
                 self.values.vectors.pop((value, c), None)

@@ -15,6 +15,8 @@ from .guards import signed32
 from .interleave import Group
 from .ir import Block, Const, Instr, Type, is_ignored
 from .memory import LOAD, SLOTS, STORE, Address
+from .operands import Operand, constant
+from .types import I64
 from .values import scalar_type
 from .watch import ACCESSES, HOOKS
 
@@ -95,22 +97,21 @@ class Body:
             aggregate = instr.args[0]
             path = instr.extra["path"]
             assert isinstance(path, list)
-            ty = "{ " + ", ".join(scalar_type(t) for t in aggregate.type.items) + " }"
-            name = self.code.temp(f"extractvalue {ty} {self.values.scalar(aggregate)}, {path[0]}")
+            name = self.code.extractvalue(self.values.scalar(aggregate), path[0])
         elif op in ("zext", "sext") and not self.shapes.get(instr).uniform and self.shapes.get(instr).base is None:
             name = self._extend_base(instr)
         elif op == "or" and not self.shapes.get(instr).uniform and self.shapes.get(instr).base is None:
             a, b = self.values.scalar(instr.args[0]), self.values.scalar(instr.args[1])
-            name = self.code.temp(f"add {instr.type.text} {a}, {b}")
+            name = self.code.add(a, b)
         elif self.shapes.get(instr).base is not None and instr.type.kind == "int" and instr.type.bits > 1:
-            name = self.code.temp(f"add {instr.type.text} {self.shapes.get(instr).base}, 0")
+            name = self.code.add(constant(scalar_type(instr.type), self.shapes.get(instr).base or 0), 0)
         elif op in ("and", "urem", "lshr", "udiv") and not self.shapes.get(instr).uniform:
             name = self.at.ops.compute(instr, None)  # the base is aligned: the operation on it alone is the new base
         else:
             name = self.at.ops.compute(instr, None)
         self.values.define_scalar(instr, name)
 
-    def _extend_base(self, instr: Instr) -> str:
+    def _extend_base(self, instr: Instr) -> Operand:
         """Extend the pattern's base to 64 bits from its highest lane.
 
         Lanes below a wrap-around come out negative instead of near 2^32: out of every buffer either way, while the
@@ -121,9 +122,9 @@ class Body:
         name = self.values.scalar(instr.args[0])
         end = max(offsets) if instr.op == "zext" else min(offsets)
         if end:
-            name = self.code.temp(f"add i32 {name}, {signed32(end)}")
-        wide = self.code.temp(f"{instr.op} i32 {name} to i64")
-        return self.code.temp(f"sub i64 {wide}, {end}") if end else wide
+            name = self.code.add(name, signed32(end))
+        wide = self.code.cast(instr.op, name, I64)
+        return self.code.sub(wide, end) if end else wide
 
     # -- builtins ----------------------------------------------------------------------------------
     def _builtin(self, instr: Instr) -> None:
@@ -228,7 +229,7 @@ class Body:
             return
         accesses = {i: where for i in segment if (where := self._access(i)) is not None}
         groups = self.at.interleave.find_groups(segment, accesses) if self.values.mask is None else {}
-        tests: list[str] = []
+        tests: list[Operand] = []
         if self.plan.checked:
             tests = self._bounds_tests(accesses, groups)
         if not tests:
@@ -239,13 +240,13 @@ class Body:
             return
         ok = tests[0]
         for test in tests[1:]:
-            ok = self.code.temp(f"and i1 {ok}, {test}")
+            ok = self.code.and_(ok, test)
         own = [i for i in segment if i.name]
         inside = set(segment)
         outer = [i for i in own if i not in self.values.crossing and self._used_after(i, inside)]
         self.values.crossing.update(outer)
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
-        self.code.emit(f"br i1 {ok}, label %{fast}, label %{slow}, !prof !1")
+        self.code.cond_br(ok, fast, slow, likely=True)
         saved = self.at.lanes.snapshot()
         self.code.place(fast)
         self._segment_fast(segment, accesses, groups, masked=False)
@@ -277,7 +278,7 @@ class Body:
             if instr.name:
                 self.values.crossing.add(instr)
             fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
-            self.code.emit(f"br i1 {test}, label %{fast}, label %{slow}, !prof !1")
+            self.code.cond_br(test, fast, slow, likely=True)
             saved = self.at.lanes.snapshot()
             self.code.place(fast)
             self._segment_fast([instr], accesses, {}, masked=False)
@@ -289,9 +290,9 @@ class Body:
             self.at.lanes.restore(saved)
             self.code.place(done)
 
-    def _bounds_tests(self, accesses: dict[Instr, Address], groups: dict[Instr, Group]) -> list[str]:
+    def _bounds_tests(self, accesses: dict[Instr, Address], groups: dict[Instr, Group]) -> list[Operand]:
         """Scalar tests that no access of the segment leaves its memory; fields of a record are tested together."""
-        tests: list[str | None] = []
+        tests: list[Operand | None] = []
         grouped: set[Instr] = set()
         for group in groups.values():
             grouped.update(instr for _, instr in group.members)
@@ -371,9 +372,7 @@ class Body:
             for c in range(self.code.count):
                 self.values.define_chunk(instr, c, self.at.memory.reload_chunk(data, ty, where.size, c))
         else:
-            stored = instr.extra["stored"]
-            assert isinstance(stored, Type)
-            self.at.memory.spill_chunks(data, scalar_type(stored), where.size, self.values.chunks(instr.args[0]))
+            self.at.memory.spill_chunks(data, where.size, self.values.chunks(instr.args[0]))
             self.at.memory.call_slow(instr, where, STORE, lanes, data, bits)
 
     def _vector(self, instr: Instr, c: int) -> None:
@@ -386,8 +385,7 @@ class Body:
             if aggregate.op == "cmpxchg" or aggregate.callee.startswith("__mc_simdgroup"):
                 name = self.at.lanes.pair_element(aggregate, path[0], c)
             else:
-                ty = "{ " + ", ".join(self.code.vec(scalar_type(t)) for t in aggregate.type.items) + " }"
-                name = self.code.temp(f"extractvalue {ty} {self.values.chunk(aggregate, c)}, {path[0]}")
+                name = self.code.extractvalue(self.values.chunk(aggregate, c), path[0])
         else:
             name = self.at.ops.compute(instr, c)
         if instr.type.kind == "struct":

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from .guards import signed32
 from .ir import Const, Instr, Value, gep_terms
+from .operands import Operand
 from .shapes import LANES, ZERO
-from .values import scalar_type
+from .types import I64, scalar_type
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -83,12 +84,11 @@ class Chunked:
             total = tuple(x + y * scale for x, y in zip(total, inner, strict=True))
         return total
 
-    def chunk_base(self, value: Value, c: int) -> str:
+    def chunk_base(self, value: Value, c: int) -> Operand:
         """The value of the first lane of chunk c, as a scalar."""
         shape = self.values.shape(value)
         if isinstance(value, Const) or shape.uniform:
             return self.values.scalar(value)
-        ty = scalar_type(value.type)
         first = c * self.code.width
         if shape.offsets is not None:
             offset = shape.offsets[first]
@@ -96,8 +96,8 @@ class Chunked:
             if not offset:
                 return name
             if value.type.kind == "ptr":
-                return self.code.temp(f"getelementptr i8, ptr {name}, i64 {offset}")
-            return self.code.temp(f"add {ty} {name}, {offset}")
+                return self.code.gep(name, offset)
+            return self.code.add(name, offset)
         assert isinstance(value, Instr)
         key = ("lane", (value, c))
         found = self.values.splats.get(key)
@@ -106,38 +106,36 @@ class Chunked:
             self.values.splats[key] = found
         return found
 
-    def _chunk_base(self, value: Instr, c: int) -> str:
-        ty = scalar_type(value.type)
+    def _chunk_base(self, value: Instr, c: int) -> Operand:
         if value.block is not self.values.block:
-            return self.code.temp(f"extractelement {self.code.vec(ty)} {self.values.chunk(value, c)}, i64 0")
+            return self.code.extract(self.values.chunk(value, c), 0)
         op, args = value.op, value.args
         if op == "getelementptr":
             pointer = self.chunk_base(args[0], c)
             for scale, index in gep_terms(value):
                 if isinstance(index, int):
-                    pointer = self.code.temp(f"getelementptr i8, ptr {pointer}, i64 {index}") if index else pointer
+                    pointer = self.code.gep(pointer, index) if index else pointer
                     continue
                 name = self.chunk_base(index, c)
                 if index.type.bits < 64:
-                    name = self.code.temp(f"sext {index.type.text} {name} to i64")
-                scaled = self.code.temp(f"mul i64 {name}, {scale}") if scale != 1 else name
-                pointer = self.code.temp(f"getelementptr i8, ptr {pointer}, i64 {scaled}")
+                    name = self.code.sext(name, I64)
+                scaled = self.code.mul(name, scale) if scale != 1 else name
+                pointer = self.code.gep(pointer, scaled)
             return pointer
         if op in ("zext", "sext", "trunc", "freeze"):
             name = self.chunk_base(args[0], c)
-            source = args[0].type.text
             if op == "freeze":
-                return self.code.temp(f"freeze {ty} {name}")
+                return self.code.freeze(name)
             own = self._own(self.chunk_offsets(value) or ZERO, c)
             end = {"zext": max(own), "sext": min(own)}.get(op, 0)  # from the highest or lowest lane, as for patterns
             if end:
-                name = self.code.temp(f"add {source} {name}, {signed32(end)}")
-            wide = self.code.temp(f"{op} {source} {name} to {ty}")
-            return self.code.temp(f"sub {ty} {wide}, {end}") if end else wide
+                name = self.code.add(name, signed32(end))
+            wide = self.code.cast(op, name, scalar_type(value.type))
+            return self.code.sub(wide, end) if end else wide
         if op in ("udiv", "urem", "sdiv", "srem"):
-            return self.code.temp(f"extractelement {self.code.vec(ty)} {self.values.chunk(value, c)}, i64 0")
+            return self.code.extract(self.values.chunk(value, c), 0)
         real = "add" if op == "or" and self.chunk_offsets(value) != ZERO else op
-        return self.code.temp(f"{real} {ty} {self.chunk_base(args[0], c)}, {self.chunk_base(args[1], c)}")
+        return self.code.binary(real, self.chunk_base(args[0], c), self.chunk_base(args[1], c))
 
     def _own(self, offsets: tuple[int, ...], c: int) -> tuple[int, ...]:
         return offsets[c * self.code.width : (c + 1) * self.code.width]
@@ -164,7 +162,7 @@ class Chunked:
                 todo += at.args
         return list(found)
 
-    def chunk_guards(self, pointer: Value) -> list[str]:
+    def chunk_guards(self, pointer: Value) -> list[Operand]:
         """Scalar tests that no chunk of the indices behind an address has wrapped around."""
         tests = []
         for extension in self._extensions(pointer):

@@ -12,13 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from metalcore.engine.abi import APART_AT_BARRIERS
+
+from .builder import Builder
 from .cfg import reach
 from .driver import first_position
+from .frame import ALL, FIRST, FIRST_THREAD, GROUP, LAUNCH, SIMDGROUP, SIZE, WORKER, load_frame, of_launch, parameters
 from .ir import I1, VOID, Block, Function, Instr, is_barrier
 from .live import Liveness
-from .memory import APART_AT_BARRIERS, LAUNCH_LEFT_OUT, LAUNCH_STOP, WORKER_MEMORY
+from .operands import Operand, constant, operand
 from .same import Same
 from .shapes import LANES, Shapes
+from .types import I8, I32, I64, PTR, LLType, array
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 MOST_SIMDGROUPS = 32
 MOST_KEPT = 512 << 10  # bytes on the stack
 _ALIGN = 64
+_OWN = operand("%own", PTR)  # a simdgroup's part of what is kept
 
 
 def split_at_barriers(function: Function) -> None:
@@ -67,14 +73,14 @@ class Cuts:
     def cut(self, barrier: Instr) -> None:
         """The end of a turn, and in F the beginning of the next: where lanes meet they are all in F."""
         number = self.numbers.setdefault(barrier, len(self.numbers) + 1)
-        self.code.later(lambda: self._keep(number, barrier))
-        self.code.emit(f"store i32 {number}, ptr {self.code.slot('cut', 'i32')}")
+        self.code.later(lambda: self._keep(barrier))
+        self.code.store(constant(I32, number), self.code.slot("cut", I32))
         self.code.jump("round.end" if barrier.block in self.same.once else "turn.end")
         if self.values.mask is not None:
             self.code.place(self.code.new_label("never"))
             return
         self.code.place(f"cut.{number}")
-        self.code.later(lambda: self._get_back(number, barrier))
+        self.code.later(lambda: self._get_back(barrier))
         self.values.forget()
 
     def _with_operands(self, values: Iterable[Instr]) -> set[Instr]:
@@ -110,12 +116,12 @@ class Cuts:
                 needed |= self._changed(block.instrs[-2])
         return needed & self._living(barrier)
 
-    def _slots(self, values: set[Instr]) -> list[tuple[object, str, str]]:
+    def _slots(self, values: set[Instr]) -> list[tuple[object, Operand, LLType]]:
         """Key, name and type."""
         slots = self.code.slots.items()
         return [(key, name, ty) for key, (name, ty) in slots if isinstance(key, tuple) and key[0] in values]
 
-    def _place(self, key: object, ty: str) -> int:
+    def _place(self, key: object, ty: LLType) -> int:
         if key not in self.places:
             size = _bytes(ty)
             align = min(_ALIGN, size)
@@ -131,97 +137,80 @@ class Cuts:
         """Bytes of a simdgroup's part."""
         return (self.size + _ALIGN - 1) // _ALIGN * _ALIGN
 
-    def _keep(self, number: int, barrier: Instr) -> list[str]:
-        return [line for slot in self._slots(self._changed(barrier)) for line in self._copy(number, *slot, keeps=True)]
+    def _keep(self, barrier: Instr) -> list[str]:
+        return [line for slot in self._slots(self._changed(barrier)) for line in self._copy(*slot, keeps=True)]
 
-    def _get_back(self, number: int, barrier: Instr) -> list[str]:
-        return [line for slot in self._slots(self._needed(barrier)) for line in self._copy(number, *slot, keeps=False)]
+    def _get_back(self, barrier: Instr) -> list[str]:
+        return [line for slot in self._slots(self._needed(barrier)) for line in self._copy(*slot, keeps=False)]
 
-    def _copy(self, number: int, key: object, name: str, ty: str, keeps: bool) -> list[str]:
+    def _copy(self, key: object, name: Operand, ty: LLType, keeps: bool) -> list[str]:
         """From a slot to its place in the simdgroup's part, or back."""
-        value, place = f"%crossing.{number}.{self.code.unique()}", f"%place.{number}.{self.code.unique()}"
+        code = Builder("%k", beside=self.code)
+        place = code.gep(_OWN, self._place(key, ty))
         source, target = (name, place) if keeps else (place, name)
-        return [
-            f"  {place} = getelementptr i8, ptr %own, i64 {self._place(key, ty)}",
-            f"  {value} = load {ty}, ptr {source}",
-            f"  store {ty} {value}, ptr {target}",
-        ]
+        code.store(code.load(ty, source), target)
+        return code.text()
 
     def assemble(self, name: str, start: str, blank: list[str]) -> str:
-        cut, agreed = self.code.slot("cut", "i32"), self.code.slot("agreed", "i32")
+        cut, agreed = self.code.slot("cut", I32), self.code.slot("agreed", I32)
         lines = self.code.text()  # now all that is kept has its place
-        own = self.own
-        targets = " ".join(f"i32 {number}, label %cut.{number}" for number in self.numbers.values())
-        return "\n".join(
-            [
-                f"define internal void @{name}({PARAMETERS}) #0 {{",
-                "entry:",
-                *self.code.alloca_lines,
-                f"  %kept = alloca [{MOST_SIMDGROUPS * own} x i8], align {_ALIGN}",
-                f"  %memory_at = getelementptr i8, ptr %Wk, i64 {WORKER_MEMORY}",
-                "  %group_memory = load ptr, ptr %memory_at, !invariant.load !0",
-                f"  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}",
-                "  %stop = load ptr, ptr %stop_at, !invariant.load !0",
-                f"  store i32 0, ptr {cut}",
-                "  br label %round",
-                "round:",
-                f"  %begin = load i32, ptr {cut}",
-                "  br label %turn",
-                "turn:",
-                "  %sg = phi i32 [ 0, %round ], [ %sg.next, %turn.next ]",
-                f"  %first_thread = mul i32 %sg, {LANES}",
-                first_position(self.plan.layout),
-                "  %sg.wide = zext i32 %sg to i64",
-                f"  %own.at = mul i64 %sg.wide, {own}",
-                "  %own = getelementptr i8, ptr %kept, i64 %own.at",
-                *self.code.entry_lines,
-                f"  switch i32 %begin, label %turn.first [ {targets} ]",
-                "turn.first:",
-                *blank,
-                f"  br label %{start}",
-                *lines,
-                "exit:",
-                f"  store i32 0, ptr {cut}",
-                "  br label %turn.end",
-                "turn.end:",  # nothing that was kept for one barrier may be used at another
-                f"  %ended = load i32, ptr {cut}",
-                f"  %ended.first = load i32, ptr {agreed}",
-                "  %is_first = icmp eq i32 %sg, 0",
-                "  %expected = select i1 %is_first, i32 %ended, i32 %ended.first",
-                f"  store i32 %expected, ptr {agreed}",
-                "  %agrees = icmp eq i32 %ended, %expected",
-                "  br i1 %agrees, label %turn.next, label %apart, !prof !1",
-                "apart:",
-                f"  %left_out = getelementptr i8, ptr %L, i64 {LAUNCH_LEFT_OUT}",
-                f"  store i64 {APART_AT_BARRIERS}, ptr %left_out",
-                "  br label %leave",
-                "turn.next:",
-                "  %sg.next = add i32 %sg, 1",
-                "  %sg.more = icmp ult i32 %sg.next, %all",
-                "  br i1 %sg.more, label %turn, label %round.end",
-                "round.end:",
-                f"  %next = load i32, ptr {cut}",
-                "  %is_over = icmp eq i32 %next, 0",
-                "  br i1 %is_over, label %leave, label %round",
-                "leave:",
-                "  ret void",
-                "}",
-            ]
-        )
+        top, first, bottom = Builder("%h"), Builder("%n"), Builder("%x")
+        begin = self._turns(top, cut)
+        first.switch(begin, "turn.first", {number: f"cut.{number}" for number in self.numbers.values()})
+        first.place("turn.first")
+        enter = Builder()
+        enter.jump(start)
+        self._ends(top, bottom, cut, agreed)
+        head = f"define internal void @{name}({parameters(LAUNCH, WORKER, *GROUP, *SIZE, ALL)}) #0 {{"
+        around = [*self.code.alloca_lines, *top.text(), *self.code.entry.text(), *first.text(), *blank, *enter.text()]
+        return "\n".join([head, "entry:", *around, *lines, *bottom.text(), "}"])
+
+    def _turns(self, code: Builder, cut: Operand) -> Operand:
+        """A round is a turn for each simdgroup. The barrier that they go on from."""
+        kept = code.alloca(array(MOST_SIMDGROUPS * self.own, I8), _ALIGN)
+        load_frame(code)
+        code.store(constant(I32, 0), cut)
+        code.jump("round")
+        code.place("round")
+        begin = code.load(I32, cut)
+        code.jump("turn")
+        code.place("turn")
+        code.as_(SIMDGROUP).phi((constant(I32, 0), "round"))
+        code.as_(FIRST_THREAD).mul(SIMDGROUP, LANES)
+        first_position(code, self.plan.layout, SIMDGROUP, FIRST)
+        place = code.mul(code.zext(SIMDGROUP, I64), self.own)
+        code.as_(_OWN).gep(kept, place)
+        return begin
+
+    def _ends(self, top: Builder, code: Builder, cut: Operand, agreed: Operand) -> None:
+        code.place("exit")
+        code.store(constant(I32, 0), cut)
+        code.jump("turn.end")
+        code.place("turn.end")  # nothing that was kept for one barrier may be used at another
+        ended, before = code.load(I32, cut), code.load(I32, agreed)
+        expected = code.select(code.icmp("eq", SIMDGROUP, 0), ended, before)
+        code.store(expected, agreed)
+        code.cond_br(code.icmp("eq", ended, expected), "turn.next", "apart", likely=True)
+        code.place("apart")
+        code.store(constant(I64, APART_AT_BARRIERS), code.gep(LAUNCH, of_launch("left_out")))
+        code.jump("leave")
+        code.place("turn.next")
+        following = code.add(SIMDGROUP, 1)
+        top.edge(SIMDGROUP, following, "turn.next")
+        code.cond_br(code.icmp("ult", following, ALL), "turn", "round.end")
+        code.place("round.end")
+        code.cond_br(code.icmp("eq", code.load(I32, cut), 0), "leave", "round")
+        code.place("leave")
+        code.ret()
 
 
 def ends_with_barrier(block: Block) -> bool:
     return len(block.instrs) > 1 and is_barrier(block.instrs[-2])
 
 
-PARAMETERS = "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %all"
-
-
-def _bytes(ty: str) -> int:
+def _bytes(ty: LLType) -> int:
     """A power of two that a slot's vector fits in."""
-    count, _, scalar = ty.strip("<>").partition(" x ") if ty.startswith("<") else ("1", "", ty)
-    bits = {"ptr": 64, "float": 32, "half": 16, "double": 64}.get(scalar) or int(scalar[1:])
-    return max(8, int(count) * max(8, bits) // 8)
+    return max(8, ty.length * max(8, ty.bits) // 8)
 
 
 def kept_bytes(live: Liveness, same: Same, barriers: list[Instr], shapes: Shapes) -> int:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from .cfg import Loop
 from .ir import Block, Const, Instr, is_barrier, is_ignored
+from .operands import FALSE, Operand, constant, zero
 from .shapes import Shape
-from .values import scalar_type
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -47,49 +47,49 @@ class Flow:
     def mask_key(self, linear: Linear, node: Block, entry: bool, c: int) -> object:
         return (linear.name, node, "entry" if entry else "mask", c)
 
-    def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | str) -> None:
+    def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | Operand) -> None:
         for c in range(self.code.count):
-            value = mask if isinstance(mask, str) else self.code.kept_mask(mask[c])
-            self.code.store_slot(self.mask_key(linear, node, entry, c), self.code.mask_type, value)
+            value = mask if isinstance(mask, Operand) else self.code.kept_mask(mask[c])
+            self.code.keep(self.mask_key(linear, node, entry, c), value)
 
-    def get_mask(self, linear: Linear, node: Block, entry: bool) -> list[str]:
+    def get_mask(self, linear: Linear, node: Block, entry: bool) -> list[Operand]:
         out = []
         for c in range(self.code.count):
             kept = self.code.load_slot(self.mask_key(linear, node, entry, c), self.code.mask_type)
             out.append(self.code.read_mask(kept))
         return out
 
-    def add_mask(self, linear: Linear, node: Block, entry: bool, mask: list[str] | None) -> None:
+    def add_mask(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | None) -> None:
         for c in range(self.code.count):
             self.add_lanes(self.mask_key(linear, node, entry, c), mask[c] if mask is not None else None)
 
-    def add_lanes(self, key: object, mask: str | None) -> None:
+    def add_lanes(self, key: object, mask: Operand | None) -> None:
         if mask is None:
-            self.code.store_slot(key, self.code.mask_type, self.code.all_lanes)
+            self.code.keep(key, self.code.all_lanes)
             return
         old = self.code.load_slot(key, self.code.mask_type)
         more = self.code.kept_mask(mask)
-        self.code.store_slot(key, self.code.mask_type, self.code.temp(f"or {self.code.mask_type} {old}, {more}"))
+        self.code.keep(key, self.code.or_(old, more))
 
-    def narrow_mask(self, cond: list[str] | str, negate: bool) -> list[str]:
+    def narrow_mask(self, cond: list[Operand] | Operand, negate: bool) -> list[Operand]:
         """The current mask and a condition (a name: uniform)."""
         out = []
         for c in range(self.code.count):
-            if isinstance(cond, str):
-                part = self.values.splat("i1", cond)
+            if isinstance(cond, Operand):
+                part = self.values.splat(cond)
             else:
                 part = cond[c]
             if negate:
-                part = self.code.temp(f"xor {self.code.vec('i1')} {part}, splat (i1 true)")
+                part = self.code.not_(part)
             if self.values.mask is not None:
-                part = self.code.temp(f"and {self.code.vec('i1')} {part}, {self.values.mask[c]}")
+                part = self.code.and_(part, self.values.mask[c])
             out.append(part)
         return out
 
     # -- phis --------------------------------------------------------------------------------------
-    def phi_moves(self, source: Block, target: Block) -> list[tuple[Instr, list[str] | str]]:
+    def phi_moves(self, source: Block, target: Block) -> list[tuple[Instr, list[Operand] | Operand]]:
         """What the edge stores; names are computed before anything is stored."""
-        moves: list[tuple[Instr, list[str] | str]] = []
+        moves: list[tuple[Instr, list[Operand] | Operand]] = []
         for phi in target.phis():
             value = next(a for a, t in zip(phi.args, phi.targets, strict=True) if t is source)
             if isinstance(value, Const) and value.text in ("undef", "poison"):
@@ -104,22 +104,21 @@ class Flow:
             self.values.block = saved
         return moves
 
-    def phi_stores(self, moves: list[tuple[Instr, list[str] | str]], blend: list[str] | None) -> None:
-        olds: dict[tuple[Instr, int], str] = {}
+    def phi_stores(self, moves: list[tuple[Instr, list[Operand] | Operand]], blend: list[Operand] | None) -> None:
+        olds: dict[tuple[Instr, int], Operand] = {}
         if blend is not None:
             for phi, names in moves:
                 if isinstance(names, list):
                     for c in range(self.code.count):
                         olds[phi, c] = self.values.load_vector((phi, c), phi.type)
         for phi, names in moves:
-            if isinstance(names, str):
-                self.code.store_slot((phi, "scalar"), scalar_type(phi.type), names)
+            if isinstance(names, Operand):
+                self.code.keep((phi, "scalar"), names)
                 continue
-            ty = self.code.vec(scalar_type(phi.type))
             for c, name in enumerate(names):
                 if blend is not None:
-                    name = self.code.temp(f"select {self.code.vec('i1')} {blend[c]}, {ty} {name}, {ty} {olds[phi, c]}")
-                self.values.store_vector((phi, c), phi.type, name)
+                    name = self.code.select(blend[c], name, olds[phi, c])
+                self.values.store_vector((phi, c), name)
 
     # -- F: all lanes active -----------------------------------------------------------------------
     def full_label(self, block: Block) -> str:
@@ -146,7 +145,7 @@ class Flow:
             return
         self.split_branch(block)
 
-    def real_branch(self, block: Block, cond: str, labels: list[str]) -> None:
+    def real_branch(self, block: Block, cond: Operand, labels: list[str]) -> None:
         moves = [self.phi_moves(block, t) for t in block.succs]
         stubs = [self.code.new_label("edge") if m else label for m, label in zip(moves, labels, strict=True)]
         self.at.polls.uniform_branch(block, cond, stubs)
@@ -172,7 +171,7 @@ class Flow:
         disagree, mixed = self.code.new_label("disagree"), self.code.new_label("mixed")
         self.at.polls.agreed_branch(block, all_true, stubs[0], disagree)
         self.code.place(disagree)
-        self.code.emit(f"br i1 {none_true}, label %{stubs[1]}, label %{mixed}")
+        self.code.cond_br(none_true, stubs[1], mixed)
         for stub, move, label in zip(stubs, moves, labels, strict=True):
             self.code.place(stub)
             self.phi_stores(move, None)
@@ -194,18 +193,15 @@ class Flow:
         self.accesses_left -= touched
         return True
 
-    def condition(self, branch: Instr) -> list[str]:
+    def condition(self, branch: Instr) -> list[Operand]:
         test = branch.args[0]
         if isinstance(test, Instr) and self.at.body.is_late_test(test):
             for c in range(self.code.count):
                 if (test, c) not in self.values.vectors:
                     self.values.vectors[test, c] = self.at.ops.compute(test, c)
-        return [
-            self.code.temp(f"freeze {self.code.vec('i1')} {self.values.chunk(branch.args[0], c)}")
-            for c in range(self.code.count)
-        ]
+        return [self.code.freeze(self.values.chunk(branch.args[0], c)) for c in range(self.code.count)]
 
-    def agreement(self, branch: Instr) -> tuple[str, str]:
+    def agreement(self, branch: Instr) -> tuple[Operand, Operand]:
         """Scalars: do all lanes say yes, do all say no? A compare of a line with a bound needs only its two ends."""
         test = branch.args[0]
         if isinstance(test, Instr) and test.op == "icmp":
@@ -215,9 +211,9 @@ class Flow:
         cond = self.condition(branch)
         all_true = self.code.all(cond)
         any_true = self.code.any(cond)
-        return all_true, self.code.temp(f"xor i1 {any_true}, true")
+        return all_true, self.code.not_(any_true)
 
-    def compare_ends(self, test: Instr) -> tuple[str, str] | None:
+    def compare_ends(self, test: Instr) -> tuple[Operand, Operand] | None:
         pred = str(test.extra["pred"])
         left, right = (self.values.shape(a) for a in test.args)
         if not has_ends(test, left, right):
@@ -225,45 +221,43 @@ class Flow:
         line = left if right.uniform else right
         value, bound = (test.args[0], test.args[1]) if right.uniform else (test.args[1], test.args[0])
         assert line.offsets is not None
-        ty, bits = value.type.text, value.type.bits
+        bits = value.type.bits
         low, high = min(line.offsets), max(line.offsets)
         if high - low >= 1 << (bits - 1):
             return None
         base = self.values.scalar(value)
         mask = (1 << bits) - 1
         if pred in ("eq", "ne"):
-            away = self.code.temp(f"sub {ty} {self.values.scalar(bound)}, {base}")
+            away = self.code.sub(self.values.scalar(bound), base)
             if low:
-                away = self.code.temp(f"sub {ty} {away}, {low & mask}")
-            differ = self.code.temp(f"icmp ugt {ty} {away}, {high - low}")
+                away = self.code.sub(away, low & mask)
+            differ = self.code.icmp("ugt", away, high - low)
             for guard in self.at.guards.wrap_guards(value):
-                differ = self.code.temp(f"and i1 {differ}, {guard}")
-            return ("false", differ) if pred == "eq" else (differ, "false")
-        least = self.code.temp(f"add {ty} {base}, {low & mask}") if low else base
+                differ = self.code.and_(differ, guard)
+            return (FALSE, differ) if pred == "eq" else (differ, FALSE)
+        least = self.code.add(base, low & mask) if low else base
         signed, other = pred[0], self.values.scalar(bound)
         below = pred[1:] == ("lt" if value is test.args[0] else "gt")
 
-        def holds(x: str) -> str:
+        def holds(x: Operand) -> Operand:
             a, b = (x, other) if value is test.args[0] else (other, x)
-            return self.code.temp(f"icmp {pred} {ty} {a}, {b}")
+            return self.code.icmp(pred, a, b)
 
         if below:
             # least + span < bound without wrap-around is least < bound - span, which does not change in a loop.
-            name = f"llvm.{signed}sub.sat.{ty}"
-            self.code.need(f"declare {ty} @{name}({ty}, {ty})")
-            limit = self.code.temp(f"call {ty} @{name}({ty} {other}, {ty} {high - low})")
-            all_true = self.code.temp(f"icmp {signed}lt {ty} {least}, {limit}")
-        most = self.code.temp(f"add {ty} {base}, {high & mask}")
-        straight = self.code.temp(f"icmp {signed}le {ty} {least}, {most}")  # no wrap-around between the ends
+            limit = self.code.intrinsic(f"{signed}sub.sat", other, constant(other.type, high - low))
+            all_true = self.code.icmp(f"{signed}lt", least, limit)
+        most = self.code.add(base, high & mask)
+        straight = self.code.icmp(f"{signed}le", least, most)  # no wrap-around between the ends
         first, second = holds(least), holds(most)
         if not below:
-            both = self.code.temp(f"and i1 {first}, {second}")
-            all_true = self.code.temp(f"and i1 {both}, {straight}")
-        either = self.code.temp(f"or i1 {first}, {second}")
-        neither = self.code.temp(f"xor i1 {either}, true")
-        none_true = self.code.temp(f"and i1 {neither}, {straight}")
+            both = self.code.and_(first, second)
+            all_true = self.code.and_(both, straight)
+        either = self.code.or_(first, second)
+        neither = self.code.not_(either)
+        none_true = self.code.and_(neither, straight)
         for guard in self.at.guards.wrap_guards(value):  # else the two ends are not those of a line
-            all_true, none_true = (self.code.temp(f"and i1 {known}, {guard}") for known in (all_true, none_true))
+            all_true, none_true = (self.code.and_(known, guard) for known in (all_true, none_true))
         return all_true, none_true
 
     # -- regions -----------------------------------------------------------------------------------
@@ -328,8 +322,8 @@ class Flow:
     def private_region(
         self,
         block: Block,
-        cond: list[str],
-        moves: list[list[tuple[Instr, list[str] | str]]],
+        cond: list[Operand],
+        moves: list[list[tuple[Instr, list[Operand] | Operand]]],
         region: set[Block],
         join: Block | None,
     ) -> None:
@@ -339,15 +333,17 @@ class Flow:
         linear = Linear(f"R{self.regions}", region, self.graph.loop_of[block], join, quoted(self.full_label(join)))
         saved_block = self.values.block
         for node in sorted(region, key=self.graph.position.__getitem__):
-            self.set_mask(linear, node, False, "zeroinitializer")
+            self.set_mask(linear, node, False, zero(self.code.mask_type))
             if self.is_header(node):
-                self.set_mask(linear, node, True, "zeroinitializer")
+                self.set_mask(linear, node, True, zero(self.code.mask_type))
         self.values.mask = None
         self.leave_block(linear, block, cond, moves, set())
         self.write_region(linear)
         self.values.block = saved_block
 
-    def enter_partial(self, block: Block, cond: list[str], moves: list[list[tuple[Instr, list[str] | str]]]) -> None:
+    def enter_partial(
+        self, block: Block, cond: list[Operand], moves: list[list[tuple[Instr, list[Operand] | Operand]]]
+    ) -> None:
         """From F to P in the middle of the program: what has run so far ran with all lanes."""
         linear = self.partial
         for node in self.graph.order:
@@ -356,9 +352,9 @@ class Flow:
                 if self.is_header(node):
                     self.set_mask(linear, node, True, self.code.all_lanes)
                     for c in range(self.code.count):
-                        self.code.store_slot((linear.name, node, "back", c), self.code.mask_type, "zeroinitializer")
+                        self.code.keep((linear.name, node, "back", c), zero(self.code.mask_type))
             elif not self.is_set_later(node, block):
-                self.set_mask(linear, node, self.is_header(node), "zeroinitializer")
+                self.set_mask(linear, node, self.is_header(node), zero(self.code.mask_type))
         self.values.mask = None
         self.uses_partial = True
         self.leave_block(linear, block, cond, moves, set())
@@ -403,7 +399,7 @@ class Flow:
         linear.waiting.setdefault((level, first), set()).update(wait - {first})
         return self.label_of(linear, level, first)
 
-    def give_mask(self, linear: Linear, source: Block, target: Block, mask: list[str] | None) -> None:
+    def give_mask(self, linear: Linear, source: Block, target: Block, mask: list[Operand] | None) -> None:
         """Add lanes to the block they go to next."""
         if target is linear.stop:
             return
@@ -421,8 +417,8 @@ class Flow:
         self,
         linear: Linear,
         block: Block,
-        cond: list[str] | str | None,
-        moves: list[list[tuple[Instr, list[str] | str]]],
+        cond: list[Operand] | Operand | None,
+        moves: list[list[tuple[Instr, list[Operand] | Operand]]],
         waiting: set[object],
     ) -> None:
         """The terminator of a block under masks. `cond` is a name where it is uniform."""
@@ -438,11 +434,11 @@ class Flow:
             self.edge(linear, block, targets[0], self.values.mask, moves[0])
             self.code.jump(self.next_after(linear, level, waiting, targets[0]))
             return
-        if isinstance(cond, str):
+        if isinstance(cond, Operand):
             nodes = [self.node_of(level, t, linear) for t in targets]
             if not waiting or min(map(self.position, waiting)) > min(map(self.position, nodes)):
                 stubs = [self.code.new_label("edge") for _ in targets]
-                self.code.emit(f"br i1 {cond}, label %{stubs[0]}, label %{stubs[1]}")
+                self.code.cond_br(cond, stubs[0], stubs[1])
                 for stub, target, move in zip(stubs, targets, moves, strict=True):
                     self.code.place(stub)
                     self.edge(linear, block, target, self.values.mask, move)
@@ -450,7 +446,7 @@ class Flow:
                 return
         masks = [self.narrow_mask(cond, False), self.narrow_mask(cond, True)]
         for target, mask, move in zip(targets, masks, moves, strict=True):
-            self.edge(linear, block, target, mask, move, isinstance(cond, str))
+            self.edge(linear, block, target, mask, move, isinstance(cond, Operand))
         nodes_set = {self.node_of(level, t, linear) for t in targets}
         self.code.jump(self.go(linear, level, waiting | nodes_set))
 
@@ -459,16 +455,16 @@ class Flow:
         linear: Linear,
         source: Block,
         target: Block,
-        mask: list[str] | None,
-        moves: list[tuple[Instr, list[str] | str]],
+        mask: list[Operand] | None,
+        moves: list[tuple[Instr, list[Operand] | Operand]],
         guarded: bool = False,
     ) -> None:
         self.give_mask(linear, source, target, mask)
-        if guarded and any(isinstance(names, str) for _, names in moves):
+        if guarded and any(isinstance(names, Operand) for _, names in moves):
             # A uniform branch taken apart: only the side with lanes may set uniform values.
             assert mask is not None
             skip, do = self.code.new_label("skip"), self.code.new_label("set")
-            self.code.emit(f"br i1 {self.code.any(mask)}, label %{do}, label %{skip}")
+            self.code.cond_br(self.code.any(mask), do, skip)
             self.code.place(do)
             self.phi_stores(moves, mask)
             self.code.jump(skip)
@@ -536,7 +532,7 @@ class Flow:
             if waiting:
                 inside = self.code.new_label("enter")
                 skip = self.go(linear, loop.parent, set(waiting))
-                self.code.emit(f"br i1 {self.code.any(mask)}, label %{inside}, label %{skip}")
+                self.code.cond_br(self.code.any(mask), inside, skip)
                 self.code.place(inside)
             self.set_mask(linear, header, False, mask)
             self.code.jump(quoted(f"{linear.name}.again.{header.name}"))
@@ -548,11 +544,11 @@ class Flow:
         for block in sorted(loop.blocks, key=self.graph.position.__getitem__):
             if block is header:
                 continue
-            self.set_mask(linear, block, False, "zeroinitializer")
+            self.set_mask(linear, block, False, zero(self.code.mask_type))
             if self.is_header(block):
-                self.set_mask(linear, block, True, "zeroinitializer")
+                self.set_mask(linear, block, True, zero(self.code.mask_type))
         for c in range(self.code.count):
-            self.code.store_slot((linear.name, header, "back", c), self.code.mask_type, "zeroinitializer")
+            self.code.keep((linear.name, header, "back", c), zero(self.code.mask_type))
         linear.reached.add((loop, header))
         self.block_under_mask(linear, header, self.get_mask(linear, header, False))
 
@@ -565,7 +561,7 @@ class Flow:
         mask = []
         for c in range(self.code.count):
             kept = self.code.load_slot((linear.name, header, "back", c), self.code.mask_type)
-            self.code.store_slot(self.mask_key(linear, header, False, c), self.code.mask_type, kept)
+            self.code.keep(self.mask_key(linear, header, False, c), kept)
             mask.append(self.code.read_mask(kept))
         waiting = set(linear.waiting.get((loop.parent, header), set()))
         for _, target in loop.exits():
@@ -573,9 +569,7 @@ class Flow:
         if not waiting:
             waiting = {END}
         out = self.go(linear, loop.parent, waiting)
-        self.code.emit(
-            f"br i1 {self.code.any(mask)}, label %{quoted(f'{linear.name}.again.{header.name}')}, label %{out}"
-        )
+        self.code.cond_br(self.code.any(mask), quoted(f"{linear.name}.again.{header.name}"), out)
 
     def take_mask(self, linear: Linear, level: Loop | None, node: Block, entry: bool) -> None:
         """Load the node's mask: its own, or that of the block which the same lanes passed before."""
@@ -607,7 +601,7 @@ class Flow:
             and (len(block.preds) > 1 or self.follows_loop(block))
         ):
             stay, together = self.code.new_label("stay"), self.code.new_label("together")
-            self.code.emit(f"br i1 {self.code.all(mask)}, label %{together}, label %{stay}")
+            self.code.cond_br(self.code.all(mask), together, stay)
             self.code.place(together)
             self.at.polls.enter_full(block)
             self.code.jump(quoted(self.full_label(block)))
@@ -616,14 +610,14 @@ class Flow:
         if waiting and self.needs_lanes(block):
             some = self.code.new_label("some")
             skip = self.go(linear, level, set(waiting))
-            self.code.emit(f"br i1 {self.code.any(mask)}, label %{some}, label %{skip}")
+            self.code.cond_br(self.code.any(mask), some, skip)
             self.code.place(some)
         self.block_under_mask(linear, block, mask)
 
     def follows_loop(self, block: Block) -> bool:
         return any(self.graph.loop_of[p] is not self.graph.loop_of[block] for p in block.preds)
 
-    def block_under_mask(self, linear: Linear, block: Block, mask: list[str]) -> None:
+    def block_under_mask(self, linear: Linear, block: Block, mask: list[Operand]) -> None:
         level = self.graph.loop_of[block]
         self.values.enter(block)
         self.values.mask = mask
@@ -632,7 +626,7 @@ class Flow:
         branch = block.terminator
         waiting = set(linear.waiting.get((level, block), set()))
         moves = [self.phi_moves(block, t) if t is not None else [] for t in branch.targets]
-        cond: list[str] | str | None = None
+        cond: list[Operand] | Operand | None = None
         if branch.op == "br" and branch.args:
             if block in self.shapes.divergent_branches:
                 cond = self.condition(branch)

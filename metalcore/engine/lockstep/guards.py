@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .ir import Instr, Value
+from .operands import Operand
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -14,23 +15,23 @@ class Guards:
     def __init__(self, at: Emitters) -> None:
         self.code, self.values, self.shapes = at.code, at.values, at.shapes
 
-    def wrap_guards(self, value: Value) -> list[str]:
+    def wrap_guards(self, value: Value) -> list[Operand]:
         """Tests that no lane of the indices behind a pattern has wrapped around."""
         tests = []
         for extension in self.shapes.wrapping.extensions(value):
-            operand = extension.args[0]
-            offsets = self.shapes.get(operand).offsets
+            index = extension.args[0]
+            offsets = self.shapes.get(index).offsets
             assert offsets is not None
-            tests.append(self.is_straight(extension, self.values.scalar(operand), min(offsets), max(offsets)))
+            tests.append(self.is_straight(extension, self.values.scalar(index), min(offsets), max(offsets)))
         return tests
 
-    def is_straight(self, extension: Instr, base: str, low: int, high: int) -> str:
+    def is_straight(self, extension: Instr, base: Operand, low: int, high: int) -> Operand:
         """Does base + low, as a 32-bit number, come before base + high?"""
         key = ("straight", (extension.op, base, low, high))
         if key not in self.values.splats:
-            least, most = (self.code.temp(f"add i32 {base}, {signed32(o)}") if o else base for o in (low, high))
+            least, most = (self.code.add(base, signed32(o)) if o else base for o in (low, high))
             order = "ule" if extension.op == "zext" else "sle"
-            self.values.splats[key] = self.code.temp(f"icmp {order} i32 {least}, {most}")
+            self.values.splats[key] = self.code.icmp(order, least, most)
         return self.values.splats[key]
 
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from metalcore.errors import UnsupportedFeature
 
+from .frame import FIRST, FIRST_THREAD, GROUP, LAUNCH, SIMDGROUP, SIZE, of_launch
 from .ir import Const, Instr
-from .memory import LAUNCH_GRID, LAUNCH_GROUP, LAUNCH_GROUPS
+from .operands import Operand, constant
 from .shapes import LANE, UNIFORM, VARYING, ZERO, Shape, pattern
+from .types import FLOAT, I32
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -77,101 +79,96 @@ class Ids:
         for c in range(self.code.count):
             self.values.define_chunk(instr, c, self.once((name, dim, c)))
 
-    def once(self, key: tuple[object, ...]) -> str:
+    def once(self, key: tuple[object, ...]) -> Operand:
         """A thread position, computed at the top of the function and kept."""
         if key not in self.code.entry_values:
             self.code.entry_values[key] = self._id_lane(*key) if len(key) == 3 else self._id(*key)  # type: ignore[arg-type]
         return self.code.entry_values[key]
 
-    def _launch_u32(self, offset: int) -> str:
-        at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {offset}")
-        return self.code.at_entry(f"load i32, ptr {at}, !invariant.load !0")
+    def _launch_u32(self, offset: int) -> Operand:
+        at = self.code.entry.gep(LAUNCH, offset)
+        return self.code.entry.load(I32, at, invariant=True)
 
-    def _id(self, name: str, dim: int) -> str:
+    def _id(self, name: str, dim: int) -> Operand:
         if name == "threadgroup_position_in_grid":
-            return ("%gx", "%gy", "%gz")[dim]
+            return GROUP[dim]
         if name == "threads_per_threadgroup":
-            return ("%w", "%h", "%d")[dim]
+            return SIZE[dim]
         if name == "threads_per_grid":
-            return self._launch_u32(LAUNCH_GRID + 4 * dim)
+            return self._launch_u32(of_launch("grid") + 4 * dim)
         if name == "threadgroups_per_grid":
-            return self._launch_u32(LAUNCH_GROUPS + 4 * dim)
+            return self._launch_u32(of_launch("groups") + 4 * dim)
         if name == "dispatch_threads_per_threadgroup":
-            return self._launch_u32(LAUNCH_GROUP + 4 * dim)
+            return self._launch_u32(of_launch("group") + 4 * dim)
         if name == "simdgroup_index_in_threadgroup":
-            return "0" if self.plan.single else "%sg"
+            return constant(I32, 0) if self.plan.single else SIMDGROUP
         if name == "simdgroups_per_threadgroup" and self.plan.single:
-            return "1"
+            return constant(I32, 1)
         if name in ("simdgroups_per_threadgroup", "quadgroups_per_threadgroup"):
             wide = 32 if name[0] == "s" else 4
-            area = self.code.at_entry("mul i32 %w, %h")
-            total = self.code.at_entry(f"mul i32 {area}, %d")
-            more = self.code.at_entry(f"add i32 {total}, {wide - 1}")
-            return self.code.at_entry(f"udiv i32 {more}, {wide}")
+            area = self.code.entry.mul(SIZE[0], SIZE[1])
+            total = self.code.entry.mul(area, SIZE[2])
+            more = self.code.entry.add(total, wide - 1)
+            return self.code.entry.udiv(more, wide)
         if name in ("dispatch_simdgroups_per_threadgroup", "dispatch_quadgroups_per_threadgroup"):
             wide = 32 if "simd" in name else 4
-            w, h, d = (self._launch_u32(LAUNCH_GROUP + 4 * i) for i in range(3))
-            area = self.code.at_entry(f"mul i32 {w}, {h}")
-            total = self.code.at_entry(f"mul i32 {area}, {d}")
-            more = self.code.at_entry(f"add i32 {total}, {wide - 1}")
-            return self.code.at_entry(f"udiv i32 {more}, {wide}")
+            w, h, d = (self._launch_u32(of_launch("group") + 4 * i) for i in range(3))
+            area = self.code.entry.mul(w, h)
+            total = self.code.entry.mul(area, d)
+            more = self.code.entry.add(total, wide - 1)
+            return self.code.entry.udiv(more, wide)
         if name == "threads_per_simdgroup":
-            return "32"
+            return constant(I32, 32)
         if name in ("thread_index_in_simdgroup", "thread_index_in_quadgroup"):
-            return "0"
+            return constant(I32, 0)
         if name == "thread_index_in_threadgroup":
-            return "%first_thread"
+            return FIRST_THREAD
         if name == "quadgroup_index_in_threadgroup":
-            return self.code.at_entry("mul i32 %sg, 8")
+            return self.code.entry.mul(SIMDGROUP, 8)
         if name == "thread_position_in_threadgroup":
             return self._local(dim)
         if name == "thread_position_in_grid":
             group = self.once(("dispatch_threads_per_threadgroup", dim))
-            start = self.code.at_entry(f"mul i32 {('%gx', '%gy', '%gz')[dim]}, {group}")
+            start = self.code.entry.mul(GROUP[dim], group)
             local = self.once(("thread_position_in_threadgroup", dim))
-            return self.code.at_entry(f"add i32 {start}, {local}")
+            return self.code.entry.add(start, local)
         raise UnsupportedFeature(f"thread attribute {name}")
 
-    def _local(self, dim: int) -> str:
+    def _local(self, dim: int) -> Operand:
         layout = self.plan.layout
         if layout == "line":
-            return "%first_thread" if dim == 0 else "0"
+            return FIRST_THREAD if dim == 0 else constant(I32, 0)
         if layout.startswith("tile:"):
             width = int(layout[5:])
-            return self.code.at_entry(f"mul i32 %sg, {32 // width}") if dim == 1 else "0"
-        return ("%lx", "%ly", "%lz")[dim]
+            return self.code.entry.mul(SIMDGROUP, 32 // width) if dim == 1 else constant(I32, 0)
+        return FIRST[dim]
 
-    def _entry_splat(self, ty: str, name: str) -> str:
-        vec = self.code.vec
-        one = self.code.at_entry(f"insertelement {vec(ty)} poison, {ty} {name}, i64 0")
-        return self.code.at_entry(f"shufflevector {vec(ty)} {one}, {vec(ty)} poison, {vec('i32')} zeroinitializer")
+    def _splat(self, one: Operand) -> Operand:
+        return self.code.entry.splat(one, self.code.width)
 
-    def _id_lane(self, name: str, dim: int, c: int) -> str:
+    def _id_lane(self, name: str, dim: int, c: int) -> Operand:
         """Layout "any": x, y and z of each lane by division of its index."""
-        vec = self.code.vec("i32")
         if name == "thread_position_in_grid":
             group = self.once(("dispatch_threads_per_threadgroup", dim))
-            start = self.code.at_entry(f"mul i32 {('%gx', '%gy', '%gz')[dim]}, {group}")
+            start = self.code.entry.mul(GROUP[dim], group)
             local = self.once(("thread_position_in_threadgroup", dim, c))
-            return self.code.at_entry(f"add {vec} {self._entry_splat('i32', start)}, {local}")
-        index = self.code.at_entry(
-            f"add {vec} {self._entry_splat('i32', '%first_thread')}, {self.code.lane_constants('i32', LANE, c)}"
-        )
-        row = self._small_divide(index, "%w")
+            return self.code.entry.add(self._splat(start), local)
+        index = self.code.entry.add(self._splat(FIRST_THREAD), self.code.lane_constants(I32, LANE, c))
+        row = self._small_divide(index, SIZE[0])
         if dim == 0:
-            start = self.code.at_entry(f"mul {vec} {row}, {self._entry_splat('i32', '%w')}")
-            return self.code.at_entry(f"sub {vec} {index}, {start}")
-        plane = self._small_divide(row, "%h")
+            start = self.code.entry.mul(row, self._splat(SIZE[0]))
+            return self.code.entry.sub(index, start)
+        plane = self._small_divide(row, SIZE[1])
         if dim == 2:
             return plane
-        start = self.code.at_entry(f"mul {vec} {plane}, {self._entry_splat('i32', '%h')}")
-        return self.code.at_entry(f"sub {vec} {row}, {start}")
+        start = self.code.entry.mul(plane, self._splat(SIZE[1]))
+        return self.code.entry.sub(row, start)
 
-    def _small_divide(self, index: str, by: str) -> str:
+    def _small_divide(self, index: Operand, by: Operand) -> Operand:
         """Indices are below 1,024: a float quotient of index + 0.5 truncates to the right number."""
-        vec, floats = self.code.vec("i32"), self.code.vec("float")
-        x = self.code.at_entry(f"uitofp {vec} {index} to {floats}")
-        x = self.code.at_entry(f"fadd {floats} {x}, splat (float 0.5)")
-        y = self.code.at_entry(f"uitofp {vec} {self._entry_splat('i32', by)} to {floats}")
-        q = self.code.at_entry(f"fdiv {floats} {x}, {y}")
-        return self.code.at_entry(f"fptosi {floats} {q} to {vec}")
+        floats = self.code.vec(FLOAT)
+        x = self.code.entry.cast("uitofp", index, floats)
+        x = self.code.entry.fadd(x, 0.5)
+        y = self.code.entry.cast("uitofp", self._splat(by), floats)
+        q = self.code.entry.fdiv(x, y)
+        return self.code.entry.cast("fptosi", q, self.code.vec(I32))

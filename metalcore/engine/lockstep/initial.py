@@ -4,35 +4,60 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from metalcore.engine.sections import INITIAL
 from metalcore.errors import UnsupportedFeature
 
+from .builder import Builder
+from .frame import WORKER, of_sanitizer, of_worker, parameters
 from .ir import Global
-from .memory import WORKER_MEMORY
-from .watch import HOOK_OFFSET
+from .operands import Operand, constant, operand, zero
+from .support import function
+from .types import I8, I16, I32, I64, PTR, VOID, vector
 
 _VALUE = re.compile(rf'\b(?:global|constant) (.*?), section "{re.escape(INITIAL)}[^"]*"')
-_UNITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "<2 x i64>"}
+_UNITS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(2, I64)}
+
+
+@dataclass
+class _Variable:
+    """One that is set: from a table of the module, or to zero."""
+
+    offset: int  # in group memory
+    size: int
+    table: str = ""
 
 
 @dataclass
 class Initial:
-    """Lines of IR: tables and functions of the module, and what mc_run does at the start of a group."""
+    """Tables and functions of the module, and what mc_run does at the start of a group."""
 
-    tables: list[str]
-    functions: list[str]
-    code: str
+    tables: list[str] = field(default_factory=list)
+    functions: dict[str, str] = field(default_factory=dict)
+    variables: list[_Variable] = field(default_factory=list)
+
+    def write(self, code: Builder, sanitizer: Operand | None) -> None:
+        """Set all of them; sanitize mode hears that their memory has a value."""
+        if not self.variables:
+            return
+        memory = code.load(PTR, code.gep(WORKER, of_worker("group_memory")))
+        for variable in self.variables:
+            at, size, unit = code.gep(memory, variable.offset), constant(I64, variable.size), _unit(variable.size)
+            if variable.table:
+                code.call(f"mc.copy.{unit}", VOID, at, operand(variable.table, PTR), size)
+            else:
+                code.call(f"mc.zero.{unit}", VOID, at, size)
+            if sanitizer is not None:
+                hook = code.load(PTR, code.gep(sanitizer, of_sanitizer("set_memory")))
+                code.call_pointer(hook, VOID, sanitizer, code.ptrtoint(at), size)
 
 
 def initial_values(
-    used: Mapping[str, Global], offsets: Mapping[str, int], sanitized: bool, spelled_out: Callable[[str], str]
+    used: Mapping[str, Global], offsets: Mapping[str, int], spelled_out: Callable[[str], str]
 ) -> Initial:
     """What sets the variables of *used* that have a value from the start; *offsets* are those in group memory."""
-    tables: list[str] = []
-    functions: dict[str, str] = {}
-    code: list[str] = []
+    found = Initial()
     for name, offset in offsets.items():
         variable = used[name]
         value = _VALUE.search(variable.text)
@@ -41,57 +66,39 @@ def initial_values(
             continue
         if re.search(r"[ (]@", value[1]):
             raise UnsupportedFeature(f"threadgroup variable {name.lstrip('@')} is initialised with an address")
-        unit = _unit(size)
-        at = f"%initial.{len(code)}"
-        code.append(f"  {at} = getelementptr i8, ptr %initial.memory, i64 {offset}")
-        if value[1].endswith(" zeroinitializer") or (not variable.value_type.is_aggregate and value[1].endswith(" 0")):
-            functions[f"zero.{unit}"] = _loop(unit, is_copy=False)
-            code.append(f"  call void @mc.zero.{unit}(ptr {at}, i64 {size})")
+        is_zero = value[1].endswith(" zeroinitializer")
+        if is_zero or (not variable.value_type.is_aggregate and value[1].endswith(" 0")):
+            found.functions.setdefault(f"zero.{_unit(size)}", _loop(_unit(size), is_copy=False))
+            found.variables.append(_Variable(offset, size))
         else:
-            table = f"@mc.initial.{len(tables)}"
-            tables.append(f"{table} = internal constant {spelled_out(value[1])}, align 16")
-            functions[f"copy.{unit}"] = _loop(unit, is_copy=True)
-            code.append(f"  call void @mc.copy.{unit}(ptr {at}, ptr {table}, i64 {size})")
-        if sanitized:
-            code += _tell(at, size)
-    if code:
-        code.insert(0, f"  %initial.memory_at = getelementptr i8, ptr %Wk, i64 {WORKER_MEMORY}")
-        code.insert(1, "  %initial.memory = load ptr, ptr %initial.memory_at")
-    return Initial(tables, list(functions.values()), "\n".join(code))
+            table = f"@mc.initial.{len(found.tables)}"
+            found.tables.append(f"{table} = internal constant {spelled_out(value[1])}, align 16")
+            found.functions.setdefault(f"copy.{_unit(size)}", _loop(_unit(size), is_copy=True))
+            found.variables.append(_Variable(offset, size, table))
+    return found
 
 
 def _unit(size: int) -> int:
     return min(size & -size, 16)
 
 
-def _tell(at: str, size: int) -> list[str]:
-    """Sanitize mode hears that this memory has a value; `_in_chosen_order` of driver.py has loaded the sanitizer."""
-    return [
-        f"  {at}.hook_at = getelementptr i8, ptr %sanitizer, i64 {HOOK_OFFSET['set_memory']}",
-        f"  {at}.hook = load ptr, ptr {at}.hook_at",
-        f"  {at}.number = ptrtoint ptr {at} to i64",
-        f"  call void {at}.hook(ptr %sanitizer, i64 {at}.number, i64 {size})",
-    ]
-
-
 def _loop(unit: int, is_copy: bool) -> str:
     """A loop of its own: llvm.memcpy may become a call of libc, which a kernel does not have."""
-    ty = _UNITS[unit]
-    parameters = "ptr %to, ptr %from, i64 %bytes" if is_copy else "ptr %to, i64 %bytes"
-    value = "%value" if is_copy else "zeroinitializer" if unit == 16 else "0"
-    read = f"""  %source = getelementptr i8, ptr %from, i64 %at
-  %value = load {ty}, ptr %source, align {unit}
-"""
-    return f"""define internal void @mc.{"copy" if is_copy else "zero"}.{unit}({parameters}) #0 {{
-entry:
-  br label %next
-next:
-  %at = phi i64 [ 0, %entry ], [ %behind, %next ]
-{read if is_copy else ""}  %target = getelementptr i8, ptr %to, i64 %at
-  store {ty} {value}, ptr %target, align {unit}
-  %behind = add i64 %at, {unit}
-  %more = icmp ult i64 %behind, %bytes
-  br i1 %more, label %next, label %done
-done:
-  ret void
-}}"""
+    ty, code = _UNITS[unit], Builder()
+    to, source, size = operand("%to", PTR), operand("%from", PTR), operand("%bytes", I64)
+    code.place("entry")
+    code.jump("next")
+    code.place("next")
+    at = code.phi((constant(I64, 0), "entry"))
+    if is_copy:
+        value = code.load(ty, code.gep(source, at), unit)
+    else:
+        value = zero(ty) if ty.is_vector else constant(ty, 0)
+    code.store(value, code.gep(to, at), unit)
+    behind = code.add(at, unit)
+    code.edge(at, behind, "next")
+    code.cond_br(code.icmp("ult", behind, size), "next", "done")
+    code.place("done")
+    code.ret()
+    given = parameters(to, source, size) if is_copy else parameters(to, size)
+    return function(code, f"mc.{'copy' if is_copy else 'zero'}.{unit}", VOID, given, "#0")

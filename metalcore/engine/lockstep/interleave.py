@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from .ir import Instr, Type, Value, anchor_of
 from .memory import Address
+from .operands import Operand, poison
 from .shapes import LANE
 from .streaming import Row
-from .values import scalar_type
+from .types import I16, I32, PTR, LLType, integer, scalar_type, vector
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -64,7 +65,7 @@ class Interleave:
             anchor, delta = anchor_of(where.pointer)
             ty = instr.extra["stored"] if store else instr.type
             assert isinstance(ty, Type)
-            key = (anchor, stride, where.size, scalar_type(ty) == "ptr")
+            key = (anchor, stride, where.size, scalar_type(ty) is PTR)
             table = open_stores if store else open_loads
             group = table.get(key)
             if group is not None and not self._fits(group, delta):
@@ -111,7 +112,7 @@ class Interleave:
         return stride if where.offsets == tuple(where.offsets[0] + lane * stride for lane in LANE) else 0
 
     # -- code --------------------------------------------------------------------------------------
-    def group_base(self, group: Group, c: int) -> str:
+    def group_base(self, group: Group, c: int) -> Operand:
         delta, first = group.members[0]
         pointer = first.args[1] if group.store else first.args[0]
         shape = self.values.shape(pointer)
@@ -121,7 +122,7 @@ class Interleave:
 
     def load_group(self, group: Group, c: int) -> None:
         """All members of chunk c."""
-        ty = f"i{group.size * 8}"
+        ty = integer(group.size * 8)
         base = self.group_base(group, c)
         if self._is_quad(group):
             fields = self._quad_fields(group, base)
@@ -132,10 +133,10 @@ class Interleave:
         for delta, instr in group.members:
             name = fields[(delta - group.low) // group.size]
             want = scalar_type(instr.type)
-            if want == "ptr":
-                name = self.code.temp(f"inttoptr {self.code.vec(ty)} {name} to {self.code.vec('ptr')}")
-            elif want != ty:
-                name = self.code.temp(f"bitcast {self.code.vec(ty)} {name} to {self.code.vec(want)}")
+            if want is PTR:
+                name = self.code.cast("inttoptr", name, self.code.vec(PTR))
+            else:
+                name = self.code.bitcast(name, self.code.vec(want))
             self.values.define_chunk(instr, c, name)
 
     def _is_quad(self, group: Group) -> bool:
@@ -145,82 +146,58 @@ class Interleave:
     def _is_pair(group: Group) -> bool:
         return group.size == 2 and group.stride == 4 and group.span == 4
 
-    def _pair_fields(self, base: str) -> dict[int, str]:
+    def _pair_fields(self, base: Operand) -> dict[int, Operand]:
         """Two halves of a 32-bit number are had by shifting: a bfloat is the upper half of a float."""
-        vec = self.code.vec("i32")
-        both = self.code.temp(f"load {vec}, ptr {base}, align 2")
-        upper = self.code.temp(f"lshr {vec} {both}, splat (i32 16)")
-        return {
-            i: self.code.temp(f"trunc {vec} {name} to {self.code.vec('i16')}") for i, name in enumerate((both, upper))
-        }
+        both = self.code.load(self.code.vec(I32), base, 2)
+        upper = self.code.lshr(both, 16)
+        return {i: self.code.trunc(name, self.code.vec(I16)) for i, name in enumerate((both, upper))}
 
-    def _pair(self, fields: list[str]) -> str:
-        vec = self.code.vec("i32")
+    def _pair(self, fields: list[Operand]) -> Operand:
         # Two bfloats that were just rounded: put together first, then NaNs are filled in, which LLVM does with less.
         floats = [self.values.rounded[name] for name in fields if name in self.values.rounded]
         if len(floats) == 2:
-            low = self.code.temp(f"lshr {vec} {floats[0][0]}, splat (i32 16)")
-            high = self.code.temp(f"and {vec} {floats[1][0]}, splat (i32 -65536)")
-            both = self.code.temp(f"or disjoint {vec} {low}, {high}")
-            no_low = self.code.temp(f"and {vec} {floats[0][1]}, splat (i32 65535)")
-            no_high = self.code.temp(f"and {vec} {floats[1][1]}, splat (i32 -65536)")
-            nan = self.code.temp(f"or disjoint {vec} {no_low}, {no_high}")
-            return self.code.temp(f"or {vec} {both}, {nan}")
-        low, high = (self.code.temp(f"zext {self.code.vec('i16')} {name} to {vec}") for name in fields)
-        shifted = self.code.temp(f"shl {vec} {high}, splat (i32 16)")
-        return self.code.temp(f"or disjoint {vec} {shifted}, {low}")
+            low = self.code.lshr(floats[0][0], 16)
+            high = self.code.and_(floats[1][0], -65536)
+            both = self.code.or_(low, high, disjoint=True)
+            no_low = self.code.and_(floats[0][1], 65535)
+            no_high = self.code.and_(floats[1][1], -65536)
+            nan = self.code.or_(no_low, no_high, disjoint=True)
+            return self.code.or_(both, nan)
+        low, high = (self.code.zext(name, self.code.vec(I32)) for name in fields)
+        shifted = self.code.shl(high, 16)
+        return self.code.or_(shifted, low, disjoint=True)
 
-    def _wide_fields(self, group: Group, base: str, ty: str) -> dict[int, str]:
+    def _wide_fields(self, group: Group, base: Operand, ty: LLType) -> dict[int, Operand]:
         total = ((self.code.width - 1) * group.stride + group.span) // group.size
-        whole = self.code.temp(f"load <{total} x {ty}>, ptr {base}, align {group.size}")
+        whole = self.code.load(vector(total, ty), base, group.size)
         fields = {}
         for index in {(d - group.low) // group.size for d, _ in group.members}:
-            picks = ", ".join(f"i32 {lane * group.width + index}" for lane in range(self.code.width))
-            fields[index] = self.code.temp(
-                f"shufflevector <{total} x {ty}> {whole}, <{total} x {ty}> poison, {self.code.vec('i32')} <{picks}>"
-            )
+            fields[index] = self.code.shuffle(whole, [lane * group.width + index for lane in range(self.code.width)])
         return fields
 
-    def _quad_fields(self, group: Group, base: str) -> dict[int, str]:
+    def _quad_fields(self, group: Group, base: Operand) -> dict[int, Operand]:
         """Eight float4: a transpose within 128-bit halves, so that no shuffle crosses them."""
-        rows = [
-            self.code.temp(f"load <4 x i32>, ptr {self.at.memory.pointer_at(base, 16 * i)}, align 4") for i in range(8)
-        ]
-        eight = ", ".join(f"i32 {i}" for i in range(8))
-        pairs = [
-            self.code.temp(f"shufflevector <4 x i32> {rows[i]}, <4 x i32> {rows[i + 4]}, <8 x i32> <{eight}>")
-            for i in range(4)
-        ]
+        rows = [self.code.load(vector(4, I32), self.at.memory.pointer_at(base, 16 * i), 4) for i in range(8)]
+        pairs = [self.code.shuffle(rows[i], range(8), rows[i + 4]) for i in range(4)]
         return dict(enumerate(self._transpose(pairs)))
 
-    def _shuffle8(self, a: str, b: str, picks: list[int]) -> str:
-        text = ", ".join(f"i32 {p}" for p in picks)
-        return self.code.temp(f"shufflevector <8 x i32> {a}, <8 x i32> {b}, <8 x i32> <{text}>")
-
-    def _transpose(self, v: list[str]) -> list[str]:
+    def _transpose(self, v: list[Operand]) -> list[Operand]:
+        shuffle = self.code.shuffle
         low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
         first, second = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
-        a, b = self._shuffle8(v[0], v[1], low), self._shuffle8(v[2], v[3], low)
-        p, q = self._shuffle8(v[0], v[1], high), self._shuffle8(v[2], v[3], high)
-        return [
-            self._shuffle8(a, b, first),
-            self._shuffle8(a, b, second),
-            self._shuffle8(p, q, first),
-            self._shuffle8(p, q, second),
-        ]
+        a, b = shuffle(v[0], low, v[1]), shuffle(v[2], low, v[3])
+        p, q = shuffle(v[0], high, v[1]), shuffle(v[2], high, v[3])
+        return [shuffle(a, first, b), shuffle(a, second, b), shuffle(p, first, q), shuffle(p, second, q)]
 
     def store_group(self, group: Group, c: int) -> None:
-        ty = f"i{group.size * 8}"
-        names: dict[int, str] = {}
+        ty = integer(group.size * 8)
+        names: dict[int, Operand] = {}
         for delta, instr in group.members:
-            stored = instr.extra["stored"]
-            assert isinstance(stored, Type)
-            have = scalar_type(stored)
             name = self.values.chunk(instr.args[0], c)
-            if have == "ptr":
-                name = self.code.temp(f"ptrtoint {self.code.vec('ptr')} {name} to {self.code.vec(ty)}")
-            elif have != ty:
-                name = self.code.temp(f"bitcast {self.code.vec(have)} {name} to {self.code.vec(ty)}")
+            if name.type.is_ptr:
+                name = self.code.ptrtoint(name, self.code.vec(ty))
+            else:
+                name = self.code.bitcast(name, self.code.vec(ty))
             names[(delta - group.low) // group.size] = name
         fields = [names[i] for i in range(group.width)]
         base = self.group_base(group, c)
@@ -228,27 +205,20 @@ class Interleave:
         if self._is_quad(group):
             for i, quad in enumerate(self._transpose(fields)):
                 for half in (0, 1):
-                    picks = ", ".join(f"i32 {4 * half + j}" for j in range(4))
-                    part = self.code.temp(f"shufflevector <8 x i32> {quad}, <8 x i32> poison, <4 x i32> <{picks}>")
-                    row.add(f"<4 x i32> {part}", self.at.memory.pointer_at(base, 16 * (i + 4 * half)), 0, 16)
+                    part = self.code.shuffle(quad, range(4 * half, 4 * half + 4))
+                    row.add(part, self.at.memory.pointer_at(base, 16 * (i + 4 * half)), 0, 16)
         elif self._is_pair(group):
-            row.add(f"{self.code.vec('i32')} {self._pair(fields)}", base, 0, 4 * self.code.width)
+            row.add(self._pair(fields), base, 0, 4 * self.code.width)
         else:
-            row.add(self._mixed(fields, ty), base, 0, self.code.width * group.stride)
+            row.add(self._mixed(fields), base, 0, self.code.width * group.stride)
         self.at.streaming.store_row(group.members[-1][1], row)
 
-    def _mixed(self, fields: list[str], ty: str) -> str:
-        """Fields of records, one record after the other, with their type."""
-        whole, width = self._concat_any(fields, ty)
-        picks = ", ".join(
-            f"i32 {f * self.code.width + lane}" for lane in range(self.code.width) for f in range(len(fields))
-        )
-        vec, total = f"<{width} x {ty}>", self.code.width * len(fields)
-        return f"<{total} x {ty}> " + self.code.temp(
-            f"shufflevector {vec} {whole}, {vec} poison, <{total} x i32> <{picks}>"
-        )
-
-    def _concat_any(self, parts: list[str], ty: str) -> tuple[str, int]:
+    def _mixed(self, fields: list[Operand]) -> Operand:
+        """Fields of records, one record after the other."""
+        parts = list(fields)
         while len(parts) & (len(parts) - 1):
-            parts = [*parts, "poison"]
-        return self.at.matrix.concat(parts, ty, self.code.width)
+            parts.append(poison(parts[0].type))
+        lanes = range(self.code.width)
+        return self.code.shuffle(
+            self.code.concat(parts), [f * self.code.width + lane for lane in lanes for f in range(len(fields))]
+        )

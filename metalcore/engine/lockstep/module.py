@@ -12,7 +12,7 @@ from .block_copies import loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
 from .cuts import MOST_KEPT, MOST_SIMDGROUPS, kept_bytes, split_at_barriers
-from .driver import LONG_BODY, SPAN, driver, knows_its_group
+from .driver import LONG_BODY, SPAN, Driver, knows_its_group
 from .emitters import Emitters
 from .flow import accesses
 from .gathers import MANY_ACCESSES
@@ -21,7 +21,6 @@ from .ids import id_shapes
 from .initial import initial_values
 from .ir import Global, Instr, Value, is_barrier
 from .live import Liveness
-from .memory import LAUNCH_SLOW
 from .origins import add_origins
 from .parse import parse
 from .plan import Plan
@@ -30,7 +29,7 @@ from .same import Same
 from .shapes import Shapes
 from .simdgroup import Simdgroup
 from .streaming import streamed_stores
-from .support import SUPPORT, mma_function
+from .support import mma_function, support
 
 
 @dataclass
@@ -131,24 +130,16 @@ def vectorise(
         sizes.append(emitters.code.stack_bound() + emitters.cuts.stack())
     functions += [text for _, text in sorted(helpers.items())]
     if plan.uses_mma:
-        plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
-        functions.append(mma_function())
-    initial = initial_values(used_globals, shared_offsets, sanitized, lambda text: _spelled_out(text, plan))
+        functions.append(mma_function(plan.declarations))
+    initial = initial_values(used_globals, shared_offsets, lambda text: _spelled_out(text, plan))
+    span = SPAN[bool(graph.loops)] if is_flat else 0
     text = [
         *_tables(used_globals, plan),
         *initial.tables,
-        SUPPORT.replace("LAUNCH_SLOW", str(LAUNCH_SLOW)),
+        *support(),
         *functions,
-        *initial.functions,
-        driver(
-            plan.coroutine,
-            plan.is_cut,
-            tail,
-            layout,
-            SPAN[bool(graph.loops)] if is_flat else 0,
-            sanitized,
-            initial.code,
-        ),
+        *initial.functions.values(),
+        Driver(plan.coroutine, plan.is_cut, tail, layout, span, sanitized, initial).write(),
         *sorted(plan.declarations | _DECLARATIONS),
         f"attributes #0 = {{ nounwind {_PROBES} }}",
         f"attributes #1 = {{ nounwind {_PROBES} }}",

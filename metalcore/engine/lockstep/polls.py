@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 from .counts import MOST_STEP, Count, count_of
 from .flow import quoted
+from .frame import STOP, STOP_AT
 from .ir import Block, Const
+from .operands import Operand, constant
+from .types import I1, I32, I64, PTR, LLType, scalar_type
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -55,9 +58,8 @@ class Polls:
         if count.pred == "ne":
             self.set_limit(count, self.exact_limit(count, self.values.scalar(count.phi)))
         elif self.rises_from_zero(count):  # the same wherever it starts: small loops are entered often
-            ty, sign = count.phi.type.text, count.pred[0]
-            first = FIRST_BESIDE_BARRIERS if self.plan.coroutine else FIRST
-            self.set_limit(count, self.intrinsic(f"{sign}min", ty, self.last_value(count), str(first)))
+            first = constant(type_of(count), FIRST_BESIDE_BARRIERS if self.plan.coroutine else FIRST)
+            self.set_limit(count, self.code.intrinsic(f"{count.pred[0]}min", self.last_value(count), first))
         else:
             self.set_limit(count, self.no_round(count))
         again = quoted(self.again_label(block))
@@ -65,19 +67,18 @@ class Polls:
         self.code.place(again)
         self.values.enter(block)
 
-    def look(self) -> str:
+    def look(self) -> Operand:
         """Read the word that is not 0 where something is to be looked at, such as a signal, or the end of the time.
         The answer is where it stands."""
-        stop = "%stop"
-        if self.plan.coroutine:  # not kept in its frame
-            stop = self.code.temp("load volatile ptr, ptr %stop_at")
-        flag = self.code.temp(f"load volatile i32, ptr {stop}")
-        some = self.code.temp(f"icmp ne i32 {flag}, 0")
+        # A coroutine does not keep it in its frame.
+        stop = self.code.load(PTR, STOP_AT, kind="volatile") if self.plan.coroutine else STOP
+        flag = self.code.load(I32, stop, kind="volatile")
+        some = self.code.icmp("ne", flag, 0)
         attend, go_on = self.code.new_label("attend"), self.code.new_label("poll")
-        self.code.emit(f"br i1 {some}, label %{attend}, label %{go_on}, !prof !2")
+        self.code.cond_br(some, attend, go_on, likely=False)
         self.code.place(attend)
-        leave = self.code.temp(f"call preserve_allcc i1 @mc.attend(ptr nest {stop})")
-        self.code.emit(f"br i1 {leave}, label %{'leave' if self.plan.is_cut else 'exit'}, label %{go_on}")
+        leave = self.code.call("mc.attend", I1, stop, how="preserve_allcc ", kinds=("nest ",))
+        self.code.cond_br(leave, "leave" if self.plan.is_cut else "exit", go_on)
         self.code.place(go_on)
         return stop
 
@@ -97,37 +98,37 @@ class Polls:
         count = self.counts.get(loop.header) if loop is not None else None
         return count if count is not None and count.loop.latch is latch else None
 
-    def uniform_branch(self, block: Block, cond: str, labels: list[str]) -> None:
+    def uniform_branch(self, block: Block, cond: Operand, labels: list[str]) -> None:
         """A branch of F that all lanes take alike."""
         count = self.count_at(block)
         if count is None:
-            self.code.emit(f"br i1 {cond}, label %{labels[0]}, label %{labels[1]}")
+            self.code.cond_br(cond, labels[0], labels[1])
             return
         onward = 0 if count.is_straight else 1
-        ty, value = count.phi.type.text, self.values.scalar(count.tested)
-        near = self.code.temp(f"icmp {count.pred} {ty} {value}, {self.end_of_rounds(count)}")
+        value = self.values.scalar(count.tested)
+        near = self.code.icmp(count.pred, value, self.end_of_rounds(count))
         far, again = self.code.new_label("far"), self.code.new_label("again")
-        self.code.emit(f"br i1 {near}, label %{labels[onward]}, label %{far}, !prof !1")
+        self.code.cond_br(near, labels[onward], far, likely=True)
         self.code.place(far)
         real = [again, labels[1]] if onward == 0 else [labels[0], again]
-        self.code.emit(f"br i1 {cond}, label %{real[0]}, label %{real[1]}")
+        self.code.cond_br(cond, real[0], real[1])
         self.code.place(again)
         self.begin_rounds(count, value)
         self.code.jump(labels[onward])
 
-    def agreed_branch(self, block: Block, all_true: str, onward: str, disagree: str) -> None:
+    def agreed_branch(self, block: Block, all_true: Operand, onward: str, disagree: str) -> None:
         """The first half of a branch of F whose lanes may disagree."""
         count = self.count_at(block)
         if count is None:
-            self.code.emit(f"br i1 {all_true}, label %{onward}, label %{disagree}")
+            self.code.cond_br(all_true, onward, disagree)
             return
-        ty, value = count.phi.type.text, self.values.scalar(count.tested)
-        least = self.code.temp(f"add {ty} {value}, {self.lowest_offset(count)}")
-        near = self.code.temp(f"icmp {count.pred} {ty} {least}, {self.end_of_rounds(count)}")
+        value = self.values.scalar(count.tested)
+        least = self.code.add(value, self.lowest_offset(count))
+        near = self.code.icmp(count.pred, least, self.end_of_rounds(count))
         far, again = self.code.new_label("far"), self.code.new_label("again")
-        self.code.emit(f"br i1 {near}, label %{onward}, label %{far}, !prof !1")
+        self.code.cond_br(near, onward, far, likely=True)
         self.code.place(far)
-        self.code.emit(f"br i1 {all_true}, label %{again}, label %{disagree}")
+        self.code.cond_br(all_true, again, disagree)
         self.code.place(again)
         self.begin_rounds(count, value)
         self.code.jump(onward)
@@ -141,21 +142,21 @@ class Polls:
         if count.pred == "ne":
             value = self.values.scalar(count.phi)
             if count.tested is not count.phi:
-                value = self.code.temp(f"add {count.phi.type.text} {value}, {self.values.scalar(count.step)}")
+                value = self.code.add(value, self.values.scalar(count.step))
             self.set_limit(count, value)
         else:
             self.set_limit(count, self.no_round(count))
 
     # -- the end of a block of rounds ----------------------------------------------------------------
-    def end_of_rounds(self, count: Count) -> str:
-        return self.code.load_slot((count.loop.header, "limit"), count.phi.type.text)
+    def end_of_rounds(self, count: Count) -> Operand:
+        return self.code.load_slot((count.loop.header, "limit"), type_of(count))
 
     def lowest_offset(self, count: Count) -> int:
         """The first lane's distance from the counter's base."""
         return min(self.shapes.get(count.phi).offsets or (0,))
 
-    def set_limit(self, count: Count, limit: str) -> None:
-        self.code.store_slot((count.loop.header, "limit"), count.phi.type.text, limit)
+    def set_limit(self, count: Count, limit: Operand) -> None:
+        self.code.keep((count.loop.header, "limit"), limit)
 
     def rises_from_zero(self, count: Count) -> bool:
         """Whether it starts at 0 or more and comes nearer to its bound in each round."""
@@ -164,69 +165,68 @@ class Polls:
         start = self.plan.bounds.ranges.of(count.start)
         return count.pred[0] == "u" or (start is not None and start[1] < 1 << (count.phi.type.bits - 1))
 
-    def no_round(self, count: Count) -> str:
+    def no_round(self, count: Count) -> Operand:
         """A limit that no counter passes, unless it would pass any."""
         bits = count.phi.type.bits
         lowest, highest = (0, -1) if count.pred[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-        return str(highest if count.descends else lowest)
+        return constant(type_of(count), highest if count.descends else lowest)
 
-    def last_value(self, count: Count) -> str:
+    def last_value(self, count: Count) -> Operand:
         """The bound; where lanes are a line, what bounds the first so that all are below."""
-        ty, offsets = count.phi.type.text, self.shapes.get(count.phi).offsets or (0,)
+        offsets = self.shapes.get(count.phi).offsets or (0,)
         span, bound = max(offsets) - min(offsets), self.values.scalar(count.bound)
-        return self.intrinsic(f"{count.pred[0]}sub.sat", ty, bound, str(span)) if span else bound
+        return self.code.intrinsic(f"{count.pred[0]}sub.sat", bound, constant(bound.type, span)) if span else bound
 
-    def begin_rounds(self, count: Count, value: str) -> None:
+    def begin_rounds(self, count: Count, value: Operand) -> None:
         """Look, and go on: *value* is the counter, which has passed its test."""
         stop = self.look()
         if self.plan.coroutine and count.pred != "ne" and self.rises_from_zero(count):
             self.set_limit(count, self.no_round(count))  # arithmetic would take registers that every barrier saves
             return
         # Always 0, which LLVM cannot know: nothing of what follows is computed ahead, where it would cost.
-        zero_at = self.code.temp(f"getelementptr i8, ptr {stop}, i64 4")
-        zero = self.code.temp(f"load volatile i32, ptr {zero_at}")
-        ty = count.phi.type.text
+        zero_at = self.code.gep(stop, 4)
+        zero = self.code.load(I32, zero_at, kind="volatile")
         if count.phi.type.bits == 64:
-            zero = self.code.temp(f"zext i32 {zero} to i64")
-        value = self.code.temp(f"add {ty} {value}, {zero}")
+            zero = self.code.zext(zero, I64)
+        value = self.code.add(value, zero)
         limit = self.exact_limit(count, value) if count.pred == "ne" else self.ordered_limit(count, value, zero)
         self.set_limit(count, limit)
 
-    def ordered_limit(self, count: Count, value: str, zero: str) -> str:
+    def ordered_limit(self, count: Count, value: Operand, zero: Operand) -> Operand:
         """The bound or less: where the counter passes the test it would pass that with the bound, too. And nowhere near
         the end of the numbers: a counter that steps over it passes every test again, for ever."""
-        ty, last, low = count.phi.type.text, self.last_value(count), self.lowest_offset(count)
+        last, low = self.last_value(count), self.lowest_offset(count)
         if low:
-            value = self.code.temp(f"add {ty} {value}, {low}")
+            value = self.code.add(value, low)
         if isinstance(count.step, Const):
-            rounds = str(abs(count.step.value or 0) * ROUNDS)
+            rounds = constant(value.type, abs(count.step.value or 0) * ROUNDS)
         else:  # a step that is large, or negative, or 0: look in each round
-            step = self.code.temp(f"add {ty} {self.values.scalar(count.step)}, {zero}")
-            small = self.code.temp(f"icmp ult {ty} {step}, {MOST_STEP}")
-            some = self.code.temp(f"mul {ty} {step}, {ROUNDS}")
-            rounds = self.code.temp(f"select i1 {small}, {ty} {some}, {ty} 0")
-        away = self.code.temp(f"sub {ty} {value}, {last}" if count.descends else f"sub {ty} {last}, {value}")
-        part = self.intrinsic("umin", ty, away, rounds)
-        limit = self.code.temp(f"{'sub' if count.descends else 'add'} {ty} {value}, {part}")
+            step = self.code.add(self.values.scalar(count.step), zero)
+            small = self.code.icmp("ult", step, MOST_STEP)
+            some = self.code.mul(step, ROUNDS)
+            rounds = self.code.select(small, some, 0)
+        away = self.code.sub(value, last) if count.descends else self.code.sub(last, value)
+        part = self.code.intrinsic("umin", away, rounds)
+        limit = self.code.binary("sub" if count.descends else "add", value, part)
         sign, down = count.pred[0], count.descends
-        limit = self.intrinsic(f"{sign}{'max' if down else 'min'}", ty, limit, str(count.safe_end))
-        is_beyond = self.code.temp(f"icmp {sign}{'lt' if down else 'gt'} {ty} {value}, {count.safe_end}")
-        return self.code.temp(f"select i1 {is_beyond}, {ty} {self.no_round(count)}, {ty} {limit}")
+        end = constant(value.type, count.safe_end)
+        limit = self.code.intrinsic(f"{sign}{'max' if down else 'min'}", limit, end)
+        is_beyond = self.code.icmp(f"{sign}{'lt' if down else 'gt'}", value, end)
+        return self.code.select(is_beyond, self.no_round(count), limit)
 
-    def exact_limit(self, count: Count, value: str) -> str:
+    def exact_limit(self, count: Count, value: Operand) -> Operand:
         """The bound where it is a few whole steps away, else a value that the counter meets before it."""
         assert isinstance(count.step, Const)
-        ty, step, bound = count.phi.type.text, count.step.value or 0, self.values.scalar(count.bound)
-        ends = f"{value}, {bound}" if step < 0 else f"{bound}, {value}"
-        away = self.code.temp(f"sub {ty} {ends}")
-        near = self.code.temp(f"icmp ule {ty} {away}, {abs(step) * ROUNDS}")
+        step, bound = count.step.value or 0, self.values.scalar(count.bound)
+        away = self.code.sub(value, bound) if step < 0 else self.code.sub(bound, value)
+        near = self.code.icmp("ule", away, abs(step) * ROUNDS)
         if abs(step) > 1:
-            part = self.code.temp(f"urem {ty} {away}, {abs(step)}")
-            whole = self.code.temp(f"icmp eq {ty} {part}, 0")
-            near = self.code.temp(f"and i1 {near}, {whole}")
-        some = self.code.temp(f"add {ty} {value}, {step * ROUNDS}")
-        return self.code.temp(f"select i1 {near}, {ty} {bound}, {ty} {some}")
+            part = self.code.urem(away, abs(step))
+            whole = self.code.icmp("eq", part, 0)
+            near = self.code.and_(near, whole)
+        some = self.code.add(value, step * ROUNDS)
+        return self.code.select(near, bound, some)
 
-    def intrinsic(self, name: str, ty: str, a: str, b: str) -> str:
-        self.code.need(f"declare {ty} @llvm.{name}.{ty}({ty}, {ty})")
-        return self.code.temp(f"call {ty} @llvm.{name}.{ty}({ty} {a}, {ty} {b})")
+
+def type_of(count: Count) -> LLType:
+    return scalar_type(count.phi.type)

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from metalcore.errors import UnsupportedFeature
 
 from .ir import Const, Instr, Value
+from .operands import Operand, constant, zero
 from .shapes import LANE
+from .types import DOUBLE, FLOAT, I32, I64, LLType, integer
 
 if TYPE_CHECKING:
     from .emitters import Emitters
 
 _REDUCE = {
-    "sum_f32": ("fadd", "float", "0.0"),
-    "product_f32": ("fmul", "float", "1.0"),
-    "sum_f64": ("fadd", "double", "0.0"),
-    "product_f64": ("fmul", "double", "1.0"),
-    "sum_i32": ("add", "i32", "0"),
-    "sum_u32": ("add", "i32", "0"),
-    "product_i32": ("mul", "i32", "1"),
-    "product_u32": ("mul", "i32", "1"),
-    "min_i32": ("smin", "i32", "2147483647"),
-    "max_i32": ("smax", "i32", "-2147483648"),
-    "min_u32": ("umin", "i32", "-1"),
-    "max_u32": ("umax", "i32", "0"),
-    "min_f32": ("minimum", "float", "0x7FF0000000000000"),
-    "max_f32": ("maximum", "float", "0xFFF0000000000000"),
-    "min_f64": ("minimum", "double", "0x7FF0000000000000"),
-    "max_f64": ("maximum", "double", "0xFFF0000000000000"),
-    "and_u32": ("and", "i32", "-1"),
-    "or_u32": ("or", "i32", "0"),
-    "xor_u32": ("xor", "i32", "0"),
+    "sum_f32": ("fadd", FLOAT, "0.0"),
+    "product_f32": ("fmul", FLOAT, "1.0"),
+    "sum_f64": ("fadd", DOUBLE, "0.0"),
+    "product_f64": ("fmul", DOUBLE, "1.0"),
+    "sum_i32": ("add", I32, "0"),
+    "sum_u32": ("add", I32, "0"),
+    "product_i32": ("mul", I32, "1"),
+    "product_u32": ("mul", I32, "1"),
+    "min_i32": ("smin", I32, "2147483647"),
+    "max_i32": ("smax", I32, "-2147483648"),
+    "min_u32": ("umin", I32, "-1"),
+    "max_u32": ("umax", I32, "0"),
+    "min_f32": ("minimum", FLOAT, "0x7FF0000000000000"),
+    "max_f32": ("maximum", FLOAT, "0xFFF0000000000000"),
+    "min_f64": ("minimum", DOUBLE, "0x7FF0000000000000"),
+    "max_f64": ("maximum", DOUBLE, "0xFFF0000000000000"),
+    "and_u32": ("and", I32, "-1"),
+    "or_u32": ("or", I32, "0"),
+    "xor_u32": ("xor", I32, "0"),
 }
 _PLAIN = ("fadd", "fmul", "add", "mul", "and", "or", "xor")
 
@@ -43,41 +43,28 @@ class Simd:
         self.at, self.code, self.values = at, at.code, at.values
 
     # -- small helpers -----------------------------------------------------------------------------
-    def combine(self, op: str, ty: str, a: str, b: str) -> str:
-        """op on two vectors (or scalars) of LLVM type ty."""
+    def combine(self, op: str, a: Operand, b: Operand) -> Operand:
         if op in _PLAIN:
-            return self.code.temp(f"{op} {ty} {a}, {b}")
+            return self.code.binary(op, a, b)
         if op in ("maximum", "minimum"):
-            return self._extreme(op, ty, a, b)
-        short = (
-            ty.replace("<", "v").replace(" x ", "").replace(">", "").replace("float", "f32").replace("double", "f64")
-        )
-        self.code.need(f"declare {ty} @llvm.{op}.{short}({ty}, {ty})")
-        return self.code.temp(f"call {ty} @llvm.{op}.{short}({ty} {a}, {ty} {b})")
+            return self._extreme(op, a, b)
+        return self.code.intrinsic(op, a, b)
 
-    def _extreme(self, op: str, ty: str, a: str, b: str) -> str:
+    def _extreme(self, op: str, a: Operand, b: Operand) -> Operand:
         """One machine instruction, and NaN (every bit set) where either is NaN; which zero wins is left open."""
-        flags, bits = (re.sub("float|double", word, ty) for word in ("i1", "i64" if "double" in ty else "i32"))
-        better = self.code.temp(f"fcmp {'ogt' if op == 'maximum' else 'olt'} {ty} {a}, {b}")
-        chosen = self.code.temp(f"select {flags} {better}, {ty} {a}, {ty} {b}")
-        nan = self.code.temp(f"fcmp uno {ty} {a}, {b}")
-        filled = self.code.temp(f"sext {flags} {nan} to {bits}")
-        number = self.code.temp(f"bitcast {ty} {chosen} to {bits}")
-        return self.code.temp(f"bitcast {bits} {self.code.temp(f'or {bits} {number}, {filled}')} to {ty}")
+        bits = a.type.with_item(integer(a.type.bits))
+        better = self.code.fcmp("ogt" if op == "maximum" else "olt", a, b)
+        chosen = self.code.select(better, a, b)
+        nan = self.code.fcmp("uno", a, b)
+        filled = self.code.sext(nan, bits)
+        number = self.code.bitcast(chosen, bits)
+        return self.code.bitcast(self.code.or_(number, filled), a.type)
 
-    def active(self, chunks: Sequence[str], ty: str, identity: str) -> list[str]:
+    def active(self, chunks: list[Operand], identity: Operand) -> list[Operand]:
         """Idle lanes contribute nothing."""
-        temp, vec = self.code.temp, self.code.vec
         if self.values.mask is None:
-            return list(chunks)
-        return [
-            temp(f"select {vec('i1')} {m}, {vec(ty)} {x}, {vec(ty)} splat ({ty} {identity})")
-            for m, x in zip(self.values.mask, chunks, strict=True)
-        ]
-
-    def permute(self, whole: str, ty: str, picks: Sequence[int], other: str = "poison") -> str:
-        text = ", ".join(f"i32 {p}" for p in picks)
-        return self.code.temp(f"shufflevector <32 x {ty}> {whole}, <32 x {ty}> {other}, <32 x i32> <{text}>")
+            return chunks
+        return [self.code.select(m, x, identity) for m, x in zip(self.values.mask, chunks, strict=True)]
 
     # -- entry -------------------------------------------------------------------------------------
     def simd_call(self, instr: Instr) -> None:
@@ -109,49 +96,41 @@ class Simd:
         elif name == "broadcast":
             self._broadcast(instr)
         elif name == "broadcast_first":
-            self.values.define_scalar(instr, self._lane_of(instr.args[0], self.at.memory.first_lane()))
+            self.values.define_scalar(instr, self._lane_of(instr.args[0], self._first_lane()))
         else:
             self._vote(instr, name)
 
-    def _reduce(self, instr: Instr, op: str, ty: str, identity: str) -> None:
-        parts = self.active(self.values.chunks(instr.args[0]), ty, identity)
+    def _reduce(self, instr: Instr, op: str, ty: LLType, identity: str) -> None:
+        parts = self.active(self.values.chunks(instr.args[0]), constant(self.code.vec(ty), identity))
         while len(parts) > 1:
-            parts = [self.combine(op, self.code.vec(ty), a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [self.combine(op, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         width, part = self.code.width, parts[0]
         while width > 1:
             half = width // 2
-            low = ", ".join(f"i32 {i}" for i in range(half))
-            high = ", ".join(f"i32 {i + half}" for i in range(half))
-            vec = f"<{width} x {ty}>"
-            a = self.code.temp(f"shufflevector {vec} {part}, {vec} poison, <{half} x i32> <{low}>")
-            b = self.code.temp(f"shufflevector {vec} {part}, {vec} poison, <{half} x i32> <{high}>")
-            part, width = self.combine(op, f"<{half} x {ty}>", a, b), half
-        self.values.define_scalar(instr, self.code.temp(f"extractelement <1 x {ty}> {part}, i64 0"))
+            low, high = self.code.shuffle(part, range(half)), self.code.shuffle(part, range(half, width))
+            part, width = self.combine(op, low, high), half
+        self.values.define_scalar(instr, self.code.extract(part, 0))
 
-    def _scan(self, instr: Instr, exclusive: bool, op: str, ty: str, identity: str) -> None:
+    def _scan(self, instr: Instr, exclusive: bool, op: str, ty: LLType, identity: str) -> None:
         """Within each chunk by doubling steps; then each chunk takes the total of those before it."""
-        vec, width = self.code.vec(ty), self.code.width
-        fill = f"splat ({ty} {identity})"
-        before = ""
-        last = ", ".join([f"i32 {width - 1}"] * width)
-        for c, part in enumerate(self.active(self.values.chunks(instr.args[0]), ty, identity)):
+        width, fill = self.code.width, constant(self.code.vec(ty), identity)
+        before: Operand | None = None
+        for c, part in enumerate(self.active(self.values.chunks(instr.args[0]), fill)):
             step = 1
             while step < width:
-                moved = self._shift(part, fill, ty, step)
-                part = self.combine(op, vec, moved, part)
+                moved = self._shift(part, fill, step)
+                part = self.combine(op, moved, part)
                 step *= 2
-            shifted = self._shift(part, fill, ty, 1) if exclusive else part
-            if before:
-                part, shifted = (self.combine(op, vec, before, x) for x in (part, shifted))
+            shifted = self._shift(part, fill, 1) if exclusive else part
+            if before is not None:
+                part, shifted = self.combine(op, before, part), self.combine(op, before, shifted)
             self.values.define_chunk(instr, c, shifted)
-            before = self.code.temp(f"shufflevector {vec} {part}, {vec} poison, {self.code.vec('i32')} <{last}>")
+            before = self.code.shuffle(part, [width - 1] * width)
 
-    def _shift(self, part: str, fill: str, ty: str, step: int) -> str:
+    def _shift(self, part: Operand, fill: Operand, step: int) -> Operand:
         """Lane i of the result is lane i - step, and the identity where there is none."""
-        picks = ", ".join(f"i32 {i - step if i >= step else self.code.width + i}" for i in range(self.code.width))
-        return self.code.temp(
-            f"shufflevector {self.code.vec(ty)} {part}, {self.code.vec(ty)} {fill}, {self.code.vec('i32')} <{picks}>"
-        )
+        width = self.code.width
+        return self.code.shuffle(part, [i - step if i >= step else width + i for i in range(width)], fill)
 
     # -- shuffles ----------------------------------------------------------------------------------
     def _shuffle(self, instr: Instr, kind: str, watched: bool = True) -> None:
@@ -167,111 +146,103 @@ class Simd:
             picks = [_source_lane(kind, lane, known[lane] & 0xFFFFFFFF, modulo) for lane in LANE]
             if watched:
                 self.at.watch.watch_fixed_shuffle(instr, picks)
-            whole = self.code.join(self.values.chunks(instr.args[0]), "i32")
-            other = self.code.join(self.values.chunks(instr.args[1]), "i32") if kind.startswith("fill") else "poison"
-            for c, name in enumerate(self.code.split(self.permute(whole, "i32", picks, other), "i32")):
+            whole = self.code.concat(self.values.chunks(instr.args[0]))
+            other = self.code.concat(self.values.chunks(instr.args[1])) if kind.startswith("fill") else None
+            for c, name in enumerate(self.code.split(self.code.shuffle(whole, picks, other))):
                 self.values.define_chunk(instr, c, name)
             return
         data = self.at.memory.scratch("shuffle", 8)
-        self.at.memory.spill_chunks(data, "i32", 4, self.values.chunks(instr.args[0]))
+        self.at.memory.spill_chunks(data, 4, self.values.chunks(instr.args[0]))
         if kind.startswith("fill"):
-            second = self.code.temp(f"getelementptr i8, ptr {data}, i64 128")
-            self.at.memory.spill_chunks(second, "i32", 4, self.values.chunks(instr.args[1]))
+            second = self.code.gep(data, 128)
+            self.at.memory.spill_chunks(second, 4, self.values.chunks(instr.args[1]))
         sources = [self._dynamic_source(kind, self.values.chunk(amount, c), c, modulo) for c in range(self.code.count)]
         if watched:
             self.at.watch.watch_shuffle(instr, sources)
         for c, source in enumerate(sources):
-            wide = self.code.temp(f"zext {self.code.vec('i32')} {source} to {self.code.vec('i64')}")
-            pointers = self.code.temp(f"getelementptr i32, ptr {data}, {self.code.vec('i64')} {wide}")
-            self.values.define_chunk(instr, c, self.at.gathers.gather(pointers, "i32", 4, None))
+            wide = self.code.zext(source, self.code.vec(I64))
+            pointers = self.code.gep(data, wide, I32)
+            self.values.define_chunk(instr, c, self.at.gathers.gather(pointers, I32, 4, None))
 
-    def _dynamic_source(self, kind: str, amount: str, c: int, modulo: int) -> str:
-        vec = self.code.vec("i32")
-        lane = self.code.lane_constants("i32", LANE, c)
+    def _dynamic_source(self, kind: str, amount: Operand, c: int, modulo: int) -> Operand:
+        lane = self.code.lane_constants(I32, LANE, c)
         if kind == "shuffle":
-            return self.code.temp(f"and {vec} {amount}, splat (i32 31)")
+            return self.code.and_(amount, 31)
         if kind == "xor":
-            mixed = self.code.temp(f"xor {vec} {amount}, {lane}")
-            return self.code.temp(f"and {vec} {mixed}, splat (i32 31)")
+            mixed = self.code.xor(amount, lane)
+            return self.code.and_(mixed, 31)
         if kind.startswith("rotate"):
-            moved = self.code.temp(f"{'sub' if kind == 'rotate_up' else 'add'} {vec} {lane}, {amount}")
-            return self.code.temp(f"and {vec} {moved}, splat (i32 31)")
+            moved = self.code.binary("sub" if kind == "rotate_up" else "add", lane, amount)
+            return self.code.and_(moved, 31)
         up = kind.endswith("up")
-        moved = self.code.temp(f"{'sub' if up else 'add'} {vec} {lane}, {amount}")
-        block = self.code.temp(f"and {vec} {lane}, splat (i32 {-modulo})")
-        inner = self.code.temp(f"sub {vec} {moved}, {block}")
-        ok = self.code.temp(f"icmp ult {vec} {inner}, splat (i32 {modulo})")
-        small = self.code.temp(f"icmp ult {vec} {amount}, splat (i32 {modulo})")
-        ok = self.code.temp(f"and {self.code.vec('i1')} {ok}, {small}")
+        moved = self.code.binary("sub" if up else "add", lane, amount)
+        block = self.code.and_(lane, -modulo)
+        inner = self.code.sub(moved, block)
+        ok = self.code.icmp("ult", inner, modulo)
+        small = self.code.icmp("ult", amount, modulo)
+        ok = self.code.and_(ok, small)
         if kind.startswith("fill"):
-            wrapped = self.code.temp(f"and {vec} {inner}, splat (i32 {modulo - 1})")
-            filled = self.code.temp(f"add {vec} {wrapped}, {block}")
-            filled = self.code.temp(f"add {vec} {filled}, splat (i32 32)")
-            return self.code.temp(f"select {self.code.vec('i1')} {ok}, {vec} {moved}, {vec} {filled}")
-        return self.code.temp(f"select {self.code.vec('i1')} {ok}, {vec} {moved}, {vec} {lane}")
+            wrapped = self.code.and_(inner, modulo - 1)
+            filled = self.code.add(wrapped, block)
+            filled = self.code.add(filled, 32)
+            return self.code.select(ok, moved, filled)
+        return self.code.select(ok, moved, lane)
 
-    def _lane_of(self, value: Value, lane: str) -> str:
-        """One lane of a 32-bit value as a scalar; `lane` is a number or a name."""
+    def _lane_of(self, value: Value, lane: Operand | int) -> Operand:
+        """One lane of a 32-bit value as a scalar; `lane` is a number, or computed."""
         if self.values.shape(value).uniform:
             return self.values.scalar(value)
-        if lane.isdigit():
-            number = int(lane)
-            part = self.values.chunk(value, number // self.code.width)
-            return self.code.temp(f"extractelement {self.code.vec('i32')} {part}, i64 {number % self.code.width}")
+        if isinstance(lane, int):
+            return self.code.extract(self.values.chunk(value, lane // self.code.width), lane % self.code.width)
         data = self.at.memory.scratch("shuffle", 8)
-        self.at.memory.spill_chunks(data, "i32", 4, self.values.chunks(value))
-        wide = self.code.temp(f"zext i32 {lane} to i64")
-        at = self.code.temp(f"getelementptr i32, ptr {data}, i64 {wide}")
-        return self.code.temp(f"load i32, ptr {at}")
+        self.at.memory.spill_chunks(data, 4, self.values.chunks(value))
+        wide = self.code.zext(lane, I64)
+        at = self.code.gep(data, wide, I32)
+        return self.code.load(I32, at)
 
     def _broadcast(self, instr: Instr) -> None:
         lane = instr.args[1]
         known = self.values.shape(lane).known
         if known is not None:
-            name = str(known[0] & 31)
+            source: Operand | int = known[0] & 31
             self.at.watch.watch_fixed_shuffle(instr, [known[0] & 31] * len(LANE))
         else:
             raw = (
-                self.values.scalar(lane)
-                if self.values.shape(lane).uniform
-                else self._lane_of(lane, self.at.memory.first_lane())
+                self.values.scalar(lane) if self.values.shape(lane).uniform else self._lane_of(lane, self._first_lane())
             )
-            name = self.code.temp(f"and i32 {raw}, 31")
-            self.at.watch.watch_shuffle(instr, [self.values.splat("i32", name)] * self.code.count)
-        self.values.define_scalar(instr, self._lane_of(instr.args[0], name))
+            source = self.code.and_(raw, 31)
+            self.at.watch.watch_shuffle(instr, [self.values.splat(source)] * self.code.count)
+        self.values.define_scalar(instr, self._lane_of(instr.args[0], source))
+
+    def _first_lane(self) -> Operand | int:
+        return self.at.memory.first_lane() if self.values.mask is not None else 0
 
     def _vote(self, instr: Instr, name: str) -> None:
         if name == "active_threads_mask":
-            self.values.define_scalar(instr, self.code.temp(f"zext i32 {self.code.bits(self.values.mask)} to i64"))
+            self.values.define_scalar(instr, self.code.zext(self.code.bits(self.values.mask), I64))
             return
         if name == "is_first":
-            lane = self.values.splat("i32", self.at.memory.first_lane())
+            lane = self.values.splat(self.at.memory.first_lane())
             for c in range(self.code.count):
-                hit = self.code.temp(
-                    f"icmp eq {self.code.vec('i32')} {lane}, {self.code.lane_constants('i32', LANE, c)}"
-                )
-                self.values.define_chunk(
-                    instr, c, self.code.temp(f"zext {self.code.vec('i1')} {hit} to {self.code.vec('i32')}")
-                )
+                hit = self.code.icmp("eq", lane, self.code.lane_constants(I32, LANE, c))
+                self.values.define_chunk(instr, c, self.code.zext(hit, self.code.vec(I32)))
             return
         tests = []
         for c in range(self.code.count):
-            hit = self.code.temp(
-                f"icmp ne {self.code.vec('i32')} {self.values.chunk(instr.args[0], c)}, zeroinitializer"
-            )
-            hit = self.code.temp(f"freeze {self.code.vec('i1')} {hit}")
+            hit = self.code.icmp("ne", self.values.chunk(instr.args[0], c), zero(self.code.vec(I32)))
+            hit = self.code.freeze(hit)
             if self.values.mask is not None:
                 if name == "all":
-                    idle = self.code.temp(f"xor {self.code.vec('i1')} {self.values.mask[c]}, splat (i1 true)")
-                    hit = self.code.temp(f"or {self.code.vec('i1')} {hit}, {idle}")
+                    idle = self.code.not_(self.values.mask[c])
+                    hit = self.code.or_(hit, idle)
                 else:
-                    hit = self.code.temp(f"and {self.code.vec('i1')} {hit}, {self.values.mask[c]}")
+                    hit = self.code.and_(hit, self.values.mask[c])
             tests.append(hit)
         if name == "ballot":
-            self.values.define_scalar(instr, self.code.temp(f"zext i32 {self.code.bits(tests)} to i64"))
+            self.values.define_scalar(instr, self.code.zext(self.code.bits(tests), I64))
         elif name in ("any", "all"):
             result = self.code.any(tests) if name == "any" else self.code.all(tests)
-            self.values.define_scalar(instr, self.code.temp(f"zext i1 {result} to i32"))
+            self.values.define_scalar(instr, self.code.zext(result, I32))
         else:
             raise UnsupportedFeature(f"simdgroup function {name}")
 

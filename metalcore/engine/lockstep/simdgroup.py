@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.abi import FRAME_ALIGN
+
+from .builder import Builder
 from .flow import quoted
-from .memory import LAUNCH_GROW, LAUNCH_STOP, WORKER_FRAME_CUR, WORKER_FRAME_END, WORKER_MEMORY
-from .watch import HOOK_OFFSET, LAUNCH_SANITIZER
+from .frame import (
+    ALONE,
+    BITS,
+    FIRST,
+    FIRST_THREAD,
+    GROUP,
+    LAUNCH,
+    PRIVATE,
+    SIMDGROUP,
+    SIZE,
+    WORKER,
+    load_frame,
+    of_launch,
+    of_sanitizer,
+    of_worker,
+    parameters,
+)
+from .operands import FALSE, NO_TOKEN, NULL, TRUE, constant, zero
+from .shapes import LANES
+from .types import I8, I32, I64, PTR, TOKEN, VOID
 
 if TYPE_CHECKING:
     from .emitters import Emitters
-
-_PARAMS = (
-    "ptr %L, ptr %Wk, i32 %gx, i32 %gy, i32 %gz, i32 %w, i32 %h, i32 %d, i32 %sg, i32 %bits, i1 %alone, "
-    "i32 %lx, i32 %ly, i32 %lz"
-)
 
 
 class Simdgroup:
@@ -47,95 +63,92 @@ class Simdgroup:
         self.code.place("P.start")
         self.values.enter(self.graph.entry)
         for node in self.graph.order:
-            self.at.flow.set_mask(self.at.flow.partial, node, False, "zeroinitializer")
+            self.at.flow.set_mask(self.at.flow.partial, node, False, zero(self.code.mask_type))
             if self.at.flow.is_header(node):
-                self.at.flow.set_mask(self.at.flow.partial, node, True, "zeroinitializer")
-        self.at.flow.set_mask(self.at.flow.partial, self.graph.entry, False, self.code.from_bits("%bits"))
+                self.at.flow.set_mask(self.at.flow.partial, node, True, zero(self.code.mask_type))
+        self.at.flow.set_mask(self.at.flow.partial, self.graph.entry, False, self.code.from_bits(BITS))
         self.code.jump(self.at.flow.label_of(self.at.flow.partial, None, self.graph.entry))
         return "P.start"
 
     def assemble(self, name: str, start: str, blank: list[str]) -> str:
         coroutine = self.plan.coroutine
-        head = [
-            f"define internal {'ptr' if coroutine else 'void'} @{name}({_PARAMS})"
+        head, tail = Builder("%h"), Builder("%x")
+        tokens = _Coroutine(head, tail) if coroutine else None
+        load_frame(head)
+        head.as_(FIRST_THREAD).mul(SIMDGROUP, LANES)
+        if tokens:
+            tokens.begin(self.at.memory.private_total)
+        enter = Builder("%b")
+        if tokens:
+            # Wait before the first instruction: LLVM then keeps one copy of the body, in the function that resumes.
+            enter.switch(enter.call("llvm.coro.suspend", I8, NO_TOKEN, FALSE), "suspend", {0: start, 1: "cleanup"})
+        else:
+            enter.jump(start)
+        tail.place("exit")
+        if self.plan.sanitized:
+            sanitizer = tail.load(PTR, tail.gep(LAUNCH, of_launch("sanitizer")))
+            end = tail.load(PTR, tail.gep(sanitizer, of_sanitizer("end_simdgroup")))
+            tail.call_pointer(end, VOID, sanitizer, SIMDGROUP)
+        if tokens:
+            tokens.end()
+        else:
+            tail.ret()
+        given = parameters(LAUNCH, WORKER, *GROUP, *SIZE, SIMDGROUP, BITS, ALONE, *FIRST)
+        lines = [
+            f"define internal {PTR if coroutine else VOID} @{name}({given})"
             f"{' presplitcoroutine' if coroutine else ''} #0 {{",
             "entry:",
             *self.code.alloca_lines,
+            *head.text(),
+            *blank,
+            *self.code.entry.text(),
+            *enter.text(),
+            *self.code.text(),
+            *tail.text(),
+            "}",
         ]
-        head += [
-            f"  %memory_at = getelementptr i8, ptr %Wk, i64 {WORKER_MEMORY}",
-            "  %group_memory = load ptr, ptr %memory_at, !invariant.load !0",
-            f"  %stop_at = getelementptr i8, ptr %L, i64 {LAUNCH_STOP}",
-            "  %stop = load ptr, ptr %stop_at, !invariant.load !0",
-            "  %first_thread = mul i32 %sg, 32",
-        ]
-        tail = ["exit:"]
-        if self.plan.sanitized:
-            tail += end_of_simdgroup()
-        if coroutine:
-            head += _coroutine_head(self.at.memory.private_total)
-            tail += [
-                "  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
-                "  switch i8 %final, label %suspend [i8 0, label %trap i8 1, label %cleanup]",
-                "trap:",
-                "  unreachable",
-                "cleanup:",
-                "  %freed = call ptr @llvm.coro.free(token %id, ptr %frame)",
-                "  br label %suspend",
-                "suspend:",
-                "  call void @llvm.coro.end(ptr %frame, i1 false, token none)",
-                "  ret ptr %frame",
-                "}",
-            ]
-        else:
-            tail += ["  ret void", "}"]
-        enter = [f"  br label %{start}"]
-        if coroutine:
-            # Wait before the first instruction: LLVM then keeps one copy of the body, in the function that resumes.
-            enter = [
-                "  %begun = call i8 @llvm.coro.suspend(token none, i1 false)",
-                f"  switch i8 %begun, label %suspend [i8 0, label %{start} i8 1, label %cleanup]",
-            ]
-        return "\n".join([*head, *blank, *self.code.entry_lines, *enter, *self.code.text(), *tail])
+        return "\n".join(lines)
 
 
-def end_of_simdgroup() -> list[str]:
-    return [
-        f"  %ended_at = getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}",
-        "  %ended = load ptr, ptr %ended_at",
-        f"  %end_fn_at = getelementptr i8, ptr %ended, i64 {HOOK_OFFSET['end_simdgroup']}",
-        "  %end_fn = load ptr, ptr %end_fn_at",
-        "  call void %end_fn(ptr %ended, i32 %sg)",
-    ]
+class _Coroutine:
+    """The frame of one: memory from the worker's arena, or a new block of it."""
 
+    def __init__(self, head: Builder, tail: Builder) -> None:
+        self.head, self.tail = head, tail
 
-def _coroutine_head(private: int) -> list[str]:
-    return [
-        "  %id = call token @llvm.coro.id(i32 128, ptr null, ptr null, ptr null)",
-        "  %frame_size = call i64 @llvm.coro.size.i64()",
-        "  %frame_more = add i64 %frame_size, 127",
-        "  %frame_bytes = and i64 %frame_more, -128",
-        f"  %cur_at = getelementptr i8, ptr %Wk, i64 {WORKER_FRAME_CUR}",
-        f"  %end_at = getelementptr i8, ptr %Wk, i64 {WORKER_FRAME_END}",
-        "  %cur = load ptr, ptr %cur_at",
-        "  %end = load ptr, ptr %end_at",
-        f"  %all_bytes = add i64 %frame_bytes, {private}",
-        "  %next = getelementptr i8, ptr %cur, i64 %all_bytes",
-        "  %fits = icmp ule ptr %next, %end",
-        "  br i1 %fits, label %have, label %grow, !prof !1",
-        "grow:",
-        f"  %grow_at = getelementptr i8, ptr %L, i64 {LAUNCH_GROW}",
-        "  %grow_fn = load ptr, ptr %grow_at",
-        "  %grown = call ptr %grow_fn(ptr %Wk, i64 %all_bytes)",
-        "  %no_memory = icmp eq ptr %grown, null",
-        "  br i1 %no_memory, label %absent, label %begin, !prof !2",
-        "absent:",
-        "  ret ptr null",
-        "have:",
-        "  store ptr %next, ptr %cur_at",
-        "  br label %begin",
-        "begin:",
-        "  %block = phi ptr [ %cur, %have ], [ %grown, %grow ]",
-        "  %frame = call noalias ptr @llvm.coro.begin(token %id, ptr %block)",
-        "  %private = getelementptr i8, ptr %block, i64 %frame_bytes",
-    ]
+    def begin(self, private: int) -> None:
+        code = self.head
+        self.id = code.call("llvm.coro.id", TOKEN, constant(I32, 128), NULL, NULL, NULL)
+        size = code.call("llvm.coro.size.i64", I64)
+        size = code.and_(code.add(size, FRAME_ALIGN - 1), -FRAME_ALIGN)
+        current_at, end_at = (code.gep(WORKER, of_worker(field)) for field in ("frame_cur", "frame_end"))
+        current, end = code.load(PTR, current_at), code.load(PTR, end_at)
+        all_bytes = code.add(size, private)
+        following = code.gep(current, all_bytes)
+        code.cond_br(code.icmp("ule", following, end), "have", "grow", likely=True)
+        code.place("grow")
+        grow = code.load(PTR, code.gep(LAUNCH, of_launch("grow_frames")))
+        grown = code.call_pointer(grow, PTR, WORKER, all_bytes)
+        code.cond_br(code.icmp("eq", grown, NULL), "absent", "begin", likely=False)
+        code.place("absent")
+        code.ret(NULL)
+        code.place("have")
+        code.store(following, current_at)
+        code.jump("begin")
+        code.place("begin")
+        block = code.phi((current, "have"), (grown, "grow"))
+        self.frame = code.call("llvm.coro.begin", PTR, self.id, block, how="noalias ")
+        code.as_(PRIVATE).gep(block, size)
+
+    def end(self) -> None:
+        code = self.tail
+        final = code.call("llvm.coro.suspend", I8, NO_TOKEN, TRUE)
+        code.switch(final, "suspend", {0: "trap", 1: "cleanup"})
+        code.place("trap")
+        code.unreachable()
+        code.place("cleanup")
+        code.call("llvm.coro.free", PTR, self.id, self.frame)
+        code.jump("suspend")
+        code.place("suspend")
+        code.call("llvm.coro.end", VOID, self.frame, FALSE, NO_TOKEN)
+        code.ret(self.frame)

@@ -11,14 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .frame import LAUNCH, of_launch
 from .ir import Block, Instr, anchor_of
+from .operands import Operand, constant
 from .roots import Roots
+from .types import I32, I64, VOID
 
 if TYPE_CHECKING:
     from .emitters import Emitters
 
 
-LAUNCH_IS_CACHED = 912  # offset in mc_launch of runtime/native/abi.h
 CACHE_LINE = 64
 
 
@@ -55,12 +57,12 @@ class Row:
     """Stores side by side."""
 
     align: int  # of each, as far as the program says
-    parts: list[tuple[str, str]] = field(default_factory=list)  # typed value, pointer
+    parts: list[tuple[Operand, Operand]] = field(default_factory=list)  # value, pointer
     size: int = CACHE_LINE  # a power of two that the bytes of every part are a multiple of
     end: int = -1  # where the next part would go
-    ahead: list[str] = field(default_factory=list)  # pointers to what will be written soon, or ""
+    ahead: list[Operand | None] = field(default_factory=list)  # pointers to what will be written soon
 
-    def add(self, value: str, pointer: str, offset: int, size: int) -> None:
+    def add(self, value: Operand, pointer: Operand, offset: int, size: int) -> None:
         self.parts.append((value, pointer))
         self.size, self.end = min(self.size, size & -size), offset + size
 
@@ -73,36 +75,36 @@ class Streaming:
         if not row.parts:
             return
         if instr not in self.plan.streamed or row.size < 16:
-            self._store_parts(row, f"align {row.align}", row.ahead)
+            self._store_parts(row, row.align, row.ahead)
             return
         past, through, done = (self.code.new_label(x) for x in ("past", "through", "done"))
-        number = self.code.temp(f"ptrtoint ptr {row.parts[0][1]} to i64")
-        off = self.code.temp(f"and i64 {number}, {row.size - 1}")
-        either = self.code.temp(f"or i64 {off}, {self._is_cached()}")
-        test = self.code.temp(f"icmp eq i64 {either}, 0")
-        self.code.emit(f"br i1 {test}, label %{past}, label %{through}")
+        number = self.code.ptrtoint(row.parts[0][1])
+        off = self.code.and_(number, row.size - 1)
+        either = self.code.or_(off, self._is_cached())
+        test = self.code.icmp("eq", either, 0)
+        self.code.cond_br(test, past, through)
         self.code.place(past)
-        self._store_parts(row, f"align {row.size}, !nontemporal !3", ())
+        self._store_parts(row, row.size, (), nontemporal=True)
         self.code.jump(done)
         self.code.place(through)
-        self._store_parts(row, f"align {row.align}", row.ahead)
+        self._store_parts(row, row.align, row.ahead)
         self.code.jump(done)
         self.code.place(done)
 
-    def _is_cached(self) -> str:
+    def _is_cached(self) -> Operand:
         key = ("launch", "is_cached")
         if key not in self.code.entry_values:
-            at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_IS_CACHED}")
-            self.code.entry_values[key] = self.code.at_entry(f"load i64, ptr {at}, !invariant.load !0")
+            at = self.code.entry.gep(LAUNCH, of_launch("is_cached"))
+            self.code.entry_values[key] = self.code.entry.load(I64, at, invariant=True)
         return self.code.entry_values[key]
 
-    def prefetch(self, pointer: str, is_store: int) -> None:
-        if pointer:
-            self.code.need("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            self.code.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {is_store}, i32 3, i32 1)")
+    def prefetch(self, pointer: Operand | None, is_store: int) -> None:
+        if pointer is not None:
+            how = (constant(I32, number) for number in (is_store, 3, 1))
+            self.code.call("llvm.prefetch.p0", VOID, pointer, *how)
 
-    def _store_parts(self, row: Row, how: str, ahead: Sequence[str]) -> None:
+    def _store_parts(self, row: Row, align: int, ahead: Sequence[Operand | None], nontemporal: bool = False) -> None:
         for pointer in ahead:
             self.prefetch(pointer, 1)
         for value, pointer in row.parts:
-            self.code.emit(f"store {value}, ptr {pointer}, {how}")
+            self.code.store(value, pointer, align, nontemporal=nontemporal)

@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .ir import Block, Const, Global, Instr, Type, Value
+from .operands import Operand, constant, operand, zero
 from .shapes import Shape
+from .types import I1, I64
+from .types import scalar_type as scalar_type
 
 if TYPE_CHECKING:
     from .emitters import Emitters
-
-
-def scalar_type(ty: Type) -> str:
-    """bfloat is kept as its 16 bits: the backend has no vector code for it."""
-    return "i16" if ty.kind == "bfloat" else ty.text
 
 
 def constant_text(value: Const) -> str:
@@ -44,13 +42,14 @@ class Values:
         self.at, self.code, self.graph, self.shapes = at, at.code, at.graph, at.shapes
         self.blank: set[Instr] = set()  # phis that an edge leaves without a value: they begin as zero
         self.block: Block | None = None  # the scalar block whose code is being written
-        self.scalars: dict[Value, str] = {}
-        self.vectors: dict[tuple[Value, int], str] = {}
-        self.splats: dict[tuple[str, object], str] = {}  # also other values made once per block
-        self.mask: list[str] | None = None  # <W x i1> per chunk; None: all lanes
-        self.pairs: dict[tuple[Instr, int], tuple[str, str]] = {}
-        self.rounded: dict[str, tuple[str, str]] = {}  # of a bfloat's bits: those of the float, and all ones for a NaN
-        self.tops: dict[str, str] = {}  # of a chunk of 16 bits that was cut from 32: its name before that
+        self.scalars: dict[Value, Operand] = {}
+        self.vectors: dict[tuple[Value, int], Operand] = {}
+        self.splats: dict[tuple[str, object], Operand] = {}  # also other values made once per block
+        self.mask: list[Operand] | None = None  # <W x i1> per chunk; None: all lanes
+        self.pairs: dict[tuple[Instr, int], tuple[Operand, Operand]] = {}
+        # Of a bfloat's bits: those of the float, and all ones for a NaN.
+        self.rounded: dict[Operand, tuple[Operand, Operand]] = {}
+        self.tops: dict[Operand, Operand] = {}  # of a chunk of 16 bits that was cut from 32: its name before that
         self._find_cross_block_values()
 
     def _find_cross_block_values(self) -> None:
@@ -104,10 +103,10 @@ class Values:
         assert self.block is not None
         return self.shapes.at(value, self.block)
 
-    def scalar(self, value: Value) -> str:
+    def scalar(self, value: Value) -> Operand:
         """The value where it is uniform, the base where it is a pattern."""
         if isinstance(value, Const):
-            return constant_text(value)
+            return operand(constant_text(value), scalar_type(value.type))
         if isinstance(value, Global):
             return self.at.memory.global_address(value)
         name = self.scalars.get(value)
@@ -119,49 +118,45 @@ class Values:
             self.scalars[value] = name
         return name
 
-    def define_scalar(self, value: Instr, name: str) -> None:
+    def define_scalar(self, value: Instr, name: Operand) -> None:
         self.scalars[value] = name
         if value in self.crossing:
-            self.code.store_slot((value, "scalar"), scalar_type(value.type), name)
+            self.code.keep((value, "scalar"), name)
         if value in self.leaving:
             for c in range(self.code.count):
                 self.store_out(value, c, self.chunk(value, c))
 
-    def define_chunk(self, value: Instr, c: int, name: str) -> None:
+    def define_chunk(self, value: Instr, c: int, name: Operand) -> None:
         self.vectors[value, c] = name
         if value in self.crossing:
-            self.store_vector((value, c), value.type, name)
+            self.store_vector((value, c), name)
         if value in self.leaving:
             self.store_out(value, c, name)
 
-    def store_vector(self, key: object, ty: Type, name: str) -> None:
+    def store_vector(self, key: object, name: Operand) -> None:
         """Booleans cross blocks as 32-bit lanes: i1 vectors are slow in memory where there are no mask registers."""
-        if ty.kind == "int" and ty.bits == 1 and not self.code.has_masks:
-            self.code.store_slot(key, self.code.vec("i32"), self.code.wide_mask(name))
-        else:
-            self.code.store_slot(key, self.code.vec(scalar_type(ty)), name)
+        self.code.keep(key, self.code.kept_mask(name) if name.type.item is I1 else name)
 
-    def load_vector(self, key: object, ty: Type) -> str:
-        if ty.kind == "int" and ty.bits == 1 and not self.code.has_masks:
-            wide = self.code.load_slot(key, self.code.vec("i32"))
-            return self.code.temp(f"icmp slt {self.code.vec('i32')} {wide}, zeroinitializer")
-        return self.code.load_slot(key, self.code.vec(scalar_type(ty)))
+    def load_vector(self, key: object, ty: Type) -> Operand:
+        item = scalar_type(ty)
+        if item is I1:
+            return self.code.read_mask(self.code.load_slot(key, self.code.mask_type))
+        return self.code.load_slot(key, self.code.vec(item))
 
-    def store_out(self, value: Instr, c: int, name: str) -> None:
+    def store_out(self, value: Instr, c: int, name: Operand) -> None:
         """Keep, for lanes that leave the loop now, the value they leave with."""
         key = (value, "out", c)
         if self.mask is not None:
             old = self.load_vector(key, value.type)
-            ty = self.code.vec(scalar_type(value.type))
-            name = self.code.temp(f"select {self.code.vec('i1')} {self.mask[c]}, {ty} {name}, {ty} {old}")
-        self.store_vector(key, value.type, name)
+            name = self.code.select(self.mask[c], name, old)
+        self.store_vector(key, name)
 
-    def chunk(self, value: Value, c: int) -> str:
+    def chunk(self, value: Value, c: int) -> Operand:
         """Lanes c*W to c*W+W-1 of a value."""
         if isinstance(value, Const):
             return self.constant_chunk(value)
         if isinstance(value, Global):
-            return self.splat("ptr", self.at.memory.global_address(value))
+            return self.splat(self.at.memory.global_address(value))
         name = self.vectors.get((value, c))
         if name is not None:
             return name
@@ -172,42 +167,35 @@ class Values:
         elif own.varying:
             name = self.load_vector((value, c), value.type)
         elif own.uniform:
-            name = self.splat(scalar_type(value.type), self.scalar(value))
+            name = self.splat(self.scalar(value))
         else:
             name = self.pattern_chunk(value, own, c)
         self.vectors[value, c] = name
         return name
 
-    def constant_chunk(self, value: Const) -> str:
-        text = constant_text(value)
-        if text in ("zeroinitializer", "null", "0", "false"):
-            return "zeroinitializer"
-        return f"splat ({scalar_type(value.type)} {text})"
+    def constant_chunk(self, value: Const) -> Operand:
+        text, ty = constant_text(value), self.code.vec(scalar_type(value.type))
+        return zero(ty) if text in ("zeroinitializer", "null", "0", "false") else constant(ty, text)
 
-    def splat(self, ty: str, name: str) -> str:
-        temp, vec = self.code.temp, self.code.vec
-        key = (ty, name)
+    def splat(self, one: Operand) -> Operand:
+        """The same in each lane of a chunk."""
+        key = (one.type, one)
         found = self.splats.get(key)
         if found is None:
-            one = temp(f"insertelement {vec(ty)} poison, {ty} {name}, i64 0")
-            found = temp(f"shufflevector {vec(ty)} {one}, {vec(ty)} poison, {vec('i32')} zeroinitializer")
-            self.splats[key] = found
+            found = self.splats[key] = self.code.splat(one, self.code.width)
         return found
 
-    def pattern_chunk(self, value: Instr, shape: Shape, c: int) -> str:
+    def pattern_chunk(self, value: Instr, shape: Shape, c: int) -> Operand:
         assert shape.offsets is not None
         if value.type.kind == "ptr" and not self.may_wrap(value):
-            base = self.scalar(value)
-            offsets = self.code.lane_constants("i64", shape.offsets, c)
-            return self.code.temp(f"getelementptr i8, ptr {base}, {self.code.vec('i64')} {offsets}")
+            return self.code.gep(self.scalar(value), self.code.lane_constants(I64, shape.offsets, c))
         if self.may_wrap(value):
             return self.at.ops.compute(value, c)
-        ty = value.type.text
-        base = self.splat(ty, self.scalar(value))
-        mask = (1 << value.type.bits) - 1
-        offsets = self.code.lane_constants(ty, [o & mask for o in shape.offsets], c)
-        return self.code.temp(f"add {self.code.vec(ty)} {base}, {offsets}")
+        base, mask = self.scalar(value), (1 << value.type.bits) - 1
+        return self.code.add(
+            self.splat(base), self.code.lane_constants(base.type, [o & mask for o in shape.offsets], c)
+        )
 
     # -- whole simdgroups --------------------------------------------------------------------------
-    def chunks(self, value: Value) -> list[str]:
+    def chunks(self, value: Value) -> list[Operand]:
         return [self.chunk(value, c) for c in range(self.code.count)]

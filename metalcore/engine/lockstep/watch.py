@@ -10,34 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metalcore.engine.abi import ANY_ROOT, ATOMIC, GROUP_ROOT, LOAD, STORE
 from metalcore.errors import UnsupportedFeature
 
+from .frame import FIRST_THREAD, LAUNCH, SIMDGROUP, WORKER, of_launch, of_sanitizer
 from .ir import Const, Instr, Value
 from .lanes import Names
-from .memory import ATOMIC, LAUNCH_REPORT, LOAD, STORE, Address
+from .memory import Address
+from .operands import NULL, Operand, constant
 from .roots import Root
 from .shapes import LANES
+from .types import I32, I64, PTR, VOID, LLType
 
 if TYPE_CHECKING:
     from .emitters import Emitters
 
-# Offsets into the structs of runtime/native: abi.h and sanitize.h.
-LAUNCH_SANITIZER, SANITIZER_ORDER = 904, 264
-_HOOKS = (
-    "row",
-    "lanes",
-    "matrix",
-    "barrier",
-    "simdgroup_barrier",
-    "fence",
-    "begin_group",
-    "end_simdgroup",
-    "shuffle",
-    "unset",
-    "set_memory",
-)
-HOOK_OFFSET = {name: 392 + 8 * i for i, name in enumerate(_HOOKS)}
-_GROUP_ROOT, _ANY_ROOT = 31, 32
 _KINDS = {"read": LOAD, "copy": LOAD, "write": STORE, "touch_atomically": ATOMIC}
 _KINDS |= {"store_atomically": ATOMIC, "load_atomically": ATOMIC}
 ACCESSES = frozenset(_KINDS)
@@ -53,7 +40,7 @@ class Run:
 
     first: int
     count: int
-    base: str
+    base: Operand
     offset: int
     step: int
 
@@ -66,21 +53,20 @@ class Watch:
     def __init__(self, at: Emitters) -> None:
         self.at, self.code, self.values, self.shapes, self.plan = at, at.code, at.values, at.shapes, at.plan
 
-    def sanitizer(self) -> str:
+    def sanitizer(self) -> Operand:
         if "sanitizer" not in self.code.entry_values:
-            at = self.code.at_entry(f"getelementptr i8, ptr %L, i64 {LAUNCH_SANITIZER}")
-            self.code.entry_values["sanitizer"] = self.code.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
+            at = self.code.entry.gep(LAUNCH, of_launch("sanitizer"))
+            self.code.entry_values["sanitizer"] = self.code.entry.load(PTR, at, invariant=True)
         return self.code.entry_values["sanitizer"]
 
-    def call_hook(self, name: str, arguments: str) -> None:
-        self.code.emit(f"call void {self._hook(name)}(ptr {self.sanitizer()}, {arguments})")
+    def call_hook(self, name: str, *given: Operand | int, to: LLType = VOID) -> Operand:
+        """A function of the sanitizer; plain numbers are 32 bits wide."""
+        arguments = (x if isinstance(x, Operand) else constant(I32, x) for x in given)
+        return self.code.call_pointer(self._hook(name), to, self.sanitizer(), *arguments)
 
-    def ask_hook(self, name: str, arguments: str) -> str:
-        return self.code.temp(f"call i32 {self._hook(name)}(ptr {self.sanitizer()}, {arguments})")
-
-    def _hook(self, name: str) -> str:
-        at = self.code.temp(f"getelementptr i8, ptr {self.sanitizer()}, i64 {HOOK_OFFSET[name]}")
-        return self.code.temp(f"load ptr, ptr {at}, !invariant.load !0")
+    def _hook(self, name: str) -> Operand:
+        at = self.code.gep(self.sanitizer(), of_sanitizer(name))
+        return self.code.load(PTR, at, invariant=True)
 
     # -- memory ------------------------------------------------------------------------------------
     def watch_access(self, instr: Instr, name: str) -> None:
@@ -103,11 +89,11 @@ class Watch:
             apart, done = self.code.new_label("apart"), self.code.new_label("together")
             for guard in guards:  # an index that wrapped around: the lanes are no row
                 row = self.code.new_label("row")
-                self.code.emit(f"br i1 {guard}, label %{row}, label %{apart}, !prof !1")
+                self.code.cond_br(guard, row, apart, likely=True)
                 self.code.place(row)
             saved = self.at.lanes.snapshot()
             for run in runs:
-                self.call_hook("row", self._run_arguments(run, where.size, meta))
+                self.call_hook("row", *self._run_arguments(run, where.size, meta))
             if guards:
                 self.code.jump(done)
                 self.at.lanes.restore(saved)
@@ -119,15 +105,13 @@ class Watch:
         self._end_watch(state)
 
     def _watch_each_lane(self, where: Address, value: Value | None, meta: int) -> None:
-        values = "null"
+        values = NULL
         if value is not None:
             values = self.at.memory.scratch("values", 8)
-            self.at.memory.spill_chunks(values, "i64", 8, self.values.chunks(value))
+            self.at.memory.spill_chunks(values, 8, self.values.chunks(value))
         addresses = self.at.memory.spill_addresses(where)
         lanes = self.code.bits(self.values.mask)
-        self.call_hook(
-            "lanes", f"ptr {addresses}, ptr {values}, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
-        )
+        self.call_hook("lanes", addresses, values, where.size, meta, lanes, FIRST_THREAD)
 
     def watch_value(self, instr: Instr) -> None:
         """__mc_has_no_value(ptr, size): a read of threadgroup memory, and whether what it reads was never written."""
@@ -136,18 +120,16 @@ class Watch:
         runs = self._runs(where) if not self.at.memory.pattern_guards(where) else None
         if runs is None:
             addresses, lanes = self.at.memory.spill_addresses(where), self.code.bits(self.values.mask)
-            unset = self.ask_hook(
-                "lanes", f"ptr {addresses}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
-            )
+            unset = self.call_hook("lanes", addresses, NULL, where.size, meta, lanes, FIRST_THREAD, to=I32)
         else:
-            unset = "0"
-            for run in runs:
-                part = self.ask_hook("row", self._run_arguments(run, where.size, meta))
+            unset = constant(I32, 0)
+            for n, run in enumerate(runs):
+                part = self.call_hook("row", *self._run_arguments(run, where.size, meta), to=I32)
                 if run.first:
-                    part = self.code.temp(f"shl i32 {part}, {run.first}")
-                unset = part if unset == "0" else self.code.temp(f"or i32 {unset}, {part}")
+                    part = self.code.shl(part, run.first)
+                unset = self.code.or_(unset, part) if n else part
         if self.shapes.get(instr).uniform:
-            self.values.define_scalar(instr, self.code.temp(f"icmp ne i32 {unset}, 0"))
+            self.values.define_scalar(instr, self.code.icmp("ne", unset, 0))
         else:
             for c, name in enumerate(self.code.from_bits(unset)):
                 self.values.define_chunk(instr, c, name)
@@ -159,31 +141,24 @@ class Watch:
         if lanes is None:
             return
         some, done = self.code.new_label("unset"), self.code.new_label("set")
-        any_lane = self.code.temp(f"icmp ne i32 {lanes}, 0")
-        self.code.emit(f"br i1 {any_lane}, label %{some}, label %{done}, !prof !2")
+        any_lane = self.code.icmp("ne", lanes, 0)
+        self.code.cond_br(any_lane, some, done, likely=False)
         saved = self.at.lanes.snapshot()
         self.code.place(some)
         where = self.at.memory.address(instr.args[0], size)
         addresses, meta = self.at.memory.spill_addresses(where), self._meta(instr, where, STORE) | _LOSES
-        self.call_hook(
-            "lanes", f"ptr {addresses}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
-        )
+        self.call_hook("lanes", addresses, NULL, where.size, meta, lanes, FIRST_THREAD)
         self._end_watch((done, saved))
 
-    def lanes_where(self, condition: Value) -> str | None:
+    def lanes_where(self, condition: Value) -> Operand | None:
         """The active lanes for which a condition holds, as a number; None where it surely holds for none."""
         if isinstance(condition, Const) and not condition.value:
             return None
         if isinstance(condition, Const) or self.values.shape(condition).uniform:
-            return self.code.temp(
-                f"select i1 {self.values.scalar(condition)}, i32 {self.code.bits(self.values.mask)}, i32 0"
-            )
+            return self.code.select(self.values.scalar(condition), self.code.bits(self.values.mask), 0)
         wanted = self.values.chunks(condition)
         if self.values.mask is not None:
-            wanted = [
-                self.code.temp(f"and {self.code.vec('i1')} {w}, {m}")
-                for w, m in zip(wanted, self.values.mask, strict=True)
-            ]
+            wanted = [self.code.and_(w, m) for w, m in zip(wanted, self.values.mask, strict=True)]
         return self.code.bits(wanted)
 
     def watch_condition(self, instr: Instr, is_unset: bool) -> None:
@@ -192,16 +167,16 @@ class Watch:
         lanes = self.lanes_where(instr.args[0])
         if lanes is None:
             return
-        any_lane = self.code.temp(f"icmp ne i32 {lanes}, 0")
+        any_lane = self.code.icmp("ne", lanes, 0)
         tell, go_on = self.code.new_label("report"), self.code.new_label("silent")
-        self.code.emit(f"br i1 {any_lane}, label %{tell}, label %{go_on}, !prof !2")
+        self.code.cond_br(any_lane, tell, go_on, likely=False)
         self.code.place(tell)
         if is_unset:
-            self.call_hook("unset", f"i32 {place}, i32 {lanes}, i32 %first_thread")
+            self.call_hook("unset", place, lanes, FIRST_THREAD)
         else:
-            at = self.code.temp(f"getelementptr i8, ptr %L, i64 {LAUNCH_REPORT}")
-            function = self.code.temp(f"load ptr, ptr {at}")
-            self.code.emit(f"call void {function}(ptr %L, ptr %Wk, i32 {place}, i32 {lanes}, i32 %first_thread)")
+            at = self.code.gep(LAUNCH, of_launch("report"))
+            function = self.code.load(PTR, at)
+            self.code.call_pointer(function, VOID, LAUNCH, WORKER, constant(I32, place), lanes, FIRST_THREAD)
         self.code.jump(go_on)
         self.code.place(go_on)
 
@@ -211,11 +186,11 @@ class Watch:
         key = ("watched", root)
         if key not in self.code.entry_values:
             at = self.sanitizer()
-            at = self.code.at_entry(f"getelementptr i8, ptr {at}, i64 {8 * root}")
-            shadow = self.code.at_entry(f"load ptr, ptr {at}, !invariant.load !0")
-            self.code.entry_values[key] = self.code.at_entry(f"icmp ne ptr {shadow}, null")
+            at = self.code.entry.gep(at, 8 * root)
+            shadow = self.code.entry.load(PTR, at, invariant=True)
+            self.code.entry_values[key] = self.code.entry.icmp("ne", shadow, NULL)
         watch, done = self.code.new_label("watch"), self.code.new_label("watched")
-        self.code.emit(f"br i1 {self.code.entry_values[key]}, label %{watch}, label %{done}")
+        self.code.cond_br(self.code.entry_values[key], watch, done)
         saved = self.at.lanes.snapshot()
         self.code.place(watch)
         return done, saved
@@ -249,68 +224,64 @@ class Watch:
             lane = last
         return runs
 
-    def _run_arguments(self, run: Run, size: int, meta: int) -> str:
+    def _run_arguments(self, run: Run, size: int, meta: int) -> tuple[Operand | int, ...]:
         base = self.at.memory.pointer_at(run.base, run.offset)
-        number = self.code.temp(f"ptrtoint ptr {base} to i64")
-        lanes, first = self.code.bits(self.values.mask), "%first_thread"
+        number = self.code.ptrtoint(base)
+        lanes, first = self.code.bits(self.values.mask), FIRST_THREAD
         if run.count < LANES:
             own = (1 << run.count) - 1
             if self.values.mask is None:
-                lanes = str(own)
+                lanes = constant(I32, own)
             else:
-                moved = self.code.temp(f"lshr i32 {lanes}, {run.first}")
-                lanes = self.code.temp(f"and i32 {moved}, {own}")
-            first = self.code.temp(f"add i32 %first_thread, {run.first}") if run.first else first
-        return f"i64 {number}, i64 {run.step}, i32 {size}, i32 {meta}, i32 {lanes}, i32 {first}"
+                moved = self.code.lshr(lanes, run.first)
+                lanes = self.code.and_(moved, own)
+            first = self.code.add(FIRST_THREAD, run.first) if run.first else first
+        return number, constant(I64, run.step), size, meta, lanes, first
 
     def watch_matrix(self, instr: Instr, where: Address, size: int, kind: int, transposed: bool) -> None:
         """Eight rows of eight elements, by all lanes."""
         if not is_watched(where.roots):
             return
         state = self._begin_watch(where.roots)
-        number = self.code.temp(f"ptrtoint ptr {self.values.scalar(instr.args[0])} to i64")
-        stride = self.code.temp(f"mul i64 {self.values.scalar(instr.args[1])}, {size}")
+        number = self.code.ptrtoint(self.values.scalar(instr.args[0]))
+        stride = self.code.mul(self.values.scalar(instr.args[1]), size)
         meta = self._meta(instr, where, kind)
-        self.call_hook(
-            "matrix", f"i64 {number}, i64 {stride}, i32 {size}, i32 {int(transposed)}, i32 {meta}, i32 %first_thread"
-        )
+        self.call_hook("matrix", number, stride, size, int(transposed), meta, FIRST_THREAD)
         self._end_watch(state)
 
-    def watch_lanes(self, instr: Instr, where: Address, addresses: list[str], kind: int) -> None:
+    def watch_lanes(self, instr: Instr, where: Address, addresses: list[Operand], kind: int) -> None:
         """An access that each lane makes at an address of its own."""
         if not is_watched(where.roots):
             return
         state = self._begin_watch(where.roots)
         spilled = self.at.memory.scratch("addresses", 8)
-        self.at.memory.spill_chunks(spilled, "ptr", 8, addresses)
+        self.at.memory.spill_chunks(spilled, 8, addresses)
         meta, lanes = self._meta(instr, where, kind), self.code.bits(self.values.mask)
-        self.call_hook(
-            "lanes", f"ptr {spilled}, ptr null, i32 {where.size}, i32 {meta}, i32 {lanes}, i32 %first_thread"
-        )
+        self.call_hook("lanes", spilled, NULL, where.size, meta, lanes, FIRST_THREAD)
         self._end_watch(state)
 
     # -- barriers and lanes ------------------------------------------------------------------------
     def watch_barrier(self, instr: Instr, kind: str) -> None:
         flags = self.values.scalar(instr.args[0])
         if kind == "fence":
-            self.call_hook("fence", f"i32 {flags}, i32 {self.values.scalar(instr.args[2])}")
+            self.call_hook("fence", flags, self.values.scalar(instr.args[2]))
             return
         name = "barrier" if kind == "threadgroup_barrier" else "simdgroup_barrier"
         site = self.plan.bare_site(instr, "barrier")
-        self.call_hook(name, f"i32 {site}, i32 {flags}, i32 {self.code.bits(self.values.mask)}, i32 %sg")
+        self.call_hook(name, site, flags, self.code.bits(self.values.mask), SIMDGROUP)
 
-    def watch_shuffle(self, instr: Instr, sources: Sequence[str]) -> None:
+    def watch_shuffle(self, instr: Instr, sources: Sequence[Operand]) -> None:
         """Which lane each lane reads, where some lanes may be idle."""
         if not self.plan.sanitized or self.values.mask is None:
             return
         place = self.at.memory.scratch("sources", 4)
-        self.at.memory.spill_chunks(place, "i32", 4, list(sources))
+        self.at.memory.spill_chunks(place, 4, sources)
         site = self.plan.bare_site(instr, "shuffle")
-        self.call_hook("shuffle", f"i32 {site}, ptr {place}, i32 {self.code.bits(self.values.mask)}, i32 %first_thread")
+        self.call_hook("shuffle", site, place, self.code.bits(self.values.mask), FIRST_THREAD)
 
     def watch_fixed_shuffle(self, instr: Instr, sources: Sequence[int]) -> None:
         if self.plan.sanitized and self.values.mask is not None:
-            self.watch_shuffle(instr, [self.code.lane_constants("i32", sources, c) for c in range(self.code.count)])
+            self.watch_shuffle(instr, [self.code.lane_constants(I32, sources, c) for c in range(self.code.count)])
 
 
 def _number(instr: Instr, i: int) -> int:
@@ -324,9 +295,9 @@ def _number(instr: Instr, i: int) -> int:
 def _root_number(roots: frozenset[Root]) -> int:
     kinds = {r.kind for r in roots}
     if kinds <= {"shared", "tgarg"} and kinds:
-        return _GROUP_ROOT
+        return GROUP_ROOT
     if len(roots) == 1:
         root = next(iter(roots))
         if root.kind == "buffer":
             return root.slot
-    return _ANY_ROOT
+    return ANY_ROOT

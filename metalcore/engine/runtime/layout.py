@@ -1,15 +1,30 @@
-"""The structs of native/abi.h as ctypes sees them, offset by offset."""
+"""The structs of the C runtime as ctypes sees them, offset by offset; engine/abi.py has those that kernels see."""
 
 from __future__ import annotations
 
 import ctypes
 from ctypes import c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 
-BUFFERS = 31
-LANES = 32
-FRAME_ALIGN = 128
-GROUP_MEMORY_ALIGN = 64
-LOAD, STORE, ATOMIC, ATOMIC_LOAD = 0, 1, 2, 3
+from metalcore.engine import abi
+from metalcore.engine.abi import (  # noqa: F401
+    ANY_ROOT,
+    ATOMIC,
+    ATOMIC_LOAD,
+    BUFFERS,
+    FRAME_ALIGN,
+    GROUP_MEMORY_ALIGN,
+    GROUP_ROOT,
+    LANES,
+    LOAD,
+    STORE,
+    Access,
+    Error,
+    Finding,
+    Launch,
+    Region,
+    Worker,
+)
+
 # Why an access of a known place was refused, added to those.
 READ_ONLY, MISALIGNED = 1 << 8, 2 << 8
 
@@ -21,79 +36,6 @@ RULE_NONE, RULE_ARRAY, RULE_FLOAT, RULE_INTEGER = 0, 1, 2, 3
 INLINE = 1 << 63
 # A size with this bit: the memory may not be written.
 FIXED = 1 << 62
-
-
-class Access(ctypes.Structure):
-    _fields_ = [
-        ("site", c_uint32),
-        ("mask", c_uint32),
-        ("elem_size", c_uint32),
-        ("is_store", c_uint32),
-        ("base_thread", c_uint32),
-        ("group", c_uint32 * 3),
-        ("addr", c_void_p * LANES),
-        ("lo", c_void_p * LANES),
-        ("hi", c_void_p * LANES),
-        ("data", c_void_p),
-    ]
-
-
-class Error(ctypes.Structure):
-    _fields_ = [
-        ("claimed", c_uint32),
-        ("site", c_uint32),
-        ("kind", c_uint32),
-        ("group", c_uint32 * 3),
-        ("thread_index", c_uint32),
-        ("count", c_uint64),
-        ("addr", c_void_p),
-        ("lo", c_void_p),
-        ("hi", c_void_p),
-    ]
-
-
-class Finding(ctypes.Structure):
-    _fields_ = [("count", c_uint64), ("group", c_uint32 * 3), ("thread_index", c_uint32)]
-
-
-class Region(ctypes.Structure):
-    _fields_ = [("lo", c_void_p), ("hi", c_void_p), ("is_writable", c_uint64)]
-
-
-class Launch(ctypes.Structure):
-    _fields_ = [
-        ("buffers", c_void_p * BUFFERS),
-        ("sizes", c_uint64 * BUFFERS),
-        ("grid", c_uint32 * 3),
-        ("groups", c_uint32 * 3),
-        ("group", c_uint32 * 3),
-        ("tg_offset", c_uint32 * BUFFERS),
-        ("tg_size", c_uint32 * BUFFERS),
-        ("group_memory_size", c_uint32),
-        ("stop", c_void_p),
-        ("slow_access", c_void_p),
-        ("grow_frames", c_void_p),
-        ("regions", c_void_p),
-        ("n_regions", c_uint64),
-        ("error", Error),
-        ("report", c_void_p),
-        ("findings", c_void_p),
-        ("sanitizer", c_void_p),
-        ("is_cached", c_uint64),
-        ("stack_size", c_uint64),
-        ("left_out", c_uint64),
-        ("read_only", c_uint64),
-    ]
-
-
-class Worker(ctypes.Structure):
-    _fields_ = [
-        ("launch", c_void_p),
-        ("group_memory", c_void_p),
-        ("frame_cur", c_void_p),
-        ("frame_end", c_void_p),
-        ("group_pos", c_uint32 * 3),
-    ]
 
 
 class Plan(ctypes.Structure):
@@ -111,7 +53,7 @@ class Plan(ctypes.Structure):
 
 
 EVENTS = 512
-GROUP_ROOT, ANY_ROOT, NO_SITE = 31, 32, 1023
+NO_SITE = 1023
 # Kinds of mc_event, in the order of native/sanitize.h, as the ids of diagnostics/kinds.py.
 EVENT_KINDS = (
     "out-of-bounds",
@@ -178,12 +120,7 @@ class Rule(ctypes.Structure):
 
 
 STRUCTS: dict[str, type[ctypes.Structure]] = {
-    "mc_access": Access,
-    "mc_error": Error,
-    "mc_finding": Finding,
-    "mc_region": Region,
-    "mc_launch": Launch,
-    "mc_worker": Worker,
+    **abi.STRUCTS,
     "mc_plan": Plan,
     "mc_rule": Rule,
     "mc_event": Event,
@@ -193,4 +130,4 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
 
 def offset(struct: str, field: str) -> int:
     """Byte offset of a field, by its C names: offset("mc_launch", "sizes") is 248."""
-    return int(getattr(STRUCTS[struct], field).offset)
+    return abi.offset(STRUCTS[struct], field)

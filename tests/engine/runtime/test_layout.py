@@ -1,4 +1,4 @@
-"""layout.py and the C headers say the same."""
+"""engine/abi.py, layout.py and the C headers say the same."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import os
 from pathlib import Path
 
+from metalcore.engine import abi
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import SOURCES
 from metalcore.engine.runtime.toolchain import compile_c, link_shared
@@ -23,9 +24,10 @@ def _as_c_sees_them(folder: Path, expressions: list[str]) -> list[int]:
 
 
 def test_every_field_lies_where_c_puts_it(tmp_path: Path) -> None:
-    fields = [(name, field[0]) for name, struct in layout.STRUCTS.items() for field in struct._fields_]
+    structs = {**layout.STRUCTS, "mc_sanitizer": abi.Sanitizer}
+    fields = [(name, field[0]) for name, struct in structs.items() for field in struct._fields_]
     found = _as_c_sees_them(tmp_path, [f"offsetof({name}, {field})" for name, field in fields])
-    assert found == [layout.offset(name, field) for name, field in fields]
+    assert found == [abi.offset(structs[name], field) for name, field in fields]
     assert len(fields) > 40
 
 
@@ -42,6 +44,10 @@ def test_structs_and_constants_are_the_same(tmp_path: Path) -> None:
         "MC_ATOMIC_LOAD",
         "MC_READ_ONLY",
         "MC_MISALIGNED",
+        "MC_APART_AT_BARRIERS",
+        "MC_GROUP_ROOT",
+        "MC_ANY_ROOT",
+        "MC_SIMDGROUPS",
     ]
     found = _as_c_sees_them(tmp_path, [f"sizeof({name})" for name in names] + constants)
     assert found[: len(names)] == [ctypes.sizeof(layout.STRUCTS[name]) for name in names]
@@ -56,4 +62,8 @@ def test_structs_and_constants_are_the_same(tmp_path: Path) -> None:
         layout.ATOMIC_LOAD,
         layout.READ_ONLY,
         layout.MISALIGNED,
+        abi.APART_AT_BARRIERS,
+        abi.GROUP_ROOT,
+        abi.ANY_ROOT,
+        abi.SIMDGROUPS,
     ]

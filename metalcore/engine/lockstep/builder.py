@@ -1,0 +1,336 @@
+"""Instructions of LLVM as methods: each knows its operands' types, checks them, and is the one place that spells it.
+
+low = code.and_(bits, 1)            # a number is a constant of the other operand's type, in each lane
+even = code.icmp("eq", low, 0)
+code.cond_br(code.any([even]), fast, slow, likely=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+from .operands import Given, Operand, constant, operand, poison
+from .types import I1, I8, I32, I64, PTR, VOID, LLType, struct, vector
+
+Later = Callable[[], list[str]]  # lines that are known when all others are written
+_new = str.__new__
+_FLOAT_OPS = frozenset(["fadd", "fsub", "fmul", "fdiv"])
+_CASTS: dict[str, tuple[str, str, int]] = {  # from, to, and whether bits get more (1) or less (-1)
+    "zext": ("is_int", "is_int", 1),
+    "sext": ("is_int", "is_int", 1),
+    "trunc": ("is_int", "is_int", -1),
+    "fpext": ("is_float", "is_float", 1),
+    "fptrunc": ("is_float", "is_float", -1),
+    "uitofp": ("is_int", "is_float", 0),
+    "sitofp": ("is_int", "is_float", 0),
+    "fptoui": ("is_float", "is_int", 0),
+    "fptosi": ("is_float", "is_int", 0),
+    "ptrtoint": ("is_ptr", "is_int", 0),
+    "inttoptr": ("is_int", "is_ptr", 0),
+}
+_WEIGHTS = {None: "", True: ", !prof !1", False: ", !prof !2"}  # metadata of module.py
+
+
+@cache
+def _picks(picks: tuple[int, ...]) -> str:
+    return "<" + ", ".join([f"i32 {p}" for p in picks]) + ">" if len(picks) == 1 or any(picks) else "zeroinitializer"
+
+
+def _ordered(align: int, atomic: bool) -> str:
+    return (" monotonic" if atomic else "") + (f", align {align}" if align else "")
+
+
+class WrongType(TypeError):
+    """An emitter asked for an instruction that LLVM does not have: a mistake in this package."""
+
+
+def _binary(op: str) -> Callable[[Builder, Given, Given], Operand]:
+    return lambda self, a, b: self.binary(op, a, b)
+
+
+def _cast(op: str) -> Callable[[Builder, Operand, LLType], Operand]:
+    return lambda self, a, to: self.cast(op, a, to)
+
+
+class Names:
+    """Numbers of the values and labels of one function."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Builder:
+    """A run of instructions. Several may share the names of one function, and what it declares."""
+
+    def __init__(self, prefix: str = "%t", beside: Builder | None = None) -> None:
+        self.lines: list[str | Later] = []
+        self.prefix = prefix
+        self.names: Names = beside.names if beside else Names()
+        self.declarations: set[str] = beside.declarations if beside else set()
+        self.edges: dict[Operand, list[tuple[Operand, str]]] = beside.edges if beside else {}  # of phis
+
+    def as_(self, name: Operand) -> Builder:
+        """What writes one instruction whose result has this name: code.as_(STOP).load(...)."""
+        return _Named(self, name)
+
+    def text(self) -> list[str]:
+        """All lines; those that were put off are made now, in order."""
+        return [text for line in self.lines for text in ((line,) if isinstance(line, str) else line())]
+
+    def _value(self, ty: LLType, *parts: str) -> Operand:
+        names = self.names
+        names.count += 1
+        name = f"{self.prefix}{names.count}"
+        self.lines.append("".join(("  ", name, " = ", *parts)))
+        made = _new(Operand, name)
+        made.type = ty
+        return made
+
+    def _refuse(self, op: str, *operands: str) -> WrongType:
+        return WrongType(f"{op} of " + ", ".join(f"{getattr(x, 'type', '?')} {x}" for x in operands))
+
+    # -- arithmetic --------------------------------------------------------------------------------
+    def binary(self, op: str, a: Given, b: Given, flags: str = "") -> Operand:
+        """Two of a type. *flags* ends with a space."""
+        if not isinstance(a, str):
+            assert isinstance(b, Operand)
+            a = constant(b.type, a)
+        elif not isinstance(b, str):
+            b = constant(a.type, b)
+        ty = a.type
+        if b.type is not ty or not (ty.is_float if op in _FLOAT_OPS else ty.is_int):
+            raise self._refuse(op, a, b)
+        return self._value(ty, op, " ", flags, ty, " ", a, ", ", b)
+
+    add, sub, mul = _binary("add"), _binary("sub"), _binary("mul")
+    and_, xor = _binary("and"), _binary("xor")
+    shl, lshr, ashr = _binary("shl"), _binary("lshr"), _binary("ashr")
+    udiv, urem = _binary("udiv"), _binary("urem")
+    fadd, fsub, fmul, fdiv = _binary("fadd"), _binary("fsub"), _binary("fmul"), _binary("fdiv")
+
+    def or_(self, a: Given, b: Given, *, disjoint: bool = False) -> Operand:
+        return self.binary("or", a, b, "disjoint " if disjoint else "")
+
+    def not_(self, a: Operand) -> Operand:
+        return self.binary("xor", a, True)
+
+    def fneg(self, a: Operand) -> Operand:
+        if not a.type.is_float:
+            raise self._refuse("fneg", a)
+        return self._value(a.type, "fneg ", a.type, " ", a)
+
+    def freeze(self, a: Operand) -> Operand:
+        return self._value(a.type, "freeze ", a.type, " ", a)
+
+    def icmp(self, pred: str, a: Operand, b: Given) -> Operand:
+        return self._compare("icmp ", pred, a, b, a.type.is_int or a.type.is_ptr)
+
+    def fcmp(self, pred: str, a: Operand, b: Given, flags: str = "") -> Operand:
+        return self._compare(f"fcmp {flags}", pred, a, b, a.type.is_float)
+
+    def _compare(self, op: str, pred: str, a: Operand, b: Given, fits: bool) -> Operand:
+        ty = a.type
+        if not isinstance(b, str):
+            b = constant(ty, b)
+        if b.type is not ty or not fits:
+            raise self._refuse(op + pred, a, b)
+        return self._value(ty.with_item(I1), op, pred, " ", ty, " ", a, ", ", b)
+
+    def select(self, test: Operand, a: Given, b: Given) -> Operand:
+        """One test for all lanes, or one for each."""
+        if not isinstance(a, str):
+            assert isinstance(b, Operand)
+            a = constant(b.type, a)
+        elif not isinstance(b, str):
+            b = constant(a.type, b)
+        ty = a.type
+        if b.type is not ty or (test.type is not I1 and test.type is not ty.with_item(I1)):
+            raise self._refuse("select", test, a, b)
+        return self._value(ty, "select ", test.type, " ", test, ", ", ty, " ", a, ", ", ty, " ", b)
+
+    # -- casts -------------------------------------------------------------------------------------
+    def cast(self, op: str, a: Operand, to: LLType) -> Operand:
+        source, target, more = _CASTS[op]
+        ty = a.type
+        fits = getattr(ty, source) and getattr(to, target) and ty.length == to.length and ty.is_vector == to.is_vector
+        if not fits or (more and (to.bits - ty.bits) * more <= 0):
+            raise self._refuse(f"{op} to {to}", a)
+        return self._value(to, op, " ", ty, " ", a, " to ", to)
+
+    zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")
+
+    def ptrtoint(self, a: Operand, to: LLType = I64) -> Operand:
+        return self.cast("ptrtoint", a, to)
+
+    def bitcast(self, a: Operand, to: LLType) -> Operand:
+        """The same bits as another type; as they are where it is the same one."""
+        ty = a.type
+        if ty is to:
+            return a
+        if ty.length * ty.bits != to.length * to.bits or ty.is_ptr or to.is_ptr:
+            raise self._refuse(f"bitcast to {to}", a)
+        return self._value(to, "bitcast ", ty, " ", a, " to ", to)
+
+    # -- memory ------------------------------------------------------------------------------------
+    def alloca(self, ty: LLType, align: int = 0) -> Operand:
+        return self._value(PTR, "alloca ", ty, f", align {align}" if align else "")
+
+    def load(self, ty: LLType, at: Operand, align: int = 0, *, kind: str = "", invariant: bool = False) -> Operand:
+        """*kind* is "", "atomic" or "volatile"."""
+        if at.type is not PTR:
+            raise self._refuse("load", at)
+        op = f"load {kind} " if kind else "load "
+        how = _ordered(align, kind == "atomic") + (", !invariant.load !0" if invariant else "")
+        return self._value(ty, op, ty, ", ptr ", at, how)
+
+    def store(
+        self, value: Operand, at: Operand, align: int = 0, *, nontemporal: bool = False, atomic: bool = False
+    ) -> None:
+        if at.type is not PTR:
+            raise self._refuse("store", value, at)
+        op, how = "  store atomic " if atomic else "  store ", _ordered(align, atomic)
+        how += ", !nontemporal !3" if nontemporal else ""
+        self.lines.append("".join((op, value.type, " ", value, ", ptr ", at, how)))
+
+    def atomicrmw(self, op: str, at: Operand, value: Operand) -> Operand:
+        return self._value(value.type, f"atomicrmw {op} ptr {at}, {value.type} {value} monotonic")
+
+    def cmpxchg(self, at: Operand, old: Operand, new: Operand) -> Operand:
+        ty = old.type
+        if new.type is not ty:
+            raise self._refuse("cmpxchg", at, old, new)
+        return self._value(struct(ty, I1), f"cmpxchg ptr {at}, {ty} {old}, {ty} {new} monotonic monotonic")
+
+    def gep(self, at: Operand, index: Operand | int, item: LLType = I8) -> Operand:
+        """The address of an element; of one for each lane where either is a vector."""
+        if not isinstance(index, str):
+            index = operand(str(index), I64)
+        wide, ty = at.type, index.type
+        if not wide.is_ptr or not ty.is_int or (wide.is_vector and ty.is_vector and wide.length != ty.length):
+            raise self._refuse("getelementptr", at, index)
+        return self._value(
+            wide if wide.is_vector else ty.with_item(PTR),
+            *("getelementptr ", item, ", ", wide, " ", at, ", ", ty, " ", index),
+        )
+
+    # -- vectors -----------------------------------------------------------------------------------
+    def extract(self, whole: Operand, i: int) -> Operand:
+        ty = whole.type
+        if not ty.is_vector or not 0 <= i < ty.length:
+            raise self._refuse(f"extractelement {i}", whole)
+        return self._value(ty.item, "extractelement ", ty, " ", whole, f", i64 {i}")
+
+    def insert(self, whole: Operand, one: Operand, i: int) -> Operand:
+        ty = whole.type
+        if not ty.is_vector or one.type is not ty.item or not 0 <= i < ty.length:
+            raise self._refuse(f"insertelement {i}", whole, one)
+        return self._value(ty, "insertelement ", ty, " ", whole, ", ", one.type, " ", one, f", i64 {i}")
+
+    def shuffle(self, a: Operand, picks: Sequence[int], b: Operand | None = None) -> Operand:
+        """Lanes of *a*, and behind them those of *b*, by number."""
+        ty = a.type
+        if not ty.is_vector or (b is not None and b.type is not ty) or not 0 <= max(picks) < 2 * ty.length:
+            raise self._refuse("shufflevector", a, *([b] if b else []))
+        return self._value(
+            vector(len(picks), ty.item),
+            *("shufflevector ", ty, " ", a, ", ", ty, " ", b or "poison", ", "),
+            *(vector(len(picks), I32), " ", _picks(tuple(picks))),
+        )
+
+    def splat(self, one: Operand, count: int) -> Operand:
+        ty = vector(count, one.type)
+        return self.shuffle(self.insert(poison(ty), one, 0), (0,) * count)
+
+    def extractvalue(self, whole: Operand, i: int) -> Operand:
+        if whole.type.kind != "struct":
+            raise self._refuse("extractvalue", whole)
+        return self._value(whole.type.items[i], "extractvalue ", whole.type, " ", whole, f", {i}")
+
+    # -- calls -------------------------------------------------------------------------------------
+    def call(self, name: str, to: LLType, *args: Operand, how: str = "", kinds: Sequence[str] = ()) -> Operand:
+        """A function of the module or one of LLVM's, which is declared here. *kinds*: attributes of the arguments."""
+        if name.startswith("llvm."):
+            self.need(f"declare {to} @{name}({', '.join([x.type for x in args])})")
+        return self._call(f"@{name}", to, args, how, kinds)
+
+    def call_pointer(self, at: Operand, to: LLType, *args: Operand, how: str = "") -> Operand:
+        if at.type is not PTR:
+            raise self._refuse("call", at)
+        return self._call(at, to, args, how, ())
+
+    def _call(self, name: str, to: LLType, args: Sequence[Operand], how: str, kinds: Sequence[str]) -> Operand:
+        if kinds:
+            given = ", ".join([f"{x.type} {kind}{x}" for x, kind in zip(args, kinds, strict=True)])
+        else:
+            given = ", ".join([f"{x.type} {x}" for x in args])
+        text = f"call {how}{to} {name}({given})"
+        if to is VOID:
+            self.lines.append("  " + text)
+            return operand("", VOID)
+        return self._value(to, text)
+
+    def intrinsic(self, base: str, *args: Operand, to: LLType | None = None, how: str = "") -> Operand:
+        """One of LLVM's that is there for each type, named by what it gives: intrinsic("umin", a, b)."""
+        ty = to or args[0].type
+        return self.call(f"llvm.{base}.{ty.suffix}", ty, *args, how=how)
+
+    def need(self, declaration: str) -> None:
+        # One spelling: LLVM refuses to see an intrinsic declared twice, and knows its immediate arguments itself.
+        self.declarations.add(declaration.replace(" immarg", ""))
+
+    # -- control flow ------------------------------------------------------------------------------
+    def new_label(self, hint: str) -> str:
+        self.names.count += 1
+        return f"{hint}.{self.names.count}"
+
+    def place(self, label: str) -> None:
+        """Start a basic block of output."""
+        self.lines.append(f"{label}:")
+
+    def jump(self, label: str) -> None:
+        self.lines.append(f"  br label %{label}")
+
+    def cond_br(self, test: Operand, yes: str, no: str, *, likely: bool | None = None) -> None:
+        if test.type is not I1:
+            raise self._refuse("br", test)
+        self.lines.append("".join(("  br i1 ", test, ", label %", yes, ", label %", no, _WEIGHTS[likely])))
+
+    def switch(self, value: Operand, default: str, cases: Mapping[int, str]) -> None:
+        targets = " ".join(f"{value.type} {number}, label %{label}" for number, label in cases.items())
+        self.lines.append(f"  switch {value.type} {value}, label %{default} [{targets}]")
+
+    def phi(self, *edges: tuple[Operand, str]) -> Operand:
+        """Values by the label they come from; `edge` adds one that is known later."""
+        ty, known = edges[0][0].type, list(edges)
+        name = self._value(ty, "phi ")
+        self.edges[name] = known
+        self.lines[-1] = lambda: [f"  {name} = phi {ty} " + ", ".join([f"[ {x}, %{label} ]" for x, label in known])]
+        return name
+
+    def edge(self, phi: Operand, value: Operand, label: str) -> None:
+        if value.type is not phi.type:
+            raise self._refuse("phi", phi, value)
+        self.edges[phi].append((value, label))
+
+    def fence(self) -> None:
+        """LLVM moves no access across; the processor may."""
+        self.lines.append('  fence syncscope("singlethread") seq_cst')
+
+    def unreachable(self) -> None:
+        self.lines.append("  unreachable")
+
+    def ret(self, value: Operand | None = None) -> None:
+        self.lines.append(f"  ret {value.type} {value}" if value is not None else "  ret void")
+
+
+class _Named(Builder):
+    def __init__(self, code: Builder, name: Operand) -> None:
+        super().__init__(beside=code)
+        self.lines, self.name = code.lines, name
+
+    def _value(self, ty: LLType, *parts: str) -> Operand:
+        if ty is not self.name.type:
+            raise self._refuse(f"{parts[0]}for", self.name)
+        self.lines.append("".join(("  ", self.name, " = ", *parts)))
+        return self.name

@@ -1,0 +1,110 @@
+"""Types of the code that is written: scalars, vectors, arrays and structs, one object for each."""
+
+from __future__ import annotations
+
+from .ir import POINTER_BYTES
+from .ir import Type as ScalarType
+
+_FLOATS = {"half": 16, "float": 32, "double": 64}
+_SHORT = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+class LLType(str):
+    """A type; its text is how LLVM spells it. There is one object for each type, so that `is` compares them.
+
+    It is a `str` as long as some emitters put instructions together as text.
+    """
+
+    __slots__ = ("bits", "bytes", "is_float", "is_int", "is_ptr", "item", "items", "kind", "length")
+    kind: str  # int, float, ptr, vector, array, struct, void, token
+    bits: int  # of a scalar, or of one element
+    bytes: int  # in memory
+    length: int  # elements; 1 for a scalar
+    item: LLType  # of vectors and arrays; a scalar is its own
+    items: tuple[LLType, ...]  # of structs
+    is_int: bool  # integers and vectors of them, and so on
+    is_float: bool
+    is_ptr: bool
+
+    @property
+    def is_vector(self) -> bool:
+        return self.kind == "vector"
+
+    @property
+    def suffix(self) -> str:
+        """Its name in that of an intrinsic: v8f32."""
+        short = _SHORT.get(self.item, str(self.item))
+        return f"v{self.length}{short}" if self.kind == "vector" else short
+
+    def with_item(self, item: LLType) -> LLType:
+        """As many of another scalar: a vector if this is one."""
+        return vector(self.length, item) if self.kind == "vector" else item
+
+
+_TYPES: dict[str, LLType] = {}
+_VECTORS: dict[tuple[int, str], LLType] = {}
+
+
+def _make(text: str, kind: str, bits: int, size: int) -> LLType:
+    found = _TYPES.get(text)
+    if found is None:
+        found = _TYPES[text] = LLType(text)
+        found.kind, found.bits, found.bytes, found.length, found.item, found.items = kind, bits, size, 1, found, ()
+        found.is_int, found.is_float, found.is_ptr = kind == "int", kind == "float", kind == "ptr"
+    return found
+
+
+def integer(bits: int) -> LLType:
+    return _make(f"i{bits}", "int", bits, (bits + 7) // 8)
+
+
+def vector(count: int, item: LLType) -> LLType:
+    found = _VECTORS.get((count, item))
+    if found is None:
+        found = _make(f"<{count} x {item}>", "vector", item.bits, (count * item.bits + 7) // 8)
+        found.length, found.item = count, item
+        found.is_int, found.is_float, found.is_ptr = item.is_int, item.is_float, item.is_ptr
+        _VECTORS[count, item] = found
+    return found
+
+
+def array(count: int, item: LLType) -> LLType:
+    found = _make(f"[{count} x {item}]", "array", item.bits, count * item.bytes)
+    found.length, found.item = count, item
+    return found
+
+
+def struct(*items: LLType) -> LLType:
+    found = _make("{ " + ", ".join(items) + " }", "struct", 0, 0)  # never in memory
+    found.items = items
+    return found
+
+
+VOID, TOKEN = _make("void", "void", 0, 0), _make("token", "token", 0, 0)
+I1, I8, I16, I32, I64, I128 = (integer(bits) for bits in (1, 8, 16, 32, 64, 128))
+HALF, FLOAT, DOUBLE = (_make(name, "float", bits, bits // 8) for name, bits in _FLOATS.items())
+PTR = _make("ptr", "ptr", 8 * POINTER_BYTES, POINTER_BYTES)
+
+
+def type_of(text: str) -> LLType:
+    """A scalar or vector type by its spelling, for emitters that still have it as text."""
+    if (found := _TYPES.get(text)) is not None:
+        return found
+    if text[0] in "<[":
+        count, _, item = text[1:-1].partition(" x ")
+        return (vector if text[0] == "<" else array)(int(count), type_of(item))
+    if not text.startswith("i") or not text[1:].isdigit():
+        raise TypeError(f"{text!r} is not the spelling of a scalar or of a vector")
+    return integer(int(text[1:]))
+
+
+def scalar_type(ty: ScalarType) -> LLType:
+    """The type of a scalar program's value here: bfloat is kept as its 16 bits, there is no vector code for it."""
+    found = _TYPES.get(ty.text)
+    if found is not None:
+        return found
+    if ty.kind == "bfloat":
+        return I16
+    if ty.kind in ("struct", "array"):
+        return struct(*(scalar_type(item) for item in (ty.items if ty.kind == "struct" else ty.items * ty.count)))
+    return type_of(ty.text)
