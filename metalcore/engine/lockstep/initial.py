@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from .ir import Global
 from .memory import WORKER_MEMORY
 from .watch import HOOK_OFFSET
 
-_VALUE = re.compile(rf'\b(?:global|constant) (.*?), section "{re.escape(INITIAL)}[^"]*"')
 _UNITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "<2 x i64>"}
 
 
@@ -27,7 +25,7 @@ class Initial:
 
 
 def initial_values(
-    used: Mapping[str, Global], offsets: Mapping[str, int], sanitized: bool, spelled_out: Callable[[str], str]
+    used: Mapping[str, Global], offsets: Mapping[str, int], sanitized: bool, spelled_out: Callable[[Global], str]
 ) -> Initial:
     """What sets the variables of *used* that have a value from the start; *offsets* are those in group memory."""
     tables: list[str] = []
@@ -35,21 +33,20 @@ def initial_values(
     code: list[str] = []
     for name, offset in offsets.items():
         variable = used[name]
-        value = _VALUE.search(variable.text)
         size = variable.value_type.size
-        if value is None or not size:
+        if not variable.section.startswith(INITIAL) or not size:
             continue
-        if re.search(r"[ (]@", value[1]):
+        if variable.names():
             raise UnsupportedFeature(f"threadgroup variable {name.lstrip('@')} is initialised with an address")
         unit = _unit(size)
         at = f"%initial.{len(code)}"
         code.append(f"  {at} = getelementptr i8, ptr %initial.memory, i64 {offset}")
-        if value[1].endswith(" zeroinitializer") or (not variable.value_type.is_aggregate and value[1].endswith(" 0")):
+        if variable.is_zero:
             functions[f"zero.{unit}"] = _loop(unit, is_copy=False)
             code.append(f"  call void @mc.zero.{unit}(ptr {at}, i64 {size})")
         else:
             table = f"@mc.initial.{len(tables)}"
-            tables.append(f"{table} = internal constant {spelled_out(value[1])}, align 16")
+            tables.append(f"{table} = internal constant {spelled_out(variable)}, align 16")
             functions[f"copy.{unit}"] = _loop(unit, is_copy=True)
             code.append(f"  call void @mc.copy.{unit}(ptr {at}, ptr {table}, i64 {size})")
         if sanitized:

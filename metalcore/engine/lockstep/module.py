@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from metalcore.engine.codegen.variant import STACK_AROUND, Site, ThreadgroupVariable
+from metalcore.engine.ir import Module as ScalarModule
+from metalcore.engine.ir import flattened, parse
 from metalcore.errors import UnsupportedFeature
 
 from .block_copies import loop_long_copies
@@ -23,7 +24,6 @@ from .ir import Global, Instr, Value, is_barrier
 from .live import Liveness
 from .memory import LAUNCH_SLOW
 from .origins import add_origins
-from .parse import parse
 from .plan import Plan
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .same import Same
@@ -50,7 +50,7 @@ class LockstepModule:
 
 
 def vectorise(
-    scalar_ir: str,
+    scalar: str | ScalarModule,
     *,
     layout: str,
     single: bool,
@@ -63,7 +63,7 @@ def vectorise(
     keep_tests: bool = False,
 ) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run."""
-    module = parse(scalar_ir)
+    module = flattened(parse(scalar) if isinstance(scalar, str) else scalar)
     loop_long_copies(module.function)
     canonicalise(module.function)
     expand_block_copies(module.function.blocks)
@@ -133,7 +133,7 @@ def vectorise(
     if plan.uses_mma:
         plan.declarations.add("declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)")
         functions.append(mma_function())
-    initial = initial_values(used_globals, shared_offsets, sanitized, lambda text: _spelled_out(text, plan))
+    initial = initial_values(used_globals, shared_offsets, sanitized, module.spelled_out)
     text = [
         *_tables(used_globals, plan),
         *initial.tables,
@@ -211,10 +211,6 @@ def _lay_out(used: dict[str, Global]) -> tuple[dict[str, int], list[ThreadgroupV
     return offsets, variables, (at + 15) // 16 * 16
 
 
-_GLOBAL_NAME = re.compile(r'@"[^"]*"|@[-\w.$]+')
-_TYPE_NAME = re.compile(r'%"[^"]*"|%[-\w.$]+')
-
-
 def _refuse_kept_pointer(instr: Instr, roots: Roots) -> None:
     """What is read again as an address could not be told from one that leads anywhere."""
     if instr.op != "store" or instr.args[0].type.kind != "ptr":
@@ -228,30 +224,20 @@ def _refuse_kept_pointer(instr: Instr, roots: Roots) -> None:
         )
 
 
-def _spelled_out(text: str, plan: Plan) -> str:
-    """An initialiser with its structs' types in full: the module that it goes to defines no names."""
-    types = plan.module.types
-    return _TYPE_NAME.sub(lambda m: types[m[0]].text if m[0] in types else m[0], _strip_metadata(text))
-
-
 def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
     variables = plan.module.globals
     for table in used.values():
-        inside = (variables.get(name) for name in _GLOBAL_NAME.findall(table.text.partition("=")[2]))
+        inside = (variables.get(name) for name in table.names())
         if table.constant and any(variable is not None and not variable.constant for variable in inside):
             raise UnsupportedFeature(
                 "a table of pointers to threadgroup variables whose entries are picked at run time: use one variable "
                 "and an offset into it"
             )
-        if table.constant and "@" in re.sub(r'c"[^"]*"', "", table.text.partition("=")[2]):
+        if table.constant and table.names():
             raise UnsupportedFeature(f"a constant table of pointers ({table.name[1:]})")
-    out = [_spelled_out(variable.text, plan) for variable in used.values() if variable.constant]
+    out = [plan.module.definition(variable) for variable in used.values() if variable.constant]
     for offsets, name in plan.tables.items():
         body = ", ".join(f"i64 {o}" for o in offsets)
         out.append(f"{name} = internal constant [32 x i64] [{body}], align 64")
     return out
 
-
-def _strip_metadata(text: str) -> str:
-    at = text.find(", !dbg")
-    return text[:at] if at >= 0 else text
