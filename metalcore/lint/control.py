@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from metalcore.engine.ir import Block
 from metalcore.engine.lockstep.cfg import Graph, immediate_dominators
-from metalcore.engine.lockstep.ir import Block
 
 
 class Control:

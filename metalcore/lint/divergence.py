@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple, TypeVar
 
+from metalcore.engine.ir import Block, Const, Global, Instr, Value
 from metalcore.engine.lockstep.cfg import Loop
-from metalcore.engine.lockstep.ir import Block, Const, Global, Instr, Value
 from metalcore.engine.lockstep.roots import Root
 from metalcore.lint.program import Program, attribute, constant
 from metalcore.lint.spans import Span, overlap, span_of

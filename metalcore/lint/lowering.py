@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import llvmlite.binding as binding
@@ -12,28 +11,29 @@ from metalcore.engine.frontend import calls, entry
 from metalcore.engine.frontend.entry import Row
 from metalcore.engine.frontend.lowering import lower
 from metalcore.engine.frontend.model import Kernel
-from metalcore.engine.lockstep.debug import metadata_of
+from metalcore.engine.ir import Function, Module, function_text, global_text, parse, type_of, without_numbers
 from metalcore.lint.front import Front, template_of
 
-_ANNOTATIONS = re.compile(r"^@llvm\.global\.annotations = .*$", re.MULTILINE)
-_PROMISE = re.compile(r" nofpclass\([a-z ]*\)")  # fast math's, which the parser need not know
-_ARRAY_INDEX = re.compile(r"getelementptr [^\n]*\[\d+ x ")
+_ANNOTATIONS = "@llvm.global.annotations"
+_PROMISE = "nofpclass("  # fast math's
 
 Details = list[tuple[Kernel, str, tuple[Row, ...], int | None]]  # kernel, its entry point, parameters, limit
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """IR of one kernel: type and global lines, the body of its entry, and where its debug locations are."""
+    """IR of one kernel, which is the entry point of its module."""
 
     kernel: Kernel
-    text: str
-    entry: str
+    module: Module
     rows: tuple[Row, ...]  # one for each parameter
     max_threads: int | None
-    metadata: dict[int, str]
-    optimised: str = ""  # the same after full optimisation, where private arrays are left
-    optimised_metadata: dict[int, str] | None = None
+    optimised: Module | None = None  # the same after full optimisation, where private arrays are left
+
+    def code(self) -> str:
+        """What it does: the same for two kernels that differ in their debug places alone."""
+        variables = "\n".join(map(global_text, self.module.globals.values()))
+        return without_numbers(f"{variables}\n{self.module.function.text}")
 
 
 def lower_sample(front: Front, values: dict[int | str, object]) -> list[Lowered]:
@@ -61,8 +61,9 @@ def _one_by_one(front: Front, kernels: list[Kernel], values: dict[int | str, obj
 
 def _tables(raw: str) -> str:
     """The lines of the IR that describe parameters: a small part of it."""
-    found = [line for line in raw.split("\n") if line.startswith("@")]
-    found += re.findall(r"^define [^\n]*@__mc_describe.*?^}", raw, re.MULTILINE | re.DOTALL)
+    module = parse(raw)
+    found = [global_text(variable) for variable in module.globals.values()]
+    found += [function_text(f) for f in module.defined() if f.name.startswith("__mc_describe")]
     return "\n".join(found) + "\n"
 
 
@@ -73,49 +74,64 @@ def _rows(raw: str, kernel: Kernel) -> tuple[Row, ...]:
 def _max_threads(raw: str, kernel: Kernel) -> int | None:
     if "mc_max_threads" not in raw:
         return None
-    return entry.max_threads(raw.replace(f"@__mc_entry_{kernel.marker}(", "@__mc_entry("))
+    return entry.max_threads(raw, f"__mc_entry_{kernel.marker}")
 
 
 def _finish(raw: str, details: Details) -> list[Lowered]:
     names = [name for _, name, _, _ in details]
-    text = _PROMISE.sub("", entry.strip(raw))
+    before = parse(entry.strip(raw))
+    before.globals.pop(_ANNOTATIONS, None)
+    _drop_promises(before)
     with llvm.LOCK:
-        module = llvm.scalar_module(_ANNOTATIONS.sub("", text), names)
+        module = llvm.scalar_module(before, names)
         _promote(module)
-        light = str(module)
-        shared, bodies = _split(light, names)
-        arrays = list(_with_arrays(details, bodies).values())
-        heavy = ""
+        light = parse(str(module))
+        arrays = list(_with_arrays(details, light).values())
+        heavy: Module | None = None
         if arrays:
-            module = llvm.scalar_module(light, arrays)
+            module = llvm.scalar_module(parse(str(module)), arrays)
             llvm.optimise(module, 2)
-            heavy = str(module)
-    heavy_shared, heavy_bodies = _split(heavy, names) if heavy else ("", {})
-    metadata, heavy_metadata = metadata_of(light), metadata_of(heavy)
+            heavy = parse(str(module))
     return [
-        Lowered(
-            kernel,
-            shared + bodies[name],
-            name,
-            rows,
-            limit,
-            metadata,
-            heavy_shared + heavy_bodies[name] if " alloca " in heavy_bodies.get(name, "") else "",
-            heavy_metadata,
-        )
+        Lowered(kernel, light.at(name), rows, limit, heavy.at(name) if heavy and _has_variables(heavy, name) else None)
         for kernel, name, rows, limit in details
-        if name in bodies
+        if name in light.functions
     ]
 
 
-def _with_arrays(details: Details, bodies: dict[str, str]) -> dict[str, str]:
+def _drop_promises(module: Module) -> None:
+    """No class of numbers is ruled out."""
+    for function in module.functions.values():
+        lists = [function.returned_attributes, *(p.attributes for p in function.parameters)]
+        for call in function.instructions() if function.mentions(_PROMISE) else ():
+            if call.op == "call" and _PROMISE in (call.rest or _PROMISE):
+                call.changed()
+                own = call.extra.get("attributes")
+                lists += [call.extra.get("returned"), *(own if isinstance(own, list) else ())]  # type: ignore[list-item]
+        for attributes in lists:
+            if attributes:
+                attributes[:] = [word for word in attributes if not word.startswith(_PROMISE)]
+
+
+def _has_variables(module: Module, name: str) -> bool:
+    """Whether something is left in memory of a kernel that LLVM has kept."""
+    found = module.functions.get(name)
+    return found is not None and any(instr.op == "alloca" for instr in found.instructions())
+
+
+def _with_arrays(details: Details, module: Module) -> dict[str, str]:
     """One kernel of each template that indexes private arrays: optimising takes most of the time."""
     found: dict[str, str] = {}
     for kernel, name, _, _ in details:
-        body = bodies.get(name, "")
-        if (" alloca [" in body or " alloca %" in body) and _ARRAY_INDEX.search(body):
+        if name in module.functions and _indexes_arrays(module.functions[name]):
             found.setdefault(template_of(kernel), name)
     return found
+
+
+def _indexes_arrays(function: Function) -> bool:
+    if not any(i.op == "alloca" and type_of(i, "allocated").is_aggregate for i in function.instructions()):
+        return False
+    return any(i.op == "getelementptr" and "[" in type_of(i, "source").spelled for i in function.instructions())
 
 
 def _promote(module: binding.ModuleRef) -> None:
@@ -132,23 +148,3 @@ def _promote(module: binding.ModuleRef) -> None:
     passes.add_simplify_cfg_pass()
     options = binding.create_pipeline_tuning_options(0)
     passes.run(module, binding.create_pass_builder(llvm.target_machine(), options))
-
-
-def _split(text: str, names: list[str]) -> tuple[str, dict[str, str]]:
-    """Lines of types and globals, and the definition of each entry point."""
-    shared: list[str] = []
-    bodies: dict[str, str] = {}
-    lines = text.split("\n")
-    i = 0
-    while i < len(lines):
-        line = lines[i]
-        if line.startswith("define "):
-            end = lines.index("}", i)
-            name = next((n for n in names if f"@{n}(" in line), None)
-            if name is not None:
-                bodies[name] = "\n".join(lines[i : end + 1]) + "\n"
-            i = end
-        elif line.startswith(("%", "@")):
-            shared.append(line)
-        i += 1
-    return "\n".join(shared) + "\n", bodies

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 
 from metalcore.engine.frontend.diagnostics import is_ours
+from metalcore.engine.ir import Block, Const, DebugLines, Instr, Module, Value, flattened
 from metalcore.engine.lockstep.cfg import Graph, Loop, canonicalise
-from metalcore.engine.lockstep.debug import DebugLines
-from metalcore.engine.lockstep.ir import Block, Const, Instr, Module, Value
-from metalcore.engine.lockstep.parse import parse
 from metalcore.engine.lockstep.roots import Root, Roots
 from metalcore.lint.control import Control
 from metalcore.lint.lowering import Lowered
@@ -20,13 +18,13 @@ from metalcore.lint.places import Place, Places
 class Program:
     """A kernel as blocks of instructions."""
 
-    def __init__(self, lowered: Lowered, places: Places, text: str, metadata: dict[int, str]) -> None:
+    def __init__(self, lowered: Lowered, places: Places, module: Module) -> None:
         self.lowered, self.kernel = lowered, lowered.kernel
-        self.module: Module = parse(text, lowered.entry)
+        self.module = flattened(module)
         canonicalise(self.module.function)
         self.graph = Graph(self.module.function)
         self.blocks = self.graph.order
-        self._locate = _locator(metadata, places)
+        self._locate = _locator(module.metadata, places)
 
     @cached_property
     def roots(self) -> Roots:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from metalcore.diagnostics import Diagnostic
 from metalcore.engine.frontend import compiler
+from metalcore.engine.ir import Module
 from metalcore.errors import MetalcoreError, UnsupportedFeature
 from metalcore.lint import silence
 from metalcore.lint.context import Context, Findings
@@ -91,10 +92,8 @@ def _compiled(prepared: Preprocessed, front: Front, findings: Findings, outcome:
         if number == 0 and _SMALL_FLOAT.search(text):
             tree = read_tree(text, front.options.math_mode)
         lowered = [kernel for kernel in lower_sample(front, values) if _is_new(kernel, seen)]
-        programs = _programs(lowered, places, outcome, lambda k: (k.text, k.metadata))
-        optimised = _programs(
-            [k for k in lowered if k.optimised], places, outcome, lambda k: (k.optimised, k.optimised_metadata or {})
-        )
+        programs = _programs(lowered, places, outcome, lambda k: k.module)
+        optimised = _programs(lowered, places, outcome, lambda k: k.optimised)
         context = Context(prepared, front, places, tree, programs, optimised, findings)
         for check in stages.SOURCE:
             check(context)
@@ -108,7 +107,7 @@ def _compiled(prepared: Preprocessed, front: Front, findings: Findings, outcome:
 
 def _is_new(kernel: Lowered, seen: set[str]) -> bool:
     """Whether function constants changed the kernel's code."""
-    code = re.sub(r"!\d+", "", kernel.text)
+    code = kernel.code()
     fresh = code not in seen
     seen.add(code)
     return fresh
@@ -118,12 +117,15 @@ def _programs(
     lowered: list[Lowered],
     places: Places,
     outcome: Outcome,
-    parts: Callable[[Lowered], tuple[str, dict[int, str]]],
+    of: Callable[[Lowered], Module | None],
 ) -> list[Program]:
     found = []
     for kernel in lowered:
+        module = of(kernel)
+        if module is None:
+            continue
         try:
-            found.append(Program(kernel, places, *parts(kernel)))
+            found.append(Program(kernel, places, module))
         except UnsupportedFeature as error:
             note = f"kernel '{kernel.kernel.host_name}': its data flow was not looked at ({error})"
             if note not in outcome.notes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from metalcore.engine.lockstep.ir import Const, Instr, Value
+from metalcore.engine.ir import Const, Instr, Value
 from metalcore.lint.program import Program, attribute, constant
 
 _DEEPEST = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metalcore.engine.lockstep.ir import Const, Instr, Type, Value
+from metalcore.engine.ir import Const, Instr, Type, Value
 
 Span = tuple[int, int] | None  # None: any byte
 

@@ -9,25 +9,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from metalcore.engine.checks import copies
-from metalcore.engine.checks.program import Line, Program
-from metalcore.engine.lockstep.ir import Const, Global, Instr, Type, Value, gep_terms
+from metalcore.engine.checks.program import Program, hook
+from metalcore.engine.ir import (
+    I1,
+    I32,
+    I64,
+    Builder,
+    Global,
+    Instr,
+    Value,
+    anchor_of,
+    gep_terms,
+    int_type,
+    make,
+    type_of,
+)
 from metalcore.engine.lockstep.roots import Root
 
 _UNSET = ("__mc_has_no_value", "__mc_store_unset")
 _MOST_BYTES = 64  # of one hook
-_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _OWN_ALIGN = 16  # of threadgroup memory
 
 
 @dataclass
 class _Access:
-    line: Line
     instr: Instr
     hook: str
     pointer: Value
     size: int
     align: int
-    value: tuple[Type, str] | None  # of a store
+    value: Value | None  # of a store
     base: Value
     offset: int
 
@@ -38,16 +49,16 @@ def add(program: Program) -> None:
     run: list[_Access] = []
     block = None
     asked: tuple[Value, int] | None = None  # pointer of a load whose hook is __mc_has_no_value
-    for line, instr in program.pairs:
+    for instr in program.instrs:
         if instr.callee in _UNSET:
-            asked = _settle_value(program, line, instr) or asked
+            asked = _settle_value(program, instr) or asked
             continue
-        if copies.expand(program, line, instr, lambda pointer: _is_watched(program, pointer, values)):
+        if copies.expand(program, instr, lambda pointer: _is_watched(program, pointer, values)):
             if run:
                 _add_hooks(program, run)
             run, asked = [], None
             continue
-        found = _access(program, line, instr, values)
+        found = _access(program, instr, values)
         if found and instr.op == "load" and (found.base, found.offset) == asked:
             _check_alignment(program, found, aligns)
             found = None
@@ -68,7 +79,7 @@ def add(program: Program) -> None:
         _add_hooks(program, run)
 
 
-def _settle_value(program: Program, line: Line, instr: Instr) -> tuple[Value, int] | None:
+def _settle_value(program: Program, instr: Instr) -> tuple[Value, int] | None:
     """Now that the memory behind a pointer is known: whether a value is there is asked of threadgroup memory alone.
 
     Returns the pointer where a hook stays that is also the hook of the load.
@@ -76,27 +87,25 @@ def _settle_value(program: Program, line: Line, instr: Instr) -> tuple[Value, in
     is_group = all(r.kind in ("shared", "tgarg") for r in program.roots.of_address(instr.args[0]))
     if instr.callee == "__mc_has_no_value":
         if is_group:
-            return _base_and_offset(instr.args[0])
-        line.text = f"  {line.result} = or i1 false, false{line.debug}"
+            return anchor_of(instr.args[0])
+        never = make.number(I1, 0)
+        instr.become(make.binary("or", never, never))
         return None
-    inner = line.body[line.body.index("(") + 1 : line.body.rindex(")")]
-    pointer, size, flag, place = inner.rsplit(", ", 3)
+    pointer, size, flag, place = instr.args
     if is_group:
-        line.text = f"  call void @__mc_lose_value({pointer}, {size}, {flag}){line.debug}"
+        instr.become(hook("__mc_lose_value", pointer, size, flag))
     else:
-        line.text = f"  call void @__mc_report_unset({flag}, {place}){line.debug}"
+        instr.become(hook("__mc_report_unset", flag, place))
     return None
 
 
-def _access(program: Program, line: Line, instr: Instr, values: set[int]) -> _Access | None:
+def _access(program: Program, instr: Instr, values: set[int]) -> _Access | None:
     value = None
     if instr.op == "load":
         pointer, ty = instr.args[0], instr.type
     elif instr.op == "store":
-        stored = instr.extra["stored"]
-        assert isinstance(stored, Type)
-        pointer, ty = instr.args[1], stored
-        value = (ty, _spelled(instr.args[0]))
+        value, pointer = instr.args
+        ty = type_of(instr, "stored")
     elif instr.op == "atomicrmw":
         pointer, ty = instr.args[0], instr.type
     elif instr.op == "cmpxchg":
@@ -105,33 +114,17 @@ def _access(program: Program, line: Line, instr: Instr, values: set[int]) -> _Ac
         return None
     if not _is_watched(program, pointer, values):
         return None
-    hook = "__mc_read" if instr.op == "load" else "__mc_write"
+    name = "__mc_read" if instr.op == "load" else "__mc_write"
     if instr.op in ("atomicrmw", "cmpxchg") or instr.extra.get("atomic"):
-        hook = {"store": "__mc_store_atomically", "load": "__mc_load_atomically"}.get(instr.op, "__mc_touch_atomically")
-    base, offset = _base_and_offset(pointer)
+        name = {"store": "__mc_store_atomically", "load": "__mc_load_atomically"}.get(instr.op, "__mc_touch_atomically")
     align = int(str(instr.extra.get("align", 1)))
-    return _Access(line, instr, hook, pointer, ty.size, align, value, base, offset)
+    return _Access(instr, name, pointer, ty.size, align, value, *anchor_of(pointer))
 
 
 def _is_watched(program: Program, pointer: Value, values: set[int]) -> bool:
     """Whether threads share the memory behind *pointer*, and it is no single value."""
     roots = program.roots.of_address(pointer)
     return not all(r.kind in ("private", "table") or (r.kind == "buffer" and r.slot in values) for r in roots)
-
-
-def _base_and_offset(pointer: Value) -> tuple[Value, int]:
-    offset = 0
-    while isinstance(pointer, Instr) and pointer.op == "getelementptr":
-        terms = gep_terms(pointer)
-        if len(terms) > 1 or not isinstance(terms[0][1], int):
-            break
-        offset += terms[0][1]
-        pointer = pointer.args[0]
-    return pointer, offset
-
-
-def _spelled(value: Value) -> str:
-    return value.text if isinstance(value, Const) else value.name
 
 
 def _add_hooks(program: Program, run: list[_Access]) -> None:
@@ -156,72 +149,48 @@ def _add_hooks(program: Program, run: list[_Access]) -> None:
 
 def _may_join(program: Program, first: _Access, one: _Access, other: _Access) -> bool:
     """Of one line, and what is stored is known when the first of them is."""
-    places = [program.line_of(access.line) for access in (one, other)]
+    places = [program.line_of(access.instr) for access in (one, other)]
     if places[0] != places[1]:
         return False
     known = program.order[first.instr]
-    stored = [access.instr.args[0] for access in (one, other) if access.value]
+    stored = [access.instr.args[0] for access in (one, other) if access.value is not None]
     return all(not isinstance(v, Instr) or program.order.get(v, known) < known for v in stored)
 
 
 def _add_hook(program: Program, stretch: list[_Access], first: _Access) -> None:
-    line, lowest = first.line, stretch[0]
-    size = sum(a.size for a in stretch)
+    build, lowest = program.before(first.instr), stretch[0]
+    size = make.number(I32, sum(a.size for a in stretch))
     # Its own address may be computed further down, or be part of the instruction.
-    pointer = _spelled(lowest.pointer) if lowest is first and lowest.offset == 0 else program.temp()
-    if pointer != _spelled(lowest.pointer):
-        line.before.append(
-            f"  {pointer} = getelementptr i8, ptr {_spelled(lowest.base)}, i64 {lowest.offset}{line.debug}"
-        )
-    value = ""
+    pointer = lowest.pointer
+    if lowest is not first or lowest.offset != 0:
+        pointer = build(make.offset(lowest.base, lowest.offset))
+    args = [pointer, size]
     if first.hook == "__mc_write":
-        value = f", i64 {_digest(program, line, [a.value for a in stretch if a.value])}"
-    line.before.append(f"  call void @{first.hook}(ptr {pointer}, i32 {size}{value}){line.debug}")
+        args.append(copies.digest(build, (_as_number(build, a.value) for a in stretch if a.value is not None)))
+    build(hook(first.hook, *args))
 
 
-def _digest(program: Program, line: Line, values: list[tuple[Type, str]]) -> str:
-    """All that is stored as one number: lanes that store to one place are compared."""
-    total = _as_number(program, line, *values[0])
-    for value in values[1:]:
-        spread, mixed, part = program.temp(), program.temp(), _as_number(program, line, *value)
-        line.before += [
-            f"  {spread} = mul i64 {total}, {_ODD}{line.debug}",
-            f"  {mixed} = add i64 {spread}, {part}{line.debug}",
-        ]
-        total = mixed
-    return total
-
-
-def _as_number(program: Program, line: Line, ty: Type, text: str) -> str:
+def _as_number(build: Builder, value: Value) -> Value:
     """A stored value as 64 bits: lanes that store to one place are compared."""
+    ty = value.type
     if ty.kind == "ptr" or ty.bits > 64 or ty.is_aggregate:
-        return "0"
+        return make.number(I64, 0)
     if ty.kind != "int":
-        bits = program.temp()
-        line.before.append(f"  {bits} = bitcast {ty.text} {text} to i{ty.bits}{line.debug}")
-        text = bits
-    if ty.bits == 64:
-        return text
-    wide = program.temp()
-    line.before.append(f"  {wide} = zext i{ty.bits} {text} to i64{line.debug}")
-    return wide
+        value = build(make.cast("bitcast", value, int_type(ty.bits)))
+    return value if ty.bits == 64 else build(make.cast("zext", value, I64))
 
 
 # -- alignment ---------------------------------------------------------------------------------------
 def _check_alignment(program: Program, access: _Access, aligns: dict[int, int]) -> None:
     if access.align <= _surely_aligned(program, access.pointer, aligns):
         return
-    start, number, low, test = (program.temp() for _ in range(4))
-    debug = access.line.debug
-    access.line.before += [
-        f"  {start} = getelementptr i8, ptr {_spelled(access.base)}, i64 {access.offset}{debug}",
-        f"  {number} = ptrtoint ptr {start} to i64{debug}",
-        f"  {low} = and i64 {number}, {access.align - 1}{debug}",
-        f"  {test} = icmp ne i64 {low}, 0{debug}",
-    ]
+    build = program.before(access.instr)
+    number = build(make.cast("ptrtoint", build(make.offset(access.base, access.offset)), I64))
+    low = build(make.binary("and", number, make.number(I64, access.align - 1)))
+    test = build(make.compare("ne", low, make.number(I64, 0)))
     verbs = {"__mc_read": "a read", "__mc_write": "a write"}
     verb = verbs.get(access.hook, "an atomic operation")
-    program.report_if(test, "misaligned", access.line, f"{verb} that needs a multiple of {access.align} bytes")
+    program.report_if(test, "misaligned", access.instr, f"{verb} that needs a multiple of {access.align} bytes")
 
 
 def _surely_aligned(program: Program, pointer: Value, aligns: dict[int, int]) -> int:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from metalcore.engine.checks.program import Program
-
-_DIVISION = re.compile(r"^(?:u|s)(?:div|rem)(?: exact)? (i\d+) (\S+), (\S+?)(?:,|$)")
-_SHIFT = re.compile(r"^(?:shl|lshr|ashr)(?: (?:nuw|nsw|exact))* (i(\d+)) (\S+), (\S+?)(?:,|$)")
+from metalcore.engine.ir import make
 
 
 def add(program: Program) -> None:
-    for line in program.lines:
-        division, shift = _DIVISION.match(line.body), _SHIFT.match(line.body)
-        if division:
-            test = program.temp()
-            line.before.append(f"  {test} = icmp eq {division[1]} {division[3]}, 0{line.debug}")
-            program.report_if(test, "division-by-zero", line)
-        elif shift:
-            test = program.temp()
-            line.before.append(f"  {test} = icmp uge {shift[1]} {shift[4]}, {shift[2]}{line.debug}")
-            program.report_if(test, "shift-past-width", line)
+    for instr in program.instrs:
+        if instr.op in ("udiv", "sdiv", "urem", "srem"):
+            pred, limit, check = "eq", 0, "division-by-zero"
+        elif instr.op in ("shl", "lshr", "ashr"):
+            pred, limit, check = "uge", instr.type.bits, "shift-past-width"
+        else:
+            continue
+        if instr.type.kind == "int":
+            test = program.before(instr)(make.compare(pred, instr.args[1], make.number(instr.type, limit)))
+            program.report_if(test, check, instr)

@@ -5,10 +5,10 @@ A copy may read what has no value (padding between members), so its reads only t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from metalcore.engine.checks.program import Line, Program
-from metalcore.engine.lockstep.ir import Const, Instr, Value
+from metalcore.engine.checks.program import Program, hook
+from metalcore.engine.ir import I32, I64, Builder, Const, Instr, Type, Value, int_type, make
 from metalcore.engine.lockstep.roots import LONGEST_COPY, copy_unit
 
 _MOST_BYTES = 64  # of one hook
@@ -16,81 +16,63 @@ _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _COPIES = ("llvm.memcpy", "llvm.memmove", "llvm.memset")
 
 
-def expand(program: Program, line: Line, instr: Instr, is_watched: Callable[[Value], bool]) -> bool:
+def expand(program: Program, instr: Instr, is_watched: Callable[[Value], bool]) -> bool:
     """Replace a copy of a known length to or from memory that is watched; whether it was one."""
     length = instr.args[2].value if instr.callee.startswith(_COPIES) and isinstance(instr.args[2], Const) else None
     if not length or length > LONGEST_COPY:
         return False
     fills = instr.callee.startswith("llvm.memset")
-    reads, writes = not fills and is_watched(instr.args[1]), is_watched(instr.args[0])
+    to, source = instr.args[:2]
+    reads, writes = not fills and is_watched(source), is_watched(to)
     if not reads and not writes:
         return False
-    to, source = (_spelled(pointer) for pointer in instr.args[:2])
     unit = copy_unit(instr, length)
-    if reads:
-        for at in range(0, length, _MOST_BYTES):
-            place = _at(program, line, source, at)
-            line.before.append(f"  call void @__mc_copy(ptr {place}, i32 {min(_MOST_BYTES, length - at)}){line.debug}")
-    values = []
+    ty = int_type(8 * unit)
+    build = program.before(instr)
+    for at in range(0, length, _MOST_BYTES) if reads else ():
+        build(hook("__mc_copy", _at(build, source, at), make.number(I32, min(_MOST_BYTES, length - at))))
+    values: list[Value] = []
     for at in range(0, length, unit):
-        if fills:
-            values.append(_filled(program, line, instr.args[1], unit))
-            continue
-        place, value = _at(program, line, source, at), program.temp()
-        line.before.append(f"  {value} = load i{8 * unit}, ptr {place}, align {unit}{line.debug}")
-        values.append(value)
+        values.append(_filled(build, source, ty) if fills else build(make.load(ty, _at(build, source, at), unit)))
     for at in range(0, length, _MOST_BYTES) if writes else ():
         part = values[at // unit : (at + _MOST_BYTES) // unit]
-        place, size = _at(program, line, to, at), min(_MOST_BYTES, length - at)
-        digest = _digest(program, line, part, unit)
-        line.before.append(f"  call void @__mc_write(ptr {place}, i32 {size}, i64 {digest}){line.debug}")
+        place, size = _at(build, to, at), make.number(I32, min(_MOST_BYTES, length - at))
+        build(hook("__mc_write", place, size, digest(build, [_wide(build, value) for value in part])))
     for at, value in zip(range(0, length, unit), values, strict=True):
-        line.before.append(f"  store i{8 * unit} {value}, ptr {_at(program, line, to, at)}, align {unit}{line.debug}")
-    line.text = ""
+        build(make.store(value, _at(build, to, at), unit))
+    program.remove(instr)
     return True
 
 
-def _spelled(value: Value) -> str:
-    return value.text if isinstance(value, Const) else value.name
+def _at(build: Builder, pointer: Value, offset: int) -> Value:
+    return build(make.offset(pointer, offset)) if offset else pointer
 
 
-def _at(program: Program, line: Line, pointer: str, offset: int) -> str:
-    if not offset:
-        return pointer
-    place = program.temp()
-    line.before.append(f"  {place} = getelementptr i8, ptr {pointer}, i64 {offset}{line.debug}")
-    return place
-
-
-def _filled(program: Program, line: Line, byte: Value, unit: int) -> str:
+def _filled(build: Builder, byte: Value, ty: Type) -> Value:
     """A number whose every byte is *byte*."""
+    count = ty.bits // 8
     if isinstance(byte, Const) and byte.value is not None:
-        return str(int.from_bytes(bytes([byte.value & 255]) * unit, "little", signed=True))
-    if unit == 1:
-        return _spelled(byte)
-    wide, value = program.temp(), program.temp()
-    ones = int.from_bytes(b"\x01" * unit, "little")
-    line.before += [
-        f"  {wide} = zext i8 {_spelled(byte)} to i{8 * unit}{line.debug}",
-        f"  {value} = mul i{8 * unit} {wide}, {ones}{line.debug}",
-    ]
-    return value
+        return make.number(ty, int.from_bytes(bytes([byte.value & 255]) * count, "little", signed=True))
+    if count == 1:
+        return byte
+    ones = make.number(ty, int.from_bytes(b"\x01" * count, "little"))
+    return build(make.binary("mul", build(make.cast("zext", byte, ty)), ones))
 
 
-def _digest(program: Program, line: Line, values: list[str], unit: int) -> str:
+def _wide(build: Builder, value: Value) -> Value:
+    if isinstance(value, Const):
+        return make.number(I64, value.value or 0)
+    return build(make.cast("zext", value, I64)) if value.type.bits < 64 else value
+
+
+def digest(build: Builder, values: Iterable[Value]) -> Value:
     """All that is stored as one number: lanes that store to one place are compared."""
-    total = ""
+    total: Value | None = None
     for value in values:
-        wide = value
-        if unit < 8 and not value.lstrip("-").isdigit():
-            wide = program.temp()
-            line.before.append(f"  {wide} = zext i{8 * unit} {value} to i64{line.debug}")
-        if total:
-            spread, mixed = program.temp(), program.temp()
-            line.before += [
-                f"  {spread} = mul i64 {total}, {_ODD}{line.debug}",
-                f"  {mixed} = add i64 {spread}, {wide}{line.debug}",
-            ]
-            wide = mixed
-        total = wide
+        if total is None:
+            total = value
+        else:
+            spread = build(make.binary("mul", total, make.number(I64, _ODD)))
+            total = build(make.binary("add", spread, value))
+    assert total is not None
     return total

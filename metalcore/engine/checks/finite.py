@@ -6,16 +6,14 @@ only its result is judged, by what went into the function.
 
 from __future__ import annotations
 
-import re
-
-from metalcore.engine.checks.program import Line, Program
-from metalcore.engine.lockstep.ir import Block, Instr, Value
+from metalcore.engine.checks.program import Program, hook
+from metalcore.engine.ir import I1, I16, I32, I64, Block, Builder, DebugLines, Instr, Module, Value, make
 
 _EXPONENT = {
-    "float": (32, 0x7F800000),
-    "double": (64, 0x7FF0000000000000),
-    "half": (16, 0x7C00),
-    "bfloat": (16, 0x7F80),
+    "float": make.number(I32, 0x7F800000),
+    "double": make.number(I64, 0x7FF0000000000000),
+    "half": make.number(I16, 0x7C00),
+    "bfloat": make.number(I16, 0x7F80),
 }
 _OPS = ("fadd", "fsub", "fmul", "fdiv", "frem", "fptrunc")
 _MOST_STEPS = 400
@@ -29,23 +27,24 @@ class _Finite:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.dominators = _dominators(program.module.function.blocks)
-        self.calls = _calls(program.kernel.ir)
+        self.calls = _calls(program.raw)
 
     def run(self) -> None:
-        lines = {instr: line for line, instr in self.program.pairs}
-        leaving = {arg for _, user in self.program.pairs for arg in user.args if self._leaves(arg, user)}
-        for line, instr in self.program.pairs:
+        known = set(self.program.instrs)
+        leaving = {arg for user in self.program.instrs for arg in user.args if self._leaves(arg, user)}
+        for instr in self.program.instrs:
             if instr.type.kind not in _EXPONENT:
                 continue
             if instr in leaving:
+                inputs = [v for v in self._inputs(instr) if self._reaches(v, instr)]
                 if instr.op == "phi":  # nothing may stand between two of them
                     assert instr.block is not None
-                    to = lines[next(i for i in instr.block.instrs if i.op != "phi" and i in lines)].before
+                    first = next(i for i in instr.block.instrs if i.op != "phi" and i in known)
+                    self._check(self.program.before(first, instr.line), instr, inputs)
                 else:
-                    to = line.after
-                self._check(line, to, instr, [v for v in self._inputs(instr) if self._reaches(v, instr)])
+                    self._check(self.program.after(instr), instr, inputs)
             elif instr.op in _OPS and not self._is_inside(instr):
-                self._check(line, line.after, instr, [arg for arg in instr.args if isinstance(arg, Instr)])
+                self._check(self.program.after(instr), instr, [arg for arg in instr.args if isinstance(arg, Instr)])
 
     def _leaves(self, value: Value, user: Instr) -> bool:
         """Whether a value goes from a function of ours to code outside of it."""
@@ -82,39 +81,32 @@ class _Finite:
             return self.program.order[value] < self.program.order[user]
         return value.block in self.dominators[user.block]
 
-    def _check(self, line: Line, to: list[str], made: Instr, inputs: list[Instr]) -> None:
-        test = self._is_not_finite(line, to, made)
+    def _check(self, build: Builder, made: Instr, inputs: list[Instr]) -> None:
+        test = _is_not_finite(build, made)
         for value in inputs:
             if value.type.kind not in _EXPONENT:
                 continue
-            bad, good, both = self._is_not_finite(line, to, value), self.program.temp(), self.program.temp()
-            to += [f"  {good} = xor i1 {bad}, true{line.debug}", f"  {both} = and i1 {test}, {good}{line.debug}"]
-            test = both
-        number = self.program.place("not-finite", line)
-        to.append(f"  call void @__mc_report_if(i1 {test}, i32 {number}){line.debug}")
-
-    def _is_not_finite(self, line: Line, to: list[str], value: Value) -> str:
-        bits, exponent = _EXPONENT[value.type.kind]
-        assert isinstance(value, Instr)
-        number, masked, test = (self.program.temp() for _ in range(3))
-        to += [
-            f"  {number} = bitcast {value.type.text} {value.name} to i{bits}{line.debug}",
-            f"  {masked} = and i{bits} {number}, {exponent}{line.debug}",
-            f"  {test} = icmp eq i{bits} {masked}, {exponent}{line.debug}",
-        ]
-        return test
+            good = build(make.binary("xor", _is_not_finite(build, value), make.number(I1, 1)))
+            test = build(make.binary("and", test, good))
+        build(hook("__mc_report_if", test, self.program.place("not-finite", made)))
 
 
-_DEFINED = re.compile(r'^define .*?(@"[^"]*"|@[-\w.$]+)\(', re.M)
-_CALLED = re.compile(r'call [^@\n]*(@"[^"]*"|@[-\w.$]+)\(.*!dbg !(\d+)')
-_LOCATION = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+), column: (\d+)", re.M)
+def _is_not_finite(build: Builder, value: Instr) -> Instr:
+    exponent = _EXPONENT[value.type.kind]
+    number = build(make.cast("bitcast", value, exponent.type))
+    return build(make.compare("eq", build(make.binary("and", number, exponent)), exponent))
 
 
-def _calls(raw: str) -> set[tuple[int, int]]:
+def _calls(raw: Module) -> set[tuple[int, int]]:
     """Where functions of ours are called: they have no lines of their own, so what they do is found there."""
-    own = {m[1] for m in _DEFINED.finditer(raw) if " !dbg " not in raw[m.start() : raw.index("\n", m.end())]}
-    places = {m[1]: (int(m[2]), int(m[3])) for m in _LOCATION.finditer(raw)}
-    return {places[m[2]] for m in _CALLED.finditer(raw) if m[1] in own and m[2] in places}
+    own = {f.name for f in raw.defined() if not any(word.startswith("!dbg") for word in f.suffix)}
+    lines = DebugLines(raw.metadata)
+    found = set()
+    for function in raw.defined():
+        for instr in function.instructions():
+            if instr.op == "call" and instr.callee in own and instr.line:
+                found |= {(place.line, place.column) for place in (next(lines.frames(instr.line), None),) if place}
+    return found
 
 
 def _dominators(blocks: list[Block]) -> dict[Block, set[Block]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -10,6 +9,7 @@ from metalcore.engine.checks import accesses, arithmetic, finite, overflow, priv
 from metalcore.engine.checks.program import Program
 from metalcore.engine.codegen.variant import Place
 from metalcore.engine.frontend.model import ScalarKernel
+from metalcore.engine.ir import Instr, Module
 
 
 class Check(Protocol):
@@ -22,27 +22,41 @@ class Check(Protocol):
 EARLY: tuple[Check, ...] = (arithmetic, private, uninitialised)
 LATE: tuple[Check, ...] = (overflow, accesses)
 ON_REQUEST: dict[str, Check] = {"not-finite": finite}
-_FLAGS = re.compile(r"(?<= )(?:nsw|nuw|nusw|inbounds) ")
+_PROMISES = frozenset(("nsw", "nuw", "nusw", "inbounds"))
 
 
-def instrument(kernel: ScalarKernel, also: Sequence[str] = ()) -> tuple[str, tuple[Place, ...]]:
+def instrument(raw: Module, kernel: ScalarKernel, also: Sequence[str] = ()) -> tuple[Module, tuple[Place, ...]]:
     """Inlined scalar IR with hooks, and what each number that they report stands for."""
-    from metalcore.engine.codegen import llvm, own_arrays
+    from metalcore.engine.codegen import llvm
+    from metalcore.engine.codegen.own_arrays import guard
 
     places: list[Place] = []
-    tables_kept = own_arrays.guard(kernel.ir, private=False)  # inlining folds what it reads from them
-    program = Program(_wrapping(llvm.inline_scalar(tables_kept)), kernel, places)
+    guard(raw, private=False)  # inlining folds what it reads from tables
+    program = Program(_wrapping(llvm.inline_scalar(raw)), kernel, places, raw)
     for check in EARLY:
         check.add(program)
-    # Variables that go to registers must not take accesses past them along.
-    program = Program(llvm.promote_scalar(own_arrays.guard(program.text())), kernel, places)
+    hooked = program.finish()
+    guard(hooked)  # variables that go to registers must not take accesses past them along
+    program = Program(llvm.promote_scalar(hooked), kernel, places, raw)
     for check in (*LATE, *(ON_REQUEST[name] for name in also)):
         check.add(program)
-    return program.text(), tuple(places)
+    return program.finish(), tuple(places)
 
 
-def _wrapping(text: str) -> str:
+def _wrapping(module: Module) -> Module:
     """Integers wrap as they do on a GPU, and an address may leave its array: what is wrong is found, not undefined."""
-    return "\n".join(
-        _FLAGS.sub("", line) if line.startswith("  ") and "= " in line else line for line in text.split("\n")
-    )
+    for function in module.defined():
+        for instr in function.instructions():
+            if instr.name:
+                _wrap(instr)
+    return module
+
+
+def _wrap(instr: Instr) -> None:
+    instr.without_flags(_PROMISES)
+    if instr.rest is not None and "(" not in instr.rest:
+        return
+    for arg in instr.args:
+        if isinstance(arg, Instr) and not arg.name and arg.flags:
+            instr.changed()
+            _wrap(arg)

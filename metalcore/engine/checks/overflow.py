@@ -6,8 +6,8 @@ as an unsigned number, the index overflowed. `i - 1 + 1` wraps and comes back: n
 
 from __future__ import annotations
 
-from metalcore.engine.checks.program import Line, Program
-from metalcore.engine.lockstep.ir import Const, Instr, Value, gep_terms
+from metalcore.engine.checks.program import Program
+from metalcore.engine.ir import I64, Builder, Const, Instr, Value, gep_terms, make
 
 _OPS = ("add", "sub", "mul", "shl")
 _MOST_STEPS = 24
@@ -23,7 +23,7 @@ _SMALL = {
 
 
 def add(program: Program) -> None:
-    for line, instr in program.pairs:
+    for instr in program.instrs:
         if instr.op != "getelementptr":
             continue
         roots = program.roots.get(instr)
@@ -31,48 +31,40 @@ def add(program: Program) -> None:
             continue
         for _, index in gep_terms(instr):
             if isinstance(index, Instr) and index.op in ("sext", "zext") and index.args[0].type.bits == 32:
-                _check(program, line, index)
+                _check(program, instr, index)
 
 
-def _check(program: Program, line: Line, index: Instr) -> None:
+def _check(program: Program, gep: Instr, index: Instr) -> None:
     narrow = index.args[0]
     if not isinstance(narrow, Instr) or narrow.op not in _OPS or _limit(narrow, 8) is not None:
         return
+    build = program.before(gep)
     tests = []
     for extension in ("sext", "zext"):
-        exact = _exact(program, line, narrow, extension, [_MOST_STEPS])
+        exact = _exact(build, narrow, extension, [_MOST_STEPS])
         if exact is None:
             return
-        test = program.temp()
-        line.before.append(f"  {test} = icmp ne i64 {exact}, {index.name}{line.debug}")
-        tests.append(test)
-    both = program.temp()
-    line.before.append(f"  {both} = and i1 {tests[0]}, {tests[1]}{line.debug}")
-    program.report_if(both, "index-overflow", line)
+        tests.append(build(make.compare("ne", exact, index)))
+    program.report_if(build(make.binary("and", *tests)), "index-overflow", gep)
 
 
-def _exact(program: Program, line: Line, value: Value, extension: str, steps: list[int]) -> str | None:
+def _exact(build: Builder, value: Value, extension: str, steps: list[int]) -> Value | None:
     """The value computed in 64 bits from its parts, which are extended as they are."""
     if isinstance(value, Const):
-        return str(value.value) if value.value is not None else None
+        return make.number(I64, value.value) if value.value is not None else None
     if not isinstance(value, Instr):
         return None
-    result = program.temp()
     if value.op in _OPS:
         steps[0] -= 1
         if steps[0] < 0:
             return None
-        parts = [_exact(program, line, arg, extension, steps) for arg in value.args[:2]]
+        parts = [_exact(build, arg, extension, steps) for arg in value.args[:2]]
         if parts[0] is None or parts[1] is None:
             return None
-        line.before.append(f"  {result} = {value.op} i64 {parts[0]}, {parts[1]}{line.debug}")
-        return result
+        return build(make.binary(value.op, parts[0], parts[1]))
     how = value.op if value.op in ("sext", "zext") else extension
     source = value.args[0] if value.op in ("sext", "zext") else value
-    if not isinstance(source, Instr):
-        return None
-    line.before.append(f"  {result} = {how} {source.type.text} {source.name} to i64{line.debug}")
-    return result
+    return build(make.cast(how, source, I64)) if isinstance(source, Instr) else None
 
 
 def _limit(value: Value, depth: int) -> int | None:

@@ -5,79 +5,76 @@ The offset of each pointer into a variable is computed beside it, in 64 bits; LL
 
 from __future__ import annotations
 
-import re
+from metalcore.engine.checks.program import Program
+from metalcore.engine.ir import I1, I64, Instr, Value, gep_terms, make, type_of
 
-from metalcore.engine.checks.program import Line, Program
-from metalcore.engine.lockstep.ir import Instr, Type, Value, gep_terms
+_Offset = int | Value
 
 
 def add(program: Program) -> None:
-    into: dict[str, tuple[Instr, str]] = {}  # pointer -> its variable and its offset, a number or a name
-    for line, instr in program.pairs:
+    into: dict[Value, tuple[Instr, _Offset]] = {}  # pointer -> its variable and its offset
+    for instr in program.instrs:
         if instr.op == "alloca":
-            into[instr.name] = (instr, "0")
-        elif instr.op == "getelementptr" and _name(instr.args[0]) in into:
-            variable, start = into[_name(instr.args[0])]
-            into[instr.name] = (variable, _advance(program, line, instr, start))
-        elif program.forwarded.get(instr.name) in into:
-            into[instr.name] = into[program.forwarded[instr.name]]
+            into[instr] = (instr, 0)
+        elif instr.op == "getelementptr" and instr.args[0] in into:
+            variable, start = into[instr.args[0]]
+            into[instr] = (variable, _advance(program, instr, start))
+        elif instr in program.forwarded and program.forwarded[instr] in into:
+            into[instr] = into[program.forwarded[instr]]
         elif instr.op in ("load", "store"):
             pointer = instr.args[0] if instr.op == "load" else instr.args[1]
-            ty = instr.type if instr.op == "load" else instr.extra["stored"]
-            assert isinstance(ty, Type)
-            if _name(pointer) in into:
-                _check(program, line, *into[_name(pointer)], ty.touched)
+            ty = instr.type if instr.op == "load" else type_of(instr, "stored")
+            if pointer in into:
+                _check(program, instr, *into[pointer], ty.touched)
 
 
-def _name(value: Value) -> str:
-    return value.name if isinstance(value, Instr) else ""
-
-
-def _advance(program: Program, line: Line, gep: Instr, start: str) -> str:
+def _advance(program: Program, gep: Instr, start: _Offset) -> _Offset:
     total = start
+    build = program.after(gep)
     for scale, index in gep_terms(gep):
+        step: _Offset
         if isinstance(index, int):
-            step = str(index * scale)
+            step = index * scale
             if index == 0:
                 continue
+        elif isinstance(index, Instr):
+            wide = build(make.cast("sext", index, I64)) if index.type.bits < 64 else index
+            step = build(make.binary("mul", wide, make.number(I64, scale)))
         else:
-            name = index.name if isinstance(index, Instr) else None
-            if name is None:
-                continue
-            if index.type.bits < 64:
-                wide = program.temp()
-                line.after.append(f"  {wide} = sext {index.type.text} {name} to i64{line.debug}")
-                name = wide
-            step = program.temp()
-            line.after.append(f"  {step} = mul i64 {name}, {scale}{line.debug}")
-        if total == "0":
+            continue
+        if isinstance(total, int) and isinstance(step, int):
+            total += step
+        elif total == 0:
             total = step
-        elif total.lstrip("-").isdigit() and step.lstrip("-").isdigit():
-            total = str(int(total) + int(step))
         else:
-            both = program.temp()
-            line.after.append(f"  {both} = add i64 {total}, {step}{line.debug}")
-            total = both
+            total = build(make.binary("add", _value(total), _value(step)))
     return total
 
 
-def _check(program: Program, line: Line, variable: Instr, offset: str, size: int) -> None:
-    allocated = variable.extra["allocated"]
-    assert isinstance(allocated, Type)
+def _value(offset: _Offset) -> Value:
+    return make.number(I64, offset) if isinstance(offset, int) else offset
+
+
+def _check(program: Program, instr: Instr, variable: Instr, offset: _Offset, size: int) -> None:
+    allocated = type_of(variable, "allocated")
     room = allocated.size - size
-    detail = f"{'a read' if line.op == 'load' else 'a write'} of the private variable '{_source_name(variable)}'"
+    detail = f"{'a read' if instr.op == 'load' else 'a write'} of the private variable '{_source_name(variable)}'"
     if allocated.kind == "array":
         detail += f", which has {allocated.count} elements"
-    if offset.lstrip("-").isdigit() or room < 0:
-        if room < 0 or not 0 <= int(offset) <= room:
-            program.report_if("true", "out-of-bounds", line, detail)
+    if isinstance(offset, int) or room < 0:
+        if room < 0 or not (isinstance(offset, int) and 0 <= offset <= room):
+            program.report_if(make.number(I1, 1), "out-of-bounds", instr, detail)
         return
-    test = program.temp()
     # Unsigned: a negative offset is a large number.
-    line.before.append(f"  {test} = icmp ugt i64 {offset}, {room}{line.debug}")
-    program.report_if(test, "out-of-bounds", line, detail)
+    test = program.before(instr)(make.compare("ugt", offset, make.number(I64, room)))
+    program.report_if(test, "out-of-bounds", instr, detail)
 
 
 def _source_name(variable: Instr) -> str:
-    """A variable's name without what inlining put behind it."""
-    return re.sub(r"(?:\.i\d*)+$", "", variable.name.lstrip("%").strip('"'))
+    """A variable's name without what inlining put behind it: `.i`, `.i4`, one for each call."""
+    name = variable.name.lstrip("%").strip('"')
+    while True:
+        start, _, last = name.rpartition(".i")
+        if not start or (last and not last.isdigit()):
+            return name
+        name = start

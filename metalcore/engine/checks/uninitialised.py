@@ -11,17 +11,12 @@ and so do bit-fields.
 
 from __future__ import annotations
 
-import re
-
-from metalcore.engine.checks.program import LIFETIME, LOAD, NAME, STORE, Line, Program
+from metalcore.engine.checks.program import Program, hook, is_lifetime
+from metalcore.engine.ir import I1, I8, I32, I64, PTR, VOID, Builder, Const, Instr, Type, Value, int_type, make, type_of
 
 CHECK = "uninitialised-variable"
-_ALLOCA = re.compile(r"^alloca (.+?), align (\d+)")
-_GEP = re.compile(rf"^getelementptr (.*?), ptr ({NAME})(.*)$")
-_COPY = re.compile(rf"^call void @llvm\.mem(?:cpy|move)\.\S+\(ptr [^,]*?({NAME}), ptr [^,]*?({NAME}), (i\d+ \S+), i1")
-_FILL = re.compile(rf"^call void @llvm\.memset\.\S+\(ptr [^,]*?({NAME}), i8 (\S+), (i\d+ \S+), i1")
-_SIMD = re.compile(r"^(?:tail )?call [^@]*@__mc_simd_(\w+)\((.*?)\)(?: #\d+)?(?:, !|$)")
-_BITS = {"float": 32, "half": 16, "bfloat": 16, "double": 64, "ptr": 64, "i1": 8}
+_COPIES, _FILL, _SIMD = ("llvm.memcpy.", "llvm.memmove."), "llvm.memset.", "__mc_simd_"
+_MOVED = ("shuffle", "take", "broadcast")
 
 
 def add(program: Program) -> None:
@@ -31,220 +26,219 @@ def add(program: Program) -> None:
 class _Uninitialised:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.sizes: dict[str, str] = {}  # variable -> its type
-        self.origin: dict[str, str] = {}  # pointer -> the variable that it points into
-        self.twins: dict[str, str] = {}  # pointer -> the same place in the twin
-        self.flags: dict[str, str] = {}  # value -> its boolean
-        self.masks: dict[str, str] = {}  # value that was loaded -> the bytes of it that have no value
-        self.escaped: set[str] = set()  # pointers into variables that count as set
+        self.origin: dict[Value, Instr] = {}  # pointer -> the variable that it points into
+        self.twins: dict[Value, Instr] = {}  # pointer -> the same place in the twin
+        self.flags: dict[Value, Value] = {}  # value -> its boolean; without one it surely has a value
+        self.masks: dict[Value, Instr] = {}  # value that was loaded -> the bytes of it that have no value
+        self.escaped: set[Value] = set()  # pointers into variables that count as set
         self.forwarded = program.forwarded
 
     # -- pointers ----------------------------------------------------------------------------------
     def _follow(self) -> None:
         """Which variable each pointer points into; variables whose address escapes are dropped."""
-        for line in self.program.lines:
-            variable = _ALLOCA.match(line.body)
-            if variable:
-                self.sizes[line.result], self.origin[line.result] = variable[1], line.result
+        instrs = self.program.instrs
+        self.origin = {instr: instr for instr in instrs if instr.op == "alloca"}
         changed = True
         while changed:
             changed = False
-            for line in self.program.lines:
-                base = self.forwarded.get(line.result)
-                gep = _GEP.match(line.body) if line.op == "getelementptr" else None
-                base = gep[2] if gep else base
-                if base in self.origin and line.result not in self.origin:
-                    self.origin[line.result] = self.origin[base]
+            for instr in instrs:
+                base = self._base(instr)
+                if base in self.origin and instr not in self.origin:
+                    self.origin[instr] = self.origin[base]
                     changed = True
-        lost = {self.origin[name] for line in self.program.lines for name in self._escaping(line)}
-        self.escaped = {name for name, variable in self.origin.items() if variable in lost}
-        self.origin = {name: variable for name, variable in self.origin.items() if variable not in lost}
+        kept = set(self.forwarded.values())
+        lost = {self.origin[pointer] for instr in instrs for pointer in self._escaping(instr, kept)}
+        self.escaped = {pointer for pointer, variable in self.origin.items() if variable in lost}
+        self.origin = {pointer: variable for pointer, variable in self.origin.items() if variable not in lost}
 
-    def _escaping(self, line: Line) -> list[str]:
-        body = line.body
-        if line.op in ("alloca", "getelementptr", "load") or LIFETIME.match(body) or _COPY.match(body):
+    def _base(self, instr: Instr) -> Value | None:
+        """The pointer that another is computed from."""
+        return instr.args[0] if instr.op == "getelementptr" else self.forwarded.get(instr)
+
+    def _escaping(self, instr: Instr, kept: set[Value]) -> list[Value]:
+        if instr.op in ("alloca", "getelementptr", "load") or is_lifetime(instr) or _is_copy(instr) or _is_fill(instr):
             return []
-        if _FILL.match(body):
-            return []
-        stored = STORE.match(body)
-        if stored:
-            kept = stored[2] in self.origin and not any(v == stored[2] for v in self.forwarded.values())
-            return [stored[2]] if kept else []
-        return [name for name in line.operands() if name in self.origin]
+        if instr.op == "store" and _is_plain(instr):
+            value = instr.args[0]
+            return [value] if value in self.origin and value not in kept else []
+        return [arg for arg in instr.args if arg in self.origin]
 
     # -- booleans ----------------------------------------------------------------------------------
-    def flag(self, name: str) -> str:
-        return self.flags.get(name, "false")
-
-    def _any(self, names: list[str], line: Line, to: list[str]) -> str:
-        flags = [f for f in dict.fromkeys(self.flag(n) for n in names) if f != "false"]
-        result = flags[0] if flags else "false"
-        for other in flags[1:]:
-            both = self.program.temp()
-            to.append(f"  {both} = or i1 {result}, {other}{line.debug}")
-            result = both
+    def _any(self, values: list[Value], build: Builder) -> Value | None:
+        result: Value | None = None
+        for flag in dict.fromkeys(self.flags[value] for value in values if value in self.flags):
+            result = flag if result is None else build(make.binary("or", result, flag))
         return result
 
-    def _report(self, line: Line, flag: str) -> None:
-        if flag != "false":
-            number = self.program.place(CHECK, line)
-            line.before.append(f"  call void @__mc_report_unset(i1 {flag}, i32 {number}){line.debug}")
+    def _set(self, instr: Instr, flag: Value | None) -> None:
+        if flag is not None:
+            self.flags[instr] = flag
+
+    def _report(self, instr: Instr, flag: Value | None) -> None:
+        if flag is not None:
+            self.program.before(instr)(hook("__mc_report_unset", flag, self.program.place(CHECK, instr)))
 
     def run(self) -> None:
         self._follow()
-        lines = self.program.lines
-        marked = {m[2] for line in lines if (m := LIFETIME.match(line.body))}
-        for line in lines:  # a phi may read what is made further down
-            if line.op == "phi" and not line.body.startswith("phi ptr"):
-                self.flags[line.result] = self.program.temp()
-        for line in lines:
-            if line.op == "alloca":
-                self._variable(line, line.result in marked)
-            elif line.op == "getelementptr" or line.result in self.forwarded:
-                self._pointer(line)
-            elif line.op == "load":
-                self._load(line)
-            elif line.op == "store":
-                self._store(line)
-            elif line.op == "phi":
-                self._phi(line)
-            elif line.op in ("br", "switch"):
-                self._report(line, self._any(line.operands()[:1], line, line.before))
-            elif line.op == "call":
-                self._call(line)
-            elif line.result:
-                self.flags[line.result] = self._any(line.operands(), line, line.after)
+        instrs = self.program.instrs
+        marked = {arg for instr in instrs if is_lifetime(instr) for arg in instr.args}
+        for instr in instrs:  # a phi may read what is made further down
+            if instr.op == "phi" and instr.type.kind != "ptr":
+                self.flags[instr] = Instr("phi", I1, [], self.program.fresh())
+        for instr in instrs:
+            if instr.op == "alloca":
+                self._variable(instr, instr in marked)
+            elif instr.op == "getelementptr" or instr in self.forwarded:
+                self._pointer(instr)
+            elif instr.op == "load":
+                self._load(instr)
+            elif instr.op == "store":
+                self._store(instr)
+            elif instr.op == "phi":
+                self._phi(instr)
+            elif instr.op in ("br", "switch"):
+                self._report(instr, self._any(instr.args[:1], self.program.before(instr)))
+            elif instr.op == "call":
+                self._call(instr)
+            elif instr.name:
+                self._set(instr, self._any(instr.args, self.program.after(instr)))
 
-    def _variable(self, line: Line, has_lifetime: bool) -> None:
-        if line.result not in self.origin:
+    def _variable(self, instr: Instr, has_lifetime: bool) -> None:
+        if instr not in self.origin:
             return
-        twin = self.twins[line.result] = self.program.temp()
-        line.after.append(f"  {twin} = {line.body}")
+        twin = Instr("alloca", PTR, list(instr.args), extra=dict(instr.extra))
+        self.twins[instr] = self.program.after(instr)(twin)
         if not has_lifetime:
-            self._forget(twin, line.result, line)
+            self._forget(instr, instr)
 
-    def _forget(self, twin: str, variable: str, line: Line) -> None:
+    def _forget(self, variable: Instr, at: Instr) -> None:
         """No byte of a variable has a value; LLVM counts them from its type."""
-        end, size = self.program.temp(), self.program.temp()
-        line.after += [
-            f"  {end} = getelementptr {self.sizes[variable]}, ptr null, i64 1",
-            f"  {size} = ptrtoint ptr {end} to i64",
-            _memset(twin, -1, f"i64 {size}"),
-        ]
+        build = self.program.after(at, placed=False)
+        end = build(make.address(type_of(variable, "allocated"), Const(PTR, "null"), [make.number(I64, 1)]))
+        build(_memset(self.twins[variable], -1, build(make.cast("ptrtoint", end, I64))))
 
-    def _pointer(self, line: Line) -> None:
-        gep = _GEP.match(line.body) if line.op == "getelementptr" else None
-        base = gep[2] if gep else self.forwarded.get(line.result, "")  # none: a threadgroup variable
-        if line.result in self.origin and base in self.twins:
-            if gep:
-                twin = self.twins[line.result] = self.program.temp()
-                line.after.append(f"  {twin} = getelementptr {gep[1]}, ptr {self.twins[base]}{gep[3]}")
-            else:
-                self.twins[line.result] = self.twins[base]
-        if line.op == "getelementptr":
-            self.flags[line.result] = self._any(line.operands(), line, line.after)
+    def _pointer(self, instr: Instr) -> None:
+        base = self._base(instr)  # none that is known: a threadgroup variable
+        if instr in self.origin and base in self.twins:
+            twin = self.twins[base]
+            if instr.op == "getelementptr":
+                twin = self.program.after(instr)(make.address(type_of(instr, "source"), twin, instr.args[1:]))
+            self.twins[instr] = twin
+        if instr.op == "getelementptr":
+            self._set(instr, self._any(instr.args, self.program.after(instr)))
 
-    def _load(self, line: Line) -> None:
-        loaded = LOAD.match(line.body)
-        if loaded is None:
+    def _load(self, instr: Instr) -> None:
+        pointer = instr.args[0]
+        self._report(instr, self.flags.get(pointer))
+        twin, bits = self.twins.get(pointer), _bits(instr, instr.type)
+        if twin is None and bits is not None and instr.type.kind != "ptr" and pointer not in self.escaped:
+            asked = hook("__mc_has_no_value", pointer, make.number(I32, bits // 8))
+            self.flags[instr] = self.program.before(instr)(asked)
             return
-        self._report(line, self.flag(loaded[2]))
-        twin, bits = self.twins.get(loaded[2]), _bits(loaded[1])
-        if twin is None and bits is not None and loaded[1] != "ptr" and loaded[2] not in self.escaped:
-            flag = self.flags[line.result] = self.program.temp()
-            line.before.append(f"  {flag} = call i1 @__mc_has_no_value(ptr {loaded[2]}, i32 {bits // 8}){line.debug}")
-            return
-        if twin is None or bits is None or line.result.startswith("%bf.load"):
+        if twin is None or bits is None or instr.name.startswith("%bf.load"):
             return  # the first bit-field of a word is set by reading the whole word
         # A small struct is passed as a larger number, of which only some bytes mean anything.
-        is_whole = self.sizes.get(loaded[2], " ")[0] in "%{["  # a struct with its padding
-        test = "eq" if is_whole or "coerce" in loaded[2] else "ne"
-        raw, flag = self.program.temp(), self.program.temp()
-        line.after += [
-            f"  {raw} = load i{bits}, ptr {twin}, align 1{line.debug}",
-            f"  {flag} = icmp {test} i{bits} {raw}, {-1 if test == 'eq' else 0}{line.debug}",
-        ]
-        self.flags[line.result], self.masks[line.result] = flag, raw
+        is_variable = isinstance(pointer, Instr) and pointer.op == "alloca"
+        is_whole = is_variable and type_of(self.origin[pointer], "allocated").is_aggregate  # a struct with its padding
+        is_whole = is_whole or (isinstance(pointer, Instr) and "coerce" in pointer.name)
+        ty = int_type(bits)
+        build = self.program.after(instr)
+        raw = self.masks[instr] = build(make.load(ty, twin, 1))
+        self.flags[instr] = build(make.compare("eq" if is_whole else "ne", raw, make.number(ty, -1 if is_whole else 0)))
 
-    def _store(self, line: Line) -> None:
-        stored = STORE.match(line.body)
-        if stored is None:
+    def _store(self, instr: Instr) -> None:
+        if not _is_plain(instr):
             return
-        self._report(line, self.flag(stored[3]))
-        twin, bits, flag = self.twins.get(stored[3]), _bits(stored[1]), self.flag(stored[2])
+        value, pointer = instr.args
+        self._report(instr, self.flags.get(pointer))
+        twin, bits, flag = self.twins.get(pointer), _bits(instr, value.type), self.flags.get(value)
+        if bits is None:
+            return
         if twin is None:
-            if stored[3] not in self.escaped and flag != "false" and bits is not None:  # memory that others see
-                to = f"ptr {stored[3]}, i32 {bits // 8}, i1 {flag}, i32 {self.program.place(CHECK, line)}"
-                line.after.append(f"  call void @__mc_store_unset({to}){line.debug}")
-        elif bits is not None:
-            wide = self.masks.get(stored[2])  # copied as it is
-            if wide is None:
-                wide = self.program.temp()
-                line.before.append(f"  {wide} = sext i1 {flag} to i{bits}{line.debug}")
-            line.after.append(f"  store i{bits} {wide}, ptr {twin}, align 1{line.debug}")
-
-    def _phi(self, line: Line) -> None:
-        if line.result not in self.flags:
+            if pointer not in self.escaped and flag is not None:  # memory that others see
+                size, place = make.number(I32, bits // 8), self.program.place(CHECK, instr)
+                self.program.after(instr)(hook("__mc_store_unset", pointer, size, flag, place))
             return
-        pairs = re.findall(rf"\[ ([^,]+), ({NAME}) \]", line.body)
-        incoming = ", ".join(f"[ {self.flag(value)}, {block} ]" for value, block in pairs)
-        line.after.append(f"  {self.flags[line.result]} = phi i1 {incoming}")
+        mask: Value | None = self.masks.get(value)  # copied as it is
+        if mask is None:
+            flag = make.number(I1, 0) if flag is None else flag
+            mask = self.program.before(instr)(make.cast("sext", flag, int_type(bits)))
+        self.program.after(instr)(make.store(mask, twin, 1))
 
-    def _call(self, line: Line) -> None:
-        scope, copy, fill = LIFETIME.match(line.body), _COPY.match(line.body), _FILL.match(line.body)
-        if scope:
-            if scope[1] == "start" and scope[2] in self.twins:
-                self._forget(self.twins[scope[2]], scope[2], line)
-        elif copy:
-            to, source = self.twins.get(copy[1]), self.twins.get(copy[2])
+    def _phi(self, instr: Instr) -> None:
+        flag = self.flags.get(instr)
+        if isinstance(flag, Instr):
+            flag.args = [self.flags.get(value) or make.number(I1, 0) for value in instr.args]
+            flag.targets = list(instr.targets)
+            self.program.after(instr, placed=False)(flag, flag.name)
+
+    def _call(self, instr: Instr) -> None:
+        if is_lifetime(instr):
+            variable = instr.args[-1]
+            if is_lifetime(instr, "start") and variable in self.twins and isinstance(variable, Instr):
+                self._forget(variable, instr)
+        elif _is_copy(instr):
+            to, source = self.twins.get(instr.args[0]), self.twins.get(instr.args[1])
             if to and source:
-                arguments = f"ptr {to}, ptr {source}, {copy[3]}, i1 false"
-                line.after.append(f"  call void @llvm.memmove.p0.p0.i64({arguments}){line.debug}")
+                args = [to, source, instr.args[2], make.number(I1, 0)]
+                self.program.after(instr)(make.call(VOID, "llvm.memmove.p0.p0.i64", args))
             elif to:
-                line.after.append(_memset(to, 0, copy[3]))
-        elif fill:
-            if fill[1] in self.twins:
-                line.after.append(_memset(self.twins[fill[1]], 0, fill[3]))
-        elif line.result:
-            flag = self._any(line.operands(), line, line.after)
-            simd = _SIMD.match(line.body) if flag != "false" else None
-            self.flags[line.result] = self._across_lanes(line, flag, *simd.groups()) if simd else flag
+                self.program.after(instr, placed=False)(_memset(to, 0, instr.args[2]))
+        elif _is_fill(instr):
+            if to := self.twins.get(instr.args[0]):
+                self.program.after(instr, placed=False)(_memset(to, 0, instr.args[2]))
+        elif instr.name:
+            build = self.program.after(instr)
+            flag = self._any(instr.args, build)
+            if flag is not None and instr.callee.startswith(_SIMD):
+                flag = self._across_lanes(instr, flag, build)
+            self._set(instr, flag)
 
-    def _as_number(self, flag: str, line: Line) -> str:
-        if flag == "false":
-            return "0"
-        number = self.program.temp()
-        line.after.append(f"  {number} = zext i1 {flag} to i32{line.debug}")
-        return number
-
-    def _across_lanes(self, line: Line, flag: str, name: str, operands: str) -> str:
+    def _across_lanes(self, instr: Instr, flag: Value, build: Builder) -> Value:
         """Flags move between lanes as the values do."""
-        moved, result = self.program.temp(), self.program.temp()
-        first, *rest = operands.split(", ")
-        is_moved = name.startswith(("shuffle", "take", "broadcast", "fill_"))
-        number = self._as_number(self.flag(first.split()[-1]) if is_moved else flag, line)
+        name = instr.callee.removeprefix(_SIMD)
+        first, *rest = instr.args
+        is_moved = name.startswith((*_MOVED, "fill_"))
+        number = _as_number(self.flags.get(first) if is_moved else flag, build)
         if name.startswith("prefix_"):
-            call = f"@__mc_simd_{name[:16]}_sum_i32(i32 {number})"
-        elif name.startswith(("shuffle", "take", "broadcast")):
-            call = f"@__mc_simd_{name}({', '.join([f'i32 {number}', *rest])})"
+            call = self.program.simd(f"{name[:16]}_sum_i32", [number])
+        elif name.startswith(_MOVED):
+            call = self.program.simd(name, [number, *rest])
         elif name.startswith("fill_"):
-            fill = self._as_number(self.flag(rest[0].split()[-1]), line)
-            call = f"@__mc_simd_{name}({', '.join([f'i32 {number}', f'i32 {fill}', *rest[1:]])})"
+            call = self.program.simd(name, [number, _as_number(self.flags.get(rest[0]), build), *rest[1:]])
         else:
-            call = f"@__mc_simd_sum_i32(i32 {number})"
-        self.program.need_simd(call)
-        line.after += [
-            f"  {moved} = call i32 {call}{line.debug}",
-            f"  {result} = icmp ne i32 {moved}, 0{line.debug}",
-        ]
-        return result
+            call = self.program.simd("sum_i32", [number])
+        return build(make.compare("ne", build(call), make.number(I32, 0)))
 
 
-def _memset(pointer: str, byte: int, size: str) -> str:
-    return f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 {byte}, {size}, i1 false)"
+def _as_number(flag: Value | None, build: Builder) -> Value:
+    return make.number(I32, 0) if flag is None else build(make.cast("zext", flag, I32))
 
 
-def _bits(type_text: str) -> int | None:
-    if type_text in _BITS:
-        return _BITS[type_text]
-    return int(type_text[1:]) if re.fullmatch(r"i\d+", type_text) and int(type_text[1:]) % 8 == 0 else None
+def _memset(pointer: Value, byte: int, size: Value) -> Instr:
+    return make.call(VOID, "llvm.memset.p0.i64", [pointer, make.number(I8, byte), size, make.number(I1, 0)])
+
+
+def _is_copy(instr: Instr) -> bool:
+    """Between two places that are no variables of the module."""
+    return instr.callee.startswith(_COPIES) and all(isinstance(arg, Instr) and arg.name for arg in instr.args[:2])
+
+
+def _is_fill(instr: Instr) -> bool:
+    return instr.callee.startswith(_FILL) and isinstance(instr.args[0], Instr)
+
+
+def _is_plain(store: Instr) -> bool:
+    """Not atomic, and of a value that has a name or is one number."""
+    return not store.extra.get("atomic") and " " not in type_of(store, "stored").spelled
+
+
+def _bits(access: Instr, ty: Type) -> int | None:
+    """Bits of memory that a value takes, where they can be followed."""
+    if access.extra.get("atomic"):
+        return None
+    if ty.is_float or ty.kind == "ptr":
+        return ty.bits
+    if ty.kind != "int":
+        return None
+    return 8 if ty.bits == 1 else ty.bits if ty.bits % 8 == 0 else None

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable
 
 from metalcore import settings
+from metalcore.engine.codegen.settled_arrays import settle
 from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
 from metalcore.engine.frontend.limits import check_text, inlined_size
 from metalcore.engine.frontend.model import ScalarKernel
+from metalcore.engine.ir import Module, parse, print_module
 from metalcore.errors import LaunchError, UnsupportedFeature
 
 # Bytes of private arrays that a thread may have. Metal has such a limit too, but Apple names no number for it.
 PRIVATE_MEMORY = 256 << 10
-_STARTED = re.compile(r"^@llvm\.global_[cd]tors = appending global \[[1-9]", re.MULTILINE)
+_STARTED = ("@llvm.global_ctors", "@llvm.global_dtors")
 
 
 def _dumper(kernel: ScalarKernel, variant: Variant) -> Callable[[str, str], None] | None:
@@ -55,16 +56,18 @@ def _write(path: str, data: bytes) -> None:
         file.write(data)
 
 
-def _optimised(ir: str, guarded: bool) -> str:
+def _optimised(raw: Module, guarded: bool) -> Module:
     """Scalar code, everything inlined and optimised; a large kernel's in a process of its own."""
     from metalcore.engine.codegen import child, llvm
 
-    if inlined_size(ir) > child.LARGE and not child.is_bounded:
-        scalar = child.in_child("optimise_scalar", ir, guarded=guarded).decode()
+    if inlined_size(raw) > child.LARGE and not child.is_bounded:
+        scalar = child.in_child("optimise_scalar", print_module(raw), guarded=guarded).decode()
     else:
-        scalar = llvm.optimise_scalar(ir, guarded=guarded)
+        scalar = llvm.optimise_scalar(raw, guarded=guarded)
     check_text(scalar, "when it is optimised")
-    return scalar
+    module = parse(scalar)
+    settle(module)
+    return module
 
 
 def value_sizes(kernel: ScalarKernel) -> dict[int, int]:
@@ -82,21 +85,22 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
 
     dump = _dumper(kernel, variant)
     places: tuple[Place, ...] = ()
-    hooked = kernel.ir
+    raw = parse(kernel.ir)
     if variant.sanitized:
         from metalcore.engine.checks.instrument import instrument
 
-        hooked, places = instrument(kernel, also=variant.also)
+        raw, places = instrument(raw, kernel, also=variant.also)
         if dump:
-            dump("hooked.ll", hooked)
-    scalar = _optimised(hooked, guarded=variant.checked)
+            dump("hooked.ll", print_module(raw))
+    scalar = _optimised(raw, guarded=variant.checked)
     if dump:
-        dump("scalar.ll", scalar)
-    if _STARTED.search(scalar):
+        dump("scalar.ll", print_module(scalar))
+    if any(name in scalar.globals and scalar.globals[name].value_type.count for name in _STARTED):
         raise UnsupportedFeature(
             f"kernel {kernel.name!r}: a constant at file scope that is computed when a program starts"
         )
     values = value_sizes(kernel)
+    needed, whole = facts.features(scalar), facts.whole_simdgroups(scalar)
     module = vectorise(
         scalar,
         layout=variant.layout,
@@ -104,7 +108,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         checked=variant.checked,
         sanitized=variant.sanitized,
         tail=variant.tail,
-        width=llvm.vector_width("@__mc_simdgroup_mma" in scalar),
+        width=llvm.vector_width(any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions)),
         value_sizes=values,
         wide=variant.wide,
         keep_tests=variant.keep_tests,
@@ -131,8 +135,8 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         module.written,
         module.has_loops,
         places,
-        features=facts.features(scalar),
-        whole_simdgroups=facts.whole_simdgroups(scalar),
+        features=needed,
+        whole_simdgroups=whole,
         stack_size=module.stack_size,
         wide_from=module.wide_from,
         writes_anywhere=module.writes_anywhere,

@@ -7,133 +7,162 @@ where it is not zero. LLVM folds what it can prove, so a divisor that is known c
 
 from __future__ import annotations
 
-import re
+from metalcore.engine.ir import I1, I32, Const, Edits, Function, Instr, Module, Names, Parameter, Value, make
 
-_LINE = re.compile(
-    r"  (%\S+) = (?:(?P<divide>[us](?:div|rem)) (?:exact )?|(?P<shift>shl|lshr|ashr) (?:nuw |nsw |exact )*)"
-    r"i(?P<bits>\d+) (?P<a>\S+), (?P<b>[^\s,]+)(?P<tail>.*)"
-)
-_TO_INT = re.compile(r"  (%\S+) = (fpto[us]i) (half|bfloat|float|double) (\S+) to i(\d+)(.*)")
-_DEFINE = re.compile(r'define (.*?)@(?:"[^"]*"|[-\w.$]+)\(')
-_NO_TYPE = re.compile(
-    r"\b(?:dso_local|internal|linkonce_odr|weak_odr|hidden|protected|noundef|nonnull|signext|zeroext|noalias|inreg"
-    r"|fastcc|ccc|align \d+|\w+\([^()]*(?:\([^()]*\))?\))(?=\s)"
-)
-_BOOL = re.compile(r"  (%\S+) = load i8, .*, !range !\d+")
-_TO_BOOL = re.compile(r"(  %\S+ = )trunc (?:nuw )?(?:nsw )?i8 (%\S+?) to i1(.*)")
-_RANGE = re.compile(r", !range !\d+|, !nonnull !\d+|(?<=[ (])nonnull (?=align|ptr|%|noundef|deref)")
-_POISONED_AT = re.compile(r"(@llvm\.(?:ctlz|cttz|abs)\.i\d+\(i\d+ [^,]+, i1) true\)")
+_DIVISIONS = frozenset(("udiv", "sdiv", "urem", "srem"))
+_SHIFTS = frozenset(("shl", "lshr", "ashr"))
+_CONVERSIONS = frozenset(("fptoui", "fptosi"))
+_POISONED = ("llvm.ctlz.", "llvm.cttz.", "llvm.abs.")  # whose second operand says that some value is not defined
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+_PROMISES = ("unreachable", "!range", "@llvm.assume(", "nonnull")
+_LOOKED_FOR = ("udiv ", "sdiv ", "urem ", "srem ", "shl ", "shr ", "fptoui ", "fptosi ", "inbounds nuw ", *_POISONED)
+_FORWARD = frozenset(("nuw",))
 
 
-def without_promises(text: str) -> str:
-    """IR that promises LLVM nothing about values: no ranges, no assumptions, no place that is never reached."""
-    if "unreachable" not in text and "!range" not in text and "@llvm.assume(" not in text and "nonnull" not in text:
-        return text
-    out: list[str] = []
-    bools: set[str] = set()
-    returned = "void"
-    for line in text.split("\n"):
-        if line.startswith("define "):
-            head = _DEFINE.match(line)
-            returned = " ".join(_NO_TYPE.sub("", head[1]).split()) if head else "void"
-            bools = set()
-        elif line.startswith("  unreachable"):
-            value = "" if returned == "void" else " zeroinitializer"
-            line = f"  ret {returned}{value}{line[len('  unreachable') :]}"
-        elif "@llvm.assume(" in line and not line.startswith("declare "):
+def without_promises(module: Module) -> None:
+    """Promise LLVM nothing about values: no ranges, no assumptions, no place that is never reached."""
+    for function in module.functions.values():
+        for attributes in (function.returned_attributes, *(p.attributes for p in function.parameters)):
+            if "nonnull" in attributes:
+                attributes.remove("nonnull")
+        if function.mentions(*_PROMISES):
+            _withdraw(function)
+
+
+def _withdraw(function: Function) -> None:
+    edits = Edits(function, Names(""))
+    bools: set[Value] = set()
+    for instr in function.instructions():
+        if instr.op == "unreachable":
+            nothing = function.returned.kind == "void"
+            instr.become(make.ret(None if nothing else make.zero(function.returned)))
+        elif instr.op == "trunc" and instr.type is I1 and instr.args[0] in bools:
+            instr.become(make.compare("ne", instr.args[0], make.number(instr.args[0].type, 0)))
+        elif instr.rest is not None and not any(word in instr.rest for word in _PROMISES):
             continue
-        elif "!range" in line and (loaded := _BOOL.match(line)):
-            bools.add(loaded[1])
-        elif " trunc " in line and (test := _TO_BOOL.match(line)) and test[2] in bools:
-            line = f"{test[1]}icmp ne i8 {test[2]}, 0{test[3]}"
-        out.append(_RANGE.sub("", line) if "!range" in line or "nonnull" in line else line)
-    return "\n".join(out)
+        elif instr.callee == "llvm.assume":
+            edits.remove(instr)
+        else:
+            attached = instr.extra.get("attached")
+            if isinstance(attached, dict) and ("!range" in attached or "!nonnull" in attached):
+                if instr.op == "load" and "!range" in attached and instr.type.text == "i8":
+                    bools.add(instr)
+                instr.changed().extra["attached"] = {
+                    name: node for name, node in attached.items() if name not in ("!range", "!nonnull")
+                }
+            _drop_nonnull(instr)
+    if not edits.is_empty:
+        edits.apply()
 
 
-def with_values(text: str) -> str:
-    """IR in which every division, shift and conversion to an integer has a value, whatever its operands are, and an
-    index of 64 bits may lead back in its array."""
-    return "\n".join(_Values().run(text.replace("getelementptr inbounds nuw ", "getelementptr inbounds ").split("\n")))
+def _drop_nonnull(call: Instr) -> None:
+    for attributes in (call.extra.get("returned"), *_lists(call.extra.get("attributes"))):
+        if isinstance(attributes, list) and "nonnull" in attributes:
+            call.changed()
+            attributes.remove("nonnull")
+
+
+def _lists(found: object) -> list[object]:
+    return found if isinstance(found, list) else []
+
+
+def with_values(module: Module) -> None:
+    """Give every division, shift and conversion to an integer a value, whatever its operands are, and let an index of
+    64 bits lead back in its array."""
+    values = _Values(module)
+    for function in list(module.defined()):
+        if function.mentions(*_LOOKED_FOR):
+            values.run(function)
+    for _, declared in sorted(values.declared.items()):
+        module.declare(declared)
 
 
 class _Values:
-    def __init__(self) -> None:
-        self.out: list[str] = []
-        self.declared: set[str] = set()
-        self.count = 0
+    def __init__(self, module: Module) -> None:
+        self.names = Names("%mc.def" if "%mc.def" not in module.text else module.unused_prefix("mc.def"))
+        self.declared: dict[str, Function] = {}
 
-    def run(self, lines: list[str]) -> list[str]:
-        for line in lines:
-            found = _LINE.match(line)
-            if found and found["divide"]:
-                self._divide(line, found)
-            elif found:
-                self._shift(line, found)
-            elif " = fpto" in line and (found := _TO_INT.match(line)):
-                self._to_int(found)
-            else:
-                self.out.append(_POISONED_AT.sub(r"\1 false)", line) if " true)" in line else line)
-        there = {line.split("(")[0] for line in lines if line.startswith("declare ")}
-        return self.out + [d for d in sorted(self.declared) if d.split("(")[0] not in there]
+    def run(self, function: Function) -> None:
+        self.edits = Edits(function, self.names)
+        for instr in function.instructions():
+            op, rest = instr.op, instr.rest
+            if op in _DIVISIONS and instr.type.kind == "int":
+                self._divide(instr)
+            elif op in _SHIFTS and instr.type.kind == "int":
+                self._shift(instr)
+            elif op in _CONVERSIONS and instr.type.kind == "int":
+                self._to_int(instr)
+            elif op == "call" and (rest is None or " true)" in rest) and instr.callee.startswith(_POISONED):
+                instr.set_arg(1, make.number(I1, 0))
+            if rest is not None and "inbounds nuw " in rest:
+                _let_back(instr)
+        if not self.edits.is_empty:
+            self.edits.apply()
 
-    def _temp(self, text: str, tail: str) -> str:
-        self.count += 1
-        self.out.append(f"  %mc.def{self.count} = {text}{_debug(tail)}")
-        return f"%mc.def{self.count}"
-
-    def _divide(self, line: str, found: re.Match[str]) -> None:
-        result, op, a, b, tail = found[1], found["divide"], found["a"], found["b"], found["tail"]
-        ty, signed, quotient = f"i{found['bits']}", op[0] == "s", op.endswith("div")
+    def _divide(self, instr: Instr) -> None:
+        op, ty, (a, b) = instr.op, instr.type, instr.args
+        signed, quotient = op[0] == "s", op.endswith("div")
         known = _number(b)
+        none = make.number(ty, 0)
         if known is not None and known != 0 and not (signed and known == -1):
-            self.out.append(line)
-        elif known == 0:
-            self.out.append(f"  {result} = or {ty} {'0' if quotient else a}, 0{_debug(tail)}")
+            return
+        if known == 0:
+            instr.become(make.binary("or", none if quotient else a, none))
         elif known == -1:
-            self.out.append(f"  {result} = {f'sub {ty} 0, {a}' if quotient else f'or {ty} 0, 0'}{_debug(tail)}")
+            instr.become(make.binary("sub", none, a) if quotient else make.binary("or", none, none))
         elif not signed:
-            zero = self._temp(f"icmp eq {ty} {b}, 0", tail)
-            safe = self._temp(f"select i1 {zero}, {ty} 1, {ty} {b}", tail)
-            part = self._temp(f"{op} {ty} {a}, {safe}", tail)
-            self.out.append(f"  {result} = select i1 {zero}, {ty} {'0' if quotient else a}, {ty} {part}{_debug(tail)}")
+            build = self.edits.before(instr)
+            is_zero = build(make.compare("eq", b, none))
+            safe = build(make.select(is_zero, make.number(ty, 1), b))
+            part = build(make.binary(op, a, safe))
+            instr.become(make.select(is_zero, none if quotient else a, part))
         else:
             # Of 0 and -1 at once: a * 0 is 0 and a * -1 is -a; a & ~0 is a and a & ~-1 is 0.
-            next_to = self._temp(f"add {ty} {b}, 1", tail)
-            special = self._temp(f"icmp ult {ty} {next_to}, 2", tail)
-            safe = self._temp(f"select i1 {special}, {ty} 1, {ty} {b}", tail)
-            part = self._temp(f"{op} {ty} {a}, {safe}", tail)
+            build = self.edits.before(instr)
+            next_to = build(make.binary("add", b, make.number(ty, 1)))
+            special = build(make.compare("ult", next_to, make.number(ty, 2)))
+            safe = build(make.select(special, make.number(ty, 1), b))
+            part = build(make.binary(op, a, safe))
             if quotient:
-                other = self._temp(f"mul {ty} {a}, {b}", tail)
+                other = build(make.binary("mul", a, b))
             else:
-                other = self._temp(f"and {ty} {a}, {self._temp(f'xor {ty} {b}, -1', tail)}", tail)
-            self.out.append(f"  {result} = select i1 {special}, {ty} {other}, {ty} {part}{_debug(tail)}")
+                other = build(make.binary("and", a, build(make.binary("xor", b, make.number(ty, -1)))))
+            instr.become(make.select(special, other, part))
 
-    def _shift(self, line: str, found: re.Match[str]) -> None:
-        bits, known = int(found["bits"]), _number(found["b"])
-        if bits & (bits - 1) or (known is not None and 0 <= known < bits):
-            self.out.append(line)
+    def _shift(self, instr: Instr) -> None:
+        ty, known = instr.type, _number(instr.args[1])
+        if ty.bits & (ty.bits - 1) or (known is not None and 0 <= known < ty.bits):
             return
-        count = str(known & (bits - 1)) if known is not None else ""
-        count = count or self._temp(f"and i{bits} {found['b']}, {bits - 1}", found["tail"])
-        self.out.append(f"  {found[1]} = {found['shift']} i{bits} {found['a']}, {count}{_debug(found['tail'])}")
-
-    def _to_int(self, found: re.Match[str]) -> None:
-        result, op, real, value, bits, tail = found[1], found[2], found[3], found[4], int(found[5]), found[6]
-        wide = bits if bits >= 32 else 32  # a narrow one takes the low bits, as C++ does from int
-        name = f"llvm.{op if bits >= 32 else 'fptosi'}.sat.i{wide}.{_SUFFIX[real]}"
-        self.declared.add(f"declare i{wide} @{name}({real})")
-        call = f"call i{wide} @{name}({real} {value})"
-        if bits >= 32:
-            self.out.append(f"  {result} = {call}{_debug(tail)}")
+        low = make.number(ty, ty.bits - 1)
+        if known is not None:
+            count: Value = make.number(ty, known & (ty.bits - 1))
         else:
-            self.out.append(f"  {result} = trunc i32 {self._temp(call, tail)} to i{bits}{_debug(tail)}")
+            count = self.edits.before(instr)(make.binary("and", instr.args[1], low))
+        instr.become(make.binary(instr.op, instr.args[0], count))
+
+    def _to_int(self, instr: Instr) -> None:
+        real, to = instr.args[0].type, instr.type
+        wide = to if to.bits >= 32 else I32  # a narrow one takes the low bits, as C++ does from int
+        name = f"llvm.{instr.op if to.bits >= 32 else 'fptosi'}.sat.{wide.text}.{_SUFFIX[real.kind]}"
+        self.declared[name] = Function(f"@{name}", wide, [Parameter(real, "", [])])
+        call = make.call(wide, name, [instr.args[0]])
+        instr.become(call if to.bits >= 32 else make.cast("trunc", self.edits.before(instr)(call), to))
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.lstrip("-").isdigit() else None
+def _let_back(instr: Instr) -> None:
+    """A getelementptr, also one in an operand, that may go back."""
+    if instr.op == "getelementptr":
+        instr.without_flags(_FORWARD)
+    if instr.rest is not None and "inbounds nuw " not in instr.rest:
+        return
+    for arg in instr.args:
+        if isinstance(arg, Instr) and not arg.name:
+            instr.changed()
+            arg.without_flags(_FORWARD)
+            _let_back(arg)
 
 
-def _debug(tail: str) -> str:
-    found = re.search(r", !dbg !\d+", tail)
-    return found[0] if found else ""
+def _number(value: Value) -> int | None:
+    if not isinstance(value, Const) or not value.text.lstrip("-").isdigit():
+        return None
+    return int(value.text)

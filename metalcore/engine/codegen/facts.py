@@ -3,94 +3,118 @@ counts its simdgroups as if all were full."""
 
 from __future__ import annotations
 
-import re
-
-from metalcore.engine.lockstep.debug import DebugLines, metadata_of
+from metalcore.engine.ir import DebugLines, Global, Instr, Module, Type, Value
 
 _FEATURES = (
-    ("simd-reduction", re.compile(r"@__mc_simd_(?:sum|product|min|max|prefix_\w+|and|or|xor)_[fiu](?:32|64)\(")),
-    ("simd-permute", re.compile(r"@__mc_simd_(?:shuffle\w*|broadcast\w*|ballot|any|all|is_first)\(")),
-    ("simd-shift-and-fill", re.compile(r"@__mc_simd_fill_(?:up|down)\(")),
-    ("simdgroup-matrix", re.compile(r"@__mc_simdgroup_mma_")),
-    ("float-atomics", re.compile(r"= atomicrmw (?:volatile )?f(?:add|sub|min|max) ")),
-    ("64-bit-atomics", re.compile(r"= (?:atomicrmw|cmpxchg) [^\n]*\bi64 ")),
-    ("bfloat", re.compile(r"\bbfloat\b")),
+    *("simd-reduction", "simd-permute", "simd-shift-and-fill", "simdgroup-matrix"),
+    *("float-atomics", "64-bit-atomics", "bfloat"),
 )
-_DEFINITION = re.compile(r"^  (%[\w.]+) = ([^\n]*)$", re.MULTILINE)
-_REDUCTION = re.compile(r"@__mc_simd_(?:sum|product|min|max|and|or|xor)_[fiu](?:32|64)\(")
-_STORE = re.compile(r"^  store (?:volatile )?\S+ (%[\w.]+), ptr (?:addrspace\(\d+\) )?([%@][\w.$]+)", re.MULTILINE)
-_PASSES_ON = re.compile(r"(?:fptrunc|fpext|bitcast|trunc|zext|sext|freeze)\b[^%]*(%[\w.]+)")
-_ADDRESS = re.compile(r"(?:getelementptr|addrspacecast)\b[^%@]*(?:ptr (?:addrspace\(\d+\) )?)([%@][\w.$]+)")
-_GROUP_SIZE = re.compile(r"call (?:noundef )?i32 @__mc_threads_per_threadgroup\(")
-_PRODUCT = re.compile(r"mul (?:nuw |nsw )*i32 (%[\w.]+), (%[\w.]+)")
-_FLOOR = re.compile(r"(?:lshr (?:exact )?i32 (%[\w.]+), 5|udiv (?:exact )?i32 (%[\w.]+), 32)\b.*?(?:!dbg !(\d+))?$")
+_NUMBERS = frozenset(("f32", "f64", "i32", "i64", "u32", "u64"))
+_REDUCTIONS = frozenset(("sum", "product", "min", "max", "and", "or", "xor"))
+_PERMUTES = frozenset(("ballot", "any", "all", "is_first"))
+_PASSES_ON = frozenset(("fptrunc", "fpext", "bitcast", "trunc", "zext", "sext", "freeze"))
 
 
-def features(ir: str) -> tuple[str, ...]:
+def features(module: Module) -> tuple[str, ...]:
     """Rows of the family table that the optimised scalar IR needs."""
-    body = "\n".join(line for line in ir.splitlines() if line.startswith("  "))
-    return tuple(name for name, pattern in _FEATURES if pattern.search(body))
+    found = {feature for instr in module.function.instructions() for feature in _features_of(instr)}
+    return tuple(name for name in _FEATURES if name in found)
 
 
-def whole_simdgroups(ir: str) -> str:
+def _features_of(instr: Instr) -> list[str]:
+    found = ["bfloat"] if any("bfloat" in ty.text for ty in _types(instr)) else []
+    if instr.op == "call":
+        name = instr.callee
+        if name.startswith("__mc_simd_"):
+            found += _simd_feature(name.removeprefix("__mc_simd_"))
+        elif name.startswith("__mc_simdgroup_mma_"):
+            found.append("simdgroup-matrix")
+    elif instr.op == "atomicrmw" and instr.extra["rmw"] in ("fadd", "fsub", "fmin", "fmax"):
+        found.append("float-atomics")
+    if instr.op in ("atomicrmw", "cmpxchg") and instr.args[1].type.text == "i64":
+        found.append("64-bit-atomics")
+    return found
+
+
+def _simd_feature(name: str) -> list[str]:
+    kind, _, number = name.rpartition("_")
+    if number in _NUMBERS and (kind in _REDUCTIONS or kind.startswith("prefix_")):
+        return ["simd-reduction"]
+    if name.startswith(("shuffle", "broadcast")) or name in _PERMUTES:
+        return ["simd-permute"]
+    return ["simd-shift-and-fill"] if name in ("fill_up", "fill_down") else []
+
+
+def _types(instr: Instr) -> list[Type]:
+    named = [ty for name in ("allocated", "source") if isinstance(ty := instr.extra.get(name), Type)]
+    return [instr.type, *named, *(arg.type for arg in instr.args)]
+
+
+def whole_simdgroups(module: Module) -> str:
     """Where the kernel takes threads / 32 for its number of simdgroups in a reduction of two stages; "" if it does not.
 
     Three things must come together: the result of a simdgroup's reduction is stored in threadgroup memory, a barrier
     is there, and the size of the threadgroup is divided by 32, rounded down, with nothing added before.
     """
-    if "@__mc_simd_" not in ir or "@__mc_threadgroup_barrier(" not in ir or "_threads_per_threadgroup(" not in ir:
+    called = module.functions.keys()
+    if "__mc_threadgroup_barrier" not in called or "__mc_threads_per_threadgroup" not in called:
         return ""
-    defined = dict(_DEFINITION.findall(ir))
-    if not any(
-        _comes_from_reduction(value, defined) and _in_threadgroup_memory(address, defined)
-        for value, address in _STORE.findall(ir)
-    ):
+    stores = (instr for instr in module.function.instructions() if instr.op == "store")
+    if not any(_comes_from_reduction(s.args[0]) and _in_threadgroup_memory(s.args[1]) for s in stores):
         return ""
-    for text in defined.values():
-        floor = _FLOOR.match(text)
-        if floor and _is_group_size(floor[1] or floor[2], defined):
-            return _place(ir, floor[3]) or "its place is not known"
+    for instr in module.function.instructions():
+        if _is_floor(instr) and _is_group_size(instr.args[0]):
+            return _place(module, instr.line) or "its place is not known"
     return ""
 
 
-def _comes_from_reduction(name: str, defined: dict[str, str]) -> bool:
-    text = defined.get(name, "")
+def _comes_from_reduction(value: Value) -> bool:
     for _ in range(8):
-        if _REDUCTION.search(text):
-            return True
-        step = _PASSES_ON.match(text)
-        if step is None:
+        if not isinstance(value, Instr):
             return False
-        text = defined.get(step[1], "")
+        kind, _, number = value.callee.removeprefix("__mc_simd_").rpartition("_")
+        if value.callee.startswith("__mc_simd_") and kind in _REDUCTIONS and number in _NUMBERS:
+            return True
+        if value.op not in _PASSES_ON:
+            return False
+        value = value.args[0]
     return False
 
 
-def _in_threadgroup_memory(name: str, defined: dict[str, str]) -> bool:
+def _in_threadgroup_memory(value: Value) -> bool:
     for _ in range(16):
-        if name.startswith("@"):
+        if isinstance(value, Global):
             return True  # constants are never stored to
-        text = defined.get(name, "")
-        if "@__mc_threadgroup_arg(" in text:
-            return True
-        step = _ADDRESS.match(text)
-        if step is None:
+        if not isinstance(value, Instr):
             return False
-        name = step[1]
+        if value.callee == "__mc_threadgroup_arg":
+            return True
+        if value.op not in ("getelementptr", "addrspacecast"):
+            return False
+        value = value.args[0]
     return False
 
 
-def _is_group_size(name: str, defined: dict[str, str]) -> bool:
+def _is_floor(instr: Instr) -> bool:
+    """A division of a 32-bit number by 32."""
+    if instr.op not in ("lshr", "udiv") or instr.type.text != "i32":
+        return False
+    by = instr.args[1]
+    return not isinstance(by, (Instr, Global)) and by.value == (5 if instr.op == "lshr" else 32)
+
+
+def _is_group_size(value: Value) -> bool:
     """The number of threads, or the product of its dimensions."""
-    text = defined.get(name, "")
-    if _GROUP_SIZE.search(text):
+    if not isinstance(value, Instr):
+        return False
+    if value.callee == "__mc_threads_per_threadgroup":
         return True
-    product = _PRODUCT.match(text)
-    return product is not None and all(_is_group_size(factor, defined) for factor in product.groups())
+    return value.op == "mul" and value.type.text == "i32" and all(_is_group_size(factor) for factor in value.args)
 
 
-def _place(ir: str, location: str | None) -> str:
+def _place(module: Module, location: int) -> str:
     """File and line of a debug location."""
-    frame = next(DebugLines(metadata_of(ir)).frames(int(location)), None) if location else None
+    frame = next(DebugLines(module.metadata).frames(location), None) if location else None
     if frame is None:
         return ""
     return f"{frame.file}:{frame.line}" if frame.file else f"line {frame.line}"

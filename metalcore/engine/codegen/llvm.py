@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as binding
 
-from metalcore.engine.codegen import own_arrays
+from metalcore.engine import ir
 from metalcore.engine.codegen.defined import with_values, without_promises
+from metalcore.engine.codegen.own_arrays import guard
 from metalcore.errors import CompileError
 from metalcore.forking import UnforkedLock, unforked
 
@@ -102,30 +102,32 @@ def optimise(module: Any, level: int) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-_DEFINE = re.compile(r"^define (?:dso_local |linkonce_odr |weak_odr |internal |hidden |noundef )*", re.M)
-
-
-_UNROLL = re.compile(r'!"llvm\.loop\.unroll\.(full|enable|count)"')
+_UNROLL, _UNROLLED = "llvm.loop.unroll.", "metalcore.unroll."
+_PRAGMAS = tuple(f'!"{_UNROLL}{word}"' for word in ("full", "enable", "count"))
 
 
 @LOCK.around
-def optimise_scalar(raw: str, entry: str = "__mc_entry", *, guarded: bool = False) -> str:
+def optimise_scalar(raw: str | ir.Module, entry: str = "__mc_entry", *, guarded: bool = False) -> str:
     """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full.
 
     *guarded*: no access past a private array or a constant table is optimised away.
+    `settle` takes out what is left of that.
     """
-    text = with_values(raw)
-    module = scalar_module(own_arrays.guard(text) if guarded else text, [entry])
+    before = ir.parse(raw, entry) if isinstance(raw, str) else raw
+    is_unrolled = any(pragma in before.metadata_text for pragma in _PRAGMAS)
+    with_values(before)
+    if guarded:
+        guard(before)
+    module = scalar_module(before, [entry])
     if guarded:
         _inline(module)
-        text = str(module)
-        kept = own_arrays.guard(text)
-        module = module if kept is text else parse(kept)
-    if _UNROLL.search(raw):
+        inlined = ir.parse(str(module), entry)
+        if guard(inlined):
+            module = parse(ir.print_module(inlined))
+    if is_unrolled:
         module = _unroll(module)
     optimise(module, 2)
-    text = str(module)
-    return own_arrays.settle(text) if guarded else text
+    return str(module)
 
 
 def _unroll(module: Any) -> Any:
@@ -138,15 +140,17 @@ def _unroll(module: Any) -> Any:
     for function in module.functions:
         if not function.is_declaration:
             simplify.run(function, builder)
-    return parse(_UNROLL.sub(r'!"metalcore.unroll.\1"', str(module)))
+    unrolled = ir.parse(str(module))
+    unrolled.rename_metadata({_UNROLL + word: _UNROLLED + word for word in ("full", "enable", "count")})
+    return parse(ir.print_module(unrolled))
 
 
 @LOCK.around
-def inline_scalar(raw: str, entry: str = "__mc_entry") -> str:
+def inline_scalar(raw: ir.Module) -> ir.Module:
     """Inline everything into the kernel and do nothing else: every variable is still in memory."""
-    module = scalar_module(raw, [entry])
+    module = scalar_module(raw, [raw.entry])
     _inline(module)
-    return str(module)
+    return ir.parse(str(module), raw.entry)
 
 
 def _inline(module: Any) -> None:
@@ -157,42 +161,41 @@ def _inline(module: Any) -> None:
 
 
 @LOCK.around
-def promote_scalar(inlined: str) -> str:
+def promote_scalar(inlined: ir.Module) -> ir.Module:
     """Variables in registers where they can be, and nothing else: no access to other memory is moved or removed."""
-    module = parse(inlined)
+    module = parse(ir.print_module(inlined))
     passes = binding.create_new_function_pass_manager()
     passes.add_sroa_pass()
     builder = binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0))
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)
-    return str(module)
+    return ir.parse(str(module), inlined.entry)
 
 
-def scalar_module(raw: str, entries: Sequence[str]) -> Any:
+_OWN_WORDS = frozenset(("noinline", "optnone", "alwaysinline", "mustprogress", "noreturn", "minsize", "optsize"))
+_VISIBLE = frozenset(("dso_local", "hidden"))
+
+
+def scalar_module(raw: ir.Module, entries: Sequence[str]) -> Any:
     """Raw scalar IR with everything but its entry points made internal and always inlined; the caller holds LOCK."""
-    kept = tuple(f"@{name}(" for name in entries)
-    text = re.sub(r'^target (?:datalayout|triple) = ".*"$', "", without_promises(raw), flags=re.M)
-    text = re.sub(r"^(attributes #\d+ = \{)(.*)$", _inline_attributes, text, flags=re.M)
-    lines = []
-    for line in text.split("\n"):
-        if line.startswith("define ") and not any(name in line for name in kept):
-            line = _DEFINE.sub("define internal ", line, count=1)
-            line = re.sub(r" comdat(\([^)]*\))?", "", line)
-        elif line.startswith("@") and " comdat" in line:
-            line = re.sub(r", comdat(\([^)]*\))?", "", line)
-        elif line.startswith("$") and " = comdat " in line:
-            continue
-        lines.append(line)
-    module = parse("\n".join(lines))
+    without_promises(raw)
+    raw.header = [line for line in raw.header if not line.startswith("target ")]
+    for number, words in raw.attributes.items():
+        raw.attributes[number] = ["alwaysinline", *(word for word in words if word not in _OWN_WORDS)]
+    raw.comdats = []
+    for function in raw.defined():
+        if function.name not in entries:
+            function.linkage = "internal"
+            function.words = [word for word in function.words if word not in _VISIBLE]
+            function.suffix = [word for word in function.suffix if not word.startswith("comdat")]
+            function.returned_attributes = [word for word in function.returned_attributes if word != "noundef"]
+    for variable in raw.globals.values():
+        variable.suffix = [part for part in variable.suffix if not part.startswith("comdat")]
+    module = parse(ir.print_module(raw))
     module.triple = target_machine().triple
     module.data_layout = str(target_machine().target_data)
     return module
-
-
-def _inline_attributes(match: re.Match[str]) -> str:
-    body = re.sub(r"\b(noinline|optnone|alwaysinline|mustprogress|noreturn|minsize|optsize)\b ?", "", match.group(2))
-    return f"{match.group(1)} alwaysinline{body}"
 
 
 def _check_tables(module: Any, machine: Any) -> None:

@@ -3,341 +3,274 @@
 An access that surely leaves its array is undefined, so LLVM deletes it and what depends on it, before lockstep could
 test it. Here, with variables still in memory, every address that is computed from an array goes through a choice: the
 address itself where it lies inside, else the same one, but by an offset that LLVM cannot see through (`__mc_past`).
-LLVM folds the choice where it knows the index; what is left of it is taken out again behind the optimiser, because
-lockstep tests those addresses anyway.
+LLVM folds the choice where it knows the index; what is left of it is taken out again behind the optimiser
+(settled_arrays.py), because lockstep tests those addresses anyway.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metalcore.engine.codegen.constant_places import constant_addresses, parts, place_of
-from metalcore.engine.lockstep.parse import gep_of, type_reader
+from metalcore.engine.codegen.constant_places import place_of
+from metalcore.engine.ir import (
+    I64,
+    PTR,
+    Builder,
+    Const,
+    Edits,
+    Function,
+    Global,
+    Instr,
+    Module,
+    Names,
+    Parameter,
+    Value,
+    gep_terms,
+    is_alike,
+    make,
+    type_of,
+)
 
-_NAME = r'[%@](?:[-\w.$]+|"[^"]*")'
-_OBJECT = re.compile(rf"  ({_NAME}) = alloca ([^,]+?), align")
-_TABLE = re.compile(rf"^({_NAME}) = [^\n]*?\bconstant (.*)$", re.MULTILINE)
-_GEP = re.compile(rf"  (%\S+) = getelementptr (?:inbounds |nuw |nusw )*(.*?), ptr ({_NAME}), (.*?)(?:, !dbg !\d+)?$")
-_LOAD = re.compile(rf"  (%\S+) = load (.+?), ptr ({_NAME})(,.*|$)")
-_PHI = re.compile(r"  (%\S+) = phi ptr (\[ .*? \])(?:, !dbg !\d+)?$")
-_COPY = re.compile(r"  (?:tail )?call void @llvm\.mem(?:cpy|move|set)\.[\w.]+\((.*), i64 (\d+), i1 \w+\)")
-_POINTER = re.compile(rf"\bptr [^,]*?({_NAME})(?=,|$)")
-_STORE = re.compile(rf"  store (.+?) (\S+|{_NAME}), ptr ({_NAME})(,.*|$)")
-_MARK = re.compile(r"  call void @llvm\.lifetime\.")
-_DEBUG = re.compile(r", !dbg !\d+")
-_PAST = re.compile(r"  (%\S+) = (?:tail )?call i64 @(__mc_past(?:_kept)?)\(i64 (\S+)\)(?: #\d+)?(.*)")
-_SAME = re.compile(rf"  (%\S+) = (?:tail )?call (?:\w+ )*?ptr @__mc_same\(ptr (?:\w+ )*?({_NAME})\)(?: #\d+)?(.*)")
-_CHOICE = re.compile(rf"  (%\S+) = select i1 \S+, (ptr|i64) ({_NAME}|\S+), (?:ptr|i64) ({_NAME}|\S+?)((?:, !.*)?)$")
-_AT_CONSTANT = re.compile(r" = getelementptr .*ptr \S+, i64 -?\d+(?:,|$)")
-_DECLARED = {
-    "__mc_past": "declare i64 @__mc_past(i64) #993",
-    "__mc_past_kept": "declare i64 @__mc_past_kept(i64) #993",
-    "__mc_same": "declare ptr @__mc_same(ptr) #993",
-}
-_ATTRIBUTES = "attributes #993 = { nounwind willreturn speculatable memory(none) }"
+PAST, KEPT, SAME = "__mc_past", "__mc_past_kept", "__mc_same"
+_ATTRIBUTES = ["nounwind", "willreturn", "speculatable", "memory(none)"]
+_COPIES = ("llvm.memcpy.", "llvm.memmove.", "llvm.memset.")
+_Offset = int | Value  # in bytes
 
 
-def guard(text: str, *, private: bool = True) -> str:
-    """Unoptimised IR with choices; the same text where it has no arrays.
+def guard(module: Module, *, private: bool = True) -> bool:
+    """Add choices to unoptimised IR; whether there was anything to choose.
 
     Run before inlining, which folds what it reads from tables, and again behind it, for pointers that were passed on.
     *private*: of private arrays too, not of tables alone.
     """
-    if "getelementptr" not in text:
-        return text
-    lines = text.split("\n")
-    guarded = _Guard(text, private)
+    guarded = _Guard(module, private)
     changed = False
-    start = None
-    out: list[str] = []
-    for i, line in enumerate(lines):
-        if line.startswith("define "):
-            start = i + 1
-        elif line == "}" and start is not None:
-            body = guarded.function(lines[start:i])
-            changed = changed or len(body) != i - start
-            out += body
-            start = None
-        if start is None or line.startswith("define "):
-            out.append(line)
-    if not changed:
-        return text
-    there = set(re.findall(r"^declare .*@(__mc_past|__mc_past_kept|__mc_same)\(", text, re.MULTILINE))
-    return "\n".join([*out, *(line for name, line in _DECLARED.items() if name not in there), _ATTRIBUTES])
-
-
-def settle(optimised: str) -> str:
-    """Optimised IR without the choices that lockstep makes itself."""
-    if "@__mc_past" not in optimised:
-        return optimised
-    past: set[str] = set()  # names that are computed from such an offset
-    out: list[str] = []
-    lines = optimised.split("\n")
-    made = {line[2 : line.index(" = ")]: line for line in lines if line.startswith("  %") and " = " in line}
-    for line in lines:
-        if offset := _PAST.match(line):
-            if offset[2] == "__mc_past":
-                past.add(offset[1])
-            line = f"  {offset[1]} = add i64 {offset[3]}, 0{offset[4]}"
-        elif array := _SAME.match(line):
-            line = f"  {array[1]} = getelementptr i8, ptr {array[2]}, i64 0{array[3]}"
-        elif past and line.startswith("  ") and " = " in line and any(name in past for name in _names(line)):
-            line = _settled(line, past, made)
-        if not line.startswith("declare ") or ("@__mc_past" not in line and "@__mc_same" not in line):
-            out.append(line)
-    return "\n".join(out)
-
-
-def _names(line: str) -> list[str]:
-    return re.findall(_NAME, line.split(" = ", 1)[1])
-
-
-def _settled(line: str, past: set[str], made: dict[str, str]) -> str:
-    """A line that reads an offset of ours; *made* has the line that makes each name."""
-    choice = _CHOICE.match(line)
-    if choice is None:
-        result = line.split(" = ", 1)[0].strip()
-        if re.search(r" = (?:getelementptr|add|sub|mul|shl|or) ", line):
-            past.add(result)
-        return line
-    arms = [arm for arm in (choice[3], choice[4]) if arm not in past]
-    if len(arms) != 1:
-        past.add(choice[1])
-        return line
-    if arms[0] not in made or _AT_CONSTANT.search(made[arms[0]]):
-        return line  # LLVM has used what the choice says: it is part of the result
-    if choice[2] == "ptr":
-        return f"  {choice[1]} = getelementptr i8, ptr {arms[0]}, i64 0{choice[5]}"
-    return f"  {choice[1]} = add i64 {arms[0]}, 0{choice[5]}"
+    for function in module.defined():
+        changed = guarded.function(function) or changed
+    if changed:
+        group = module.attribute_group(_ATTRIBUTES)
+        for name, ty in ((PAST, I64), (KEPT, I64), (SAME, PTR)):
+            module.declare(Function(f"@{name}", ty, [Parameter(ty, "", [])], suffix=[group]))
+    return changed
 
 
 class _NotInOrder(Exception):
     """A pointer is kept before the line that makes it: the function stays as it is."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Slot:
     """A variable that holds a pointer."""
 
-    stored: list[str] = field(default_factory=list)
+    stored: list[Value] = field(default_factory=list)
     escapes: bool = False
+    beside: Instr | None = None  # the variable that holds the offset of that pointer
+
+
+_Source = Value | _Slot  # what a pointer is computed from: a value, or what a slot holds
 
 
 class _Guard:
-    def __init__(self, text: str, private: bool) -> None:
+    def __init__(self, module: Module, private: bool) -> None:
         self.private = private
-        self.types = type_reader(text)
-        self.tables = {name: self._size(ty) for name, ty in _TABLE.findall(text)}
-        self.alike = {name for name, ty in _TABLE.findall(text) if _is_alike(ty)}
-        self.prefix = next(f"%mc.own{i}." for i in range(9) if f"%mc.own{i}." not in text)
-        self.count = 0
+        tables = [variable for variable in module.globals.values() if variable.constant]
+        self.tables: dict[Value, int] = {table: table.value_type.size for table in tables}
+        self.alike = {table for table in tables if is_alike(table)}
+        self.names = Names(module.unused_prefix("mc.own"))
 
-    def _size(self, ty: str) -> int:
-        return self.types(ty).size
-
-    def temp(self, text: str, to: list[str], debug: str) -> str:
-        self.count += 1
-        to.append(f"  {self.prefix}{self.count} = {text}{debug}")
-        return f"{self.prefix}{self.count}"
-
-    def _beside(self, slot: str) -> str:
-        """The variable that holds the offset of the pointer in a slot."""
-        name = f"{self.prefix}at."  # not one of temp(): a slot's own name may be a number
-        return f"{name}{slot[1:]}" if slot[1] != '"' else f'%"{name[1:]}{slot[2:]}'
-
-    def function(self, lines: list[str]) -> list[str]:
-        lines = self._spread(lines)
-        self.sizes = dict(self.tables)
-        slots: dict[str, _Slot] = {}
-        self.offset: dict[str, str] = {name: "0" for name in self.tables}
-        self.constants: dict[str, str] = {}  # a constant address -> its table
-        behind: dict[str, list[str]] = {}  # pointer -> what it is computed from; "*slot" is what a slot holds
-        for line in lines:
-            if found := _OBJECT.match(line):
-                if found[2] == "ptr":
-                    slots[found[1]] = _Slot()
+    def function(self, function: Function) -> bool:
+        """Whether anything was added."""
+        self.edits = Edits(function, self.names)
+        changed = self._spread(function)
+        self.sizes: dict[Value, int] = dict(self.tables)
+        self.offset: dict[Value, _Offset] = dict.fromkeys(self.tables, 0)
+        self.constants: dict[Value, Global] = {}  # a constant address -> its table
+        self.chosen: list[tuple[Instr, int, Value]] = []  # operands to set
+        slots: dict[Value, _Slot] = {}
+        behind: dict[_Source, list[_Source]] = {}
+        loads: list[Instr] = []
+        for instr in function.instructions():
+            op = instr.op
+            if op == "alloca" and not instr.args:
+                if type_of(instr, "allocated") is PTR:
+                    slots[instr] = _Slot()
                 elif self.private:
-                    self.sizes[found[1]] = self._size(found[2])
-                    self.offset[found[1]] = "0"
-            elif found := _GEP.match(line):
-                behind[found[1]] = [found[3]]
-            elif (found := _LOAD.match(line)) and found[2] == "ptr":
-                behind[found[1]] = ["*" + found[3]]
-            elif found := _PHI.match(line):
-                behind[found[1]] = [value for value, _ in _incoming(found[2])]
-                self._know_constants(behind[found[1]])
-        if not slots.keys() | self.sizes.keys():
-            return lines
-        self._find_slots(lines, slots)
-        behind |= {"*" + name: [""] if slot.escapes else slot.stored for name, slot in slots.items()}
+                    self.sizes[instr], self.offset[instr] = type_of(instr, "allocated").size, 0
+            elif op == "getelementptr":
+                behind[instr] = [instr.args[0]]
+            elif op == "load" and instr.type.kind == "ptr":
+                loads.append(instr)
+            elif op == "phi" and instr.type.kind == "ptr":
+                behind[instr] = list(instr.args)
+                self._know_constants(instr.args)
+        if not slots and not self.sizes:
+            return changed
+        _find_slots(function, slots)
+        elsewhere = _Slot()
+        behind |= {load: [slots.get(load.args[0], elsewhere)] for load in loads}
+        behind |= {slot: [elsewhere] if slot.escapes else list(slot.stored) for slot in slots.values()}
         self.arrays = self._arrays(behind)
-        self.slots = {name: slot for name, slot in slots.items() if self.arrays.get("*" + name)}
-        out: list[str] = []
+        self.slots = {name: slot for name, slot in slots.items() if self.arrays.get(slot)}
         try:
-            for line in lines:
-                self._line(line, out)
+            for instr in function.instructions():
+                self._instruction(instr)
         except _NotInOrder:
-            return lines
-        return out
+            self.edits.drop()
+            return changed
+        for instr, index, value in self.chosen:
+            instr.set_arg(index, value)
+        changed = changed or not self.edits.is_empty
+        self.edits.apply()
+        return changed
 
-    def _spread(self, lines: list[str]) -> list[str]:
-        """The lines with each constant place in a table as a line of its own, which LLVM folds again."""
-        out: list[str] = []
-        for line in lines:
-            debug = found[0] if (found := _DEBUG.search(line)) else ""
-            for text in () if " = phi " in line else constant_addresses(line):
-                if place := place_of(text, self.tables, self.types):
-                    name = self.temp(f"getelementptr i8, ptr {place[0]}, i64 {place[1]}", out, debug)
-                    line = line.replace(text, name, 1)
-            out.append(line)
-        return out
-
-    @staticmethod
-    def _find_slots(lines: list[str], slots: dict[str, _Slot]) -> None:
-        for line in lines:
-            named = [name for name in re.findall(_NAME, line) if name in slots]
-            if not named or _MARK.match(line) or _OBJECT.match(line):
+    def _spread(self, function: Function) -> bool:
+        """Make each constant place in a table an instruction of its own, which LLVM folds again."""
+        for instr in function.instructions():
+            if instr.op == "phi" or (instr.rest is not None and "getelementptr" not in instr.rest):
                 continue
-            load, store = _LOAD.match(line), _STORE.match(line)
-            if load and load[3] in slots and load[2] == "ptr":
-                continue
-            if store and store[3] in slots and store[1] == "ptr":
-                slots[store[3]].stored.append(store[2])
-                named = [name for name in named if name != store[3]]
-            for name in named:
-                slots[name].escapes = True
+            for i, arg in enumerate(instr.args):
+                if isinstance(arg, Instr) and not arg.name and (place := place_of(arg, self.tables)):
+                    instr.set_arg(i, self.edits.before(instr)(make.offset(*place)))
+        if self.edits.is_empty:
+            return False
+        self.edits.apply()
+        return True
 
-    def _know_constants(self, values: list[str]) -> None:
+    def _know_constants(self, values: list[Value]) -> None:
         """Constant places in tables among the values that a pointer may have."""
-        for text in values:
-            if text not in self.sizes and (place := place_of(text, self.tables, self.types)):
-                self.constants[text], self.offset[text] = place[0], str(place[1])
+        for value in values:
+            if value not in self.sizes and (place := place_of(value, self.tables)):
+                self.constants[value], self.offset[value] = place
 
-    def _arrays(self, behind: dict[str, list[str]]) -> dict[str, frozenset[str]]:
+    def _arrays(self, behind: Mapping[_Source, list[_Source]]) -> dict[_Source, frozenset[Value]]:
         """The arrays that each pointer may point into; none where it may point elsewhere too."""
-        found = {name: frozenset([name]) for name in self.sizes}
-        found |= {text: frozenset([table]) for text, table in self.constants.items()}
+        found: dict[_Source, frozenset[Value]] = {array: frozenset([array]) for array in self.sizes}
+        found |= {value: frozenset([table]) for value, table in self.constants.items()}
         lost = {name for name, sources in behind.items() if not sources or set(sources) - behind.keys() - found.keys()}
         changed = True
         while changed:
             changed = False
             for name, sources in behind.items():
-                arrays = frozenset[str]().union(*(found.get(source, ()) for source in sources))
+                arrays = frozenset[Value]().union(*(found.get(source, ()) for source in sources))
                 is_lost = name in lost or not lost.isdisjoint(sources)
                 if arrays != found.get(name) or is_lost != (name in lost):
                     found[name], changed = arrays, True
                     lost |= {name} if is_lost else set()
         return {name: arrays for name, arrays in found.items() if name not in lost}
 
-    def _line(self, line: str, out: list[str]) -> None:
-        debug = found[0] if (found := _DEBUG.search(line)) else ""
-        if (found := _OBJECT.match(line)) and found[1] in self.slots:
-            out += [line, f"  {self._beside(found[1])} = alloca i64, align 8"]
-        elif (found := _PHI.match(line)) and self.arrays.get(found[1]):
-            out.append(line)
-            self.offset[found[1]] = self._either(_incoming(found[2]), out, debug)
-        elif (found := _GEP.match(line)) and self.arrays.get(found[3]):
-            out.append(line)
-            if found[3] in self.offset:
-                self.offset[found[1]] = self._advance(found[2], found[4], self.offset[found[3]], out, debug)
-        elif found := _LOAD.match(line):
-            if found[2] == "ptr" and found[3] in self.slots:
-                out.append(line)
-                self.offset[found[1]] = self.temp(f"load i64, ptr {self._beside(found[3])}, align 8", out, debug)
+    def _instruction(self, instr: Instr) -> None:
+        op = instr.op
+        if op == "load":
+            slot = self.slots.get(instr.args[0])
+            if slot is not None and instr.type.kind == "ptr":
+                assert slot.beside is not None
+                self.offset[instr] = self.edits.after(instr)(make.load(I64, slot.beside, 8))
             else:
-                out.append(self._access(line, found.span(3), self._touched(found[2]), out, debug))
-        elif found := _STORE.match(line):
-            if found[3] in self.slots:
-                if found[2] not in self.offset:
+                self._access(instr, 0, instr.type.touched)
+        elif op == "store":
+            slot = self.slots.get(instr.args[1])
+            if slot is not None:
+                if instr.args[0] not in self.offset:
                     raise _NotInOrder
-                out += [line, f"  store i64 {self.offset[found[2]]}, ptr {self._beside(found[3])}, align 8"]
+                assert slot.beside is not None
+                self.edits.after(instr, 0)(make.store(_number(self.offset[instr.args[0]]), slot.beside, 8))
             else:
-                out.append(self._access(line, found.span(3), self._touched(found[1]), out, debug))
-        elif (found := _COPY.match(line)) and int(found[2]):
-            for pointer in reversed(list(_POINTER.finditer(line, found.start(1), found.end(1)))):
-                line = self._access(line, pointer.span(1), int(found[2]), out, debug)
-            out.append(line)
-        else:
-            out.append(line)
+                self._access(instr, 1, type_of(instr, "stored").touched)
+        elif op == "getelementptr":
+            if self.arrays.get(instr.args[0]) and instr.args[0] in self.offset:
+                self.offset[instr] = self._advance(instr, self.offset[instr.args[0]])
+        elif op == "phi":
+            if self.arrays.get(instr):
+                self.offset[instr] = self._either(instr)
+        elif op == "alloca":
+            slot = self.slots.get(instr)
+            if slot is not None:
+                slot.beside = self.edits.after(instr, 0)(make.alloca(I64, 8), self._beside(instr))
+        elif op == "call" and instr.callee.startswith(_COPIES):
+            length = instr.args[2]
+            if isinstance(length, Const) and length.value:
+                for i in (1, 0):
+                    if instr.args[i].type.kind == "ptr":
+                        self._access(instr, i, length.value)
 
-    def _touched(self, ty: str) -> int:
-        return self.types(ty.replace("volatile ", "").replace("atomic ", "")).touched
+    def _beside(self, slot: Instr) -> str:
+        """The name of the variable that holds the offset of the pointer in a slot."""
+        name = f"{self.names.prefix}at."  # not one that is counted: a slot's own name may be a number
+        return f"{name}{slot.name[1:]}" if slot.name[1] != '"' else f'%"{name[1:]}{slot.name[2:]}'
 
-    def _either(self, incoming: list[tuple[str, str]], out: list[str], debug: str) -> str:
+    def _either(self, phi: Instr) -> _Offset:
         """The offset of a pointer that is one of several."""
-        if any(value not in self.offset for value, _ in incoming):
+        if any(value not in self.offset for value in phi.args):
             raise _NotInOrder
-        offsets = [self.offset[value] for value, _ in incoming]
-        if len(set(offsets)) == 1 and _is_number(offsets[0]):
+        offsets = [self.offset[value] for value in phi.args]
+        if isinstance(offsets[0], int) and len(set(offsets)) == 1:
             return offsets[0]
-        pairs = ", ".join(f"[ {offset}, {block} ]" for offset, (_, block) in zip(offsets, incoming, strict=True))
-        return self.temp(f"phi i64 {pairs}", out, debug)
+        pairs = [(_number(offset), block) for offset, block in zip(offsets, phi.targets, strict=True)]
+        return self.edits.after(phi)(make.phi(I64, pairs))
 
-    def _advance(self, source: str, indices: str, start: str, out: list[str], debug: str) -> str:
-        """The byte offset of a pointer in its array: a number, or the name of one."""
-        known, total = 0, start
-        if _is_number(start):
-            known, total = int(start), ""
-        for scale, index in gep_of(self.types(source), indices):
+    def _advance(self, gep: Instr, start: _Offset) -> _Offset:
+        """The byte offset of a pointer in its array."""
+        build = self.edits.after(gep)
+        known = start if isinstance(start, int) else 0
+        total = None if isinstance(start, int) else start
+        for scale, index in gep_terms(gep):
             if isinstance(index, int):
                 known += scale * index
                 continue
-            ty, name = index
-            if ty != "i64":
-                name = self.temp(f"sext {ty} {name} to i64", out, debug)
-            step = self.temp(f"mul i64 {name}, {scale}", out, debug) if scale != 1 else name
-            total = self.temp(f"add i64 {total}, {step}", out, debug) if total else step
-        if not total:
-            return str(known)
-        return self.temp(f"add i64 {total}, {known}", out, debug) if known else total
+            if index.type != I64:
+                index = build(make.cast("sext", index, I64))
+            step = build(make.binary("mul", index, make.number(I64, scale))) if scale != 1 else index
+            total = build(make.binary("add", total, step)) if total is not None else step
+        if total is None:
+            return known
+        return build(make.binary("add", total, make.number(I64, known))) if known else total
 
-    def _access(self, line: str, at: tuple[int, int], touched: int, out: list[str], debug: str) -> str:
-        """The line with the address that stands in a place of it chosen, where that is computed from an array."""
-        pointer = line[slice(*at)]
+    def _access(self, instr: Instr, index: int, touched: int) -> None:
+        """Choose the address that is an operand, where it is computed from an array."""
+        pointer = instr.args[index]
         arrays, offset = self.arrays.get(pointer), self.offset.get(pointer)
         if not arrays or offset is None:
-            return line
+            return
         room = min(self.sizes[array] for array in arrays) - touched
-        if _is_number(offset) and 0 <= int(offset) <= room:
-            return line
+        if isinstance(offset, int) and 0 <= offset <= room:
+            return
         apart = room <= 0  # LLVM takes the start for the only place in an array that is as short as this
-        if _is_number(offset) or room < 0:
-            chosen = self._past(pointer, offset, out, debug, kept=True, apart=apart)
+        build = self.edits.before(instr)
+        if isinstance(offset, int) or room < 0:
+            chosen = self._past(pointer, offset, build, kept=True, apart=apart)
         else:
-            away = self._past(pointer, offset, out, debug, kept=apart, apart=apart)
-            test = self.temp(f"icmp ule i64 {offset}, {room}", out, debug)
-            chosen = self.temp(f"select i1 {test}, ptr {pointer}, ptr {away}", out, debug)
-        return line[: at[0]] + chosen + line[at[1] :]
+            away = self._past(pointer, offset, build, kept=apart, apart=apart)
+            test = build(make.compare("ule", offset, make.number(I64, room)))
+            chosen = build(make.select(test, pointer, away))
+        self.chosen.append((instr, index, chosen))
 
-    def _past(self, pointer: str, offset: str, out: list[str], debug: str, *, kept: bool, apart: bool = False) -> str:
+    def _past(self, pointer: Value, offset: _Offset, build: Builder, *, kept: bool, apart: bool = False) -> Instr:
         """The address that lies outside. In a table of like elements LLVM reads one value everywhere: not here."""
         arrays = self.arrays[pointer]
         base = next(iter(arrays)) if len(arrays) == 1 else pointer
         if apart or not self.alike.isdisjoint(arrays):
-            base, kept = self.temp(f"call ptr @__mc_same(ptr {base})", out, debug), True
-        hidden = self.temp(f"call i64 @__mc_past{'_kept' * kept}(i64 {offset})", out, debug)
+            base, kept = build(make.call(PTR, SAME, [base])), True
+        hidden = build(make.call(I64, KEPT if kept else PAST, [_number(offset)]))
         if len(arrays) > 1:  # counted from the pointer itself, as the array is not known
-            hidden = self.temp(f"sub i64 {hidden}, {offset}", out, debug)
-        return self.temp(f"getelementptr i8, ptr {base}, i64 {hidden}", out, debug)
+            hidden = build(make.binary("sub", hidden, _number(offset)))
+        return build(make.offset(base, hidden))
 
 
-def _incoming(text: str) -> list[tuple[str, str]]:
-    """The values of a phi, and the blocks that they come from."""
-    pairs = (parts(each[1:-1]) for each in parts(text))
-    return [(value, block) for value, block in pairs]
+def _find_slots(function: Function, slots: Mapping[Value, _Slot]) -> None:
+    """What is kept in variables that hold pointers, and which of these are used in other ways."""
+    if not slots:
+        return
+    for instr in function.instructions():
+        for i, arg in enumerate(instr.args):
+            slot = slots.get(arg)
+            if slot is None or (instr.op == "load" and instr.type.kind == "ptr"):
+                continue
+            if instr.op == "store" and i == 1 and instr.args[0].type.kind == "ptr":
+                slot.stored.append(instr.args[0])
+            elif not instr.callee.startswith("llvm.lifetime."):
+                slot.escapes = True
 
 
-def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdigit()
-
-
-def _is_alike(definition: str) -> bool:
-    """Whether all elements of a table have one value, as LLVM sees it."""
-    value = re.sub(r'c"[^"]*"', "", definition)  # of text nothing is said
-    value = re.sub(r", (?:align|section|comdat|!).*$", "", value)
-    if value.endswith("zeroinitializer"):
-        return True
-    elements = value.partition("] ")[2] or value
-    values = re.findall(r"\b\w+ (-?[\d.]+(?:e[+-]\d+)?|0x\w+|true|false|undef|poison)(?=[,\s\]}]|$)", elements)
-    return len(set(values)) <= 1
+def _number(offset: _Offset) -> Value:
+    return make.number(I64, offset) if isinstance(offset, int) else offset

@@ -12,6 +12,7 @@ import re
 
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.limits import check_inlined
+from metalcore.engine.ir import parse
 from metalcore.errors import CompileError
 
 LEVELS = 2
@@ -24,7 +25,7 @@ _SYMBOL = re.compile(r'@"[^"]*"|@[\w.$]+')
 
 def resolve_recursion(ir: str, sources: Sources) -> str:
     """The IR without recursion; raises CompileError where a function can reach itself again and again."""
-    check_inlined(ir)
+    check_inlined(parse(ir))
     bodies = {match[1]: match for match in _FUNCTION.finditer(ir)}
     graph = {name: [s for s in set(_SYMBOL.findall(m[3])) if s in bodies] for name, m in bodies.items()}
     for name, callees in graph.items():

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from difflib import SequenceMatcher
 
 from metalcore.engine.frontend.tokens import unescape
-from metalcore.engine.lockstep.debug import DebugLines, metadata_of
+from metalcore.engine.ir import DebugLines, metadata_of
 
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_$\x80-\uffff][\w$]*|\.?\d[\w.]*|\S')
 _MARKER = re.compile(r'#(?:line)?\s+(\d{1,10})(?:\s+"((?:[^"\\]|\\.)*)")?')

@@ -141,9 +141,9 @@ def arguments(ir: str, kernel: Kernel) -> tuple[Argument, ...]:
     return tuple(found)
 
 
-def max_threads(ir: str) -> int | None:
+def max_threads(ir: str, entry: str = "__mc_entry") -> int | None:
     """The value of [[max_total_threads_per_threadgroup(n)]] of the kernel that the entry point calls."""
-    body = re.search(r"^define [^\n]*@__mc_entry\(.*?^}", ir, re.MULTILINE | re.DOTALL)
+    body = re.search(rf"^define [^\n]*@{entry}\(.*?^}}", ir, re.MULTILINE | re.DOTALL)
     notes = re.search(r"^@llvm\.global\.annotations = .*$", ir, re.MULTILINE)
     if body is None or notes is None:
         return None

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 
 from metalcore import settings
+from metalcore.engine.ir import Module
 from metalcore.errors import CompileError
 
-_FUNCTION = re.compile(r'^define [^\n]*?(@"[^"]*"|@[\w.$]+)\([^\n]*\{\n(.*?)^}\n', re.MULTILINE | re.DOTALL)
-_SYMBOL = re.compile(r'@"[^"]*"|@[\w.$]+')
 
-
-def check_inlined(ir: str) -> None:
+def check_inlined(module: Module) -> None:
     """Refuse a kernel that is too large once every call is inlined, as it will be."""
-    _check(inlined_size(ir), "when all its calls are inlined")
+    _check(inlined_size(module), "when all its calls are inlined")
 
 
 def check_text(ir: str, what: str) -> None:
@@ -32,32 +29,35 @@ def _check(size: int, what: str) -> None:
         )
 
 
-def inlined_size(ir: str) -> int:
+def inlined_size(module: Module) -> int:
     """Lines of the largest function of some IR with those of all that it calls, as often as it does.
 
     A ladder of functions that each call the one below twice doubles with every rung: it is counted, not built.
     """
-    bodies = {match[1]: match[2] for match in _FUNCTION.finditer(ir)}
-    return max(inlined_sizes(bodies).values(), default=0)
+    defined = {function.name: function for function in module.defined()}
+    sizes = {name: function.length for name, function in defined.items()}
+    calls = {
+        name: Counter(symbol for symbol in function.symbols() if symbol in defined)
+        for name, function in defined.items()
+    }
+    return max(inlined_sizes(sizes, calls).values(), default=0)
 
 
-def inlined_sizes(bodies: Mapping[str, str]) -> dict[str, int]:
-    """The same for each function; a ring of calls counts once.
+def inlined_sizes(own: Mapping[str, int], calls: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """The same for each function, of its own size and how often it calls which; a ring of calls counts once.
 
-    >>> inlined_sizes({"@f": "a\\n", "@g": "call @f\\ncall @f\\n", "@h": "call @g\\ncall @g\\n"})["@h"]
+    >>> inlined_sizes({"f": 1, "g": 2, "h": 2}, {"f": {}, "g": {"f": 2}, "h": {"g": 2}})["h"]
     10
     """
-    calls = {name: Counter(s for s in _SYMBOL.findall(body) if s in bodies) for name, body in bodies.items()}
     sizes: dict[str, int] = {}
-    for root in bodies:
+    for root in own:
         stack = [(root, iter(calls[root]))] if root not in sizes else []
         sizes.setdefault(root, 0)
         while stack:
             name, callees = stack[-1]
             callee = next(callees, None)
             if callee is None:
-                own = bodies[name].count("\n")
-                sizes[name] = own + sum(count * sizes[each] for each, count in calls[name].items())
+                sizes[name] = own[name] + sum(count * sizes[each] for each, count in calls[name].items())
                 stack.pop()
             elif callee not in sizes:
                 sizes[callee] = 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from metalcore.engine.frontend.attributes import THREAD_ATTRIBUTES
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.model import Kernel
-from metalcore.engine.lockstep.debug import DebugLines, metadata_of
+from metalcore.engine.ir import DebugLines, metadata_of
 from metalcore.errors import CompileError
 
 _NAME = r'@"[^"]*"|@[-\w.$]+'

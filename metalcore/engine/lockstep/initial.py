@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +15,6 @@ from .operands import Operand, constant, operand, zero
 from .support import function
 from .types import I8, I16, I32, I64, PTR, VOID, vector
 
-_VALUE = re.compile(rf'\b(?:global|constant) (.*?), section "{re.escape(INITIAL)}[^"]*"')
 _UNITS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(2, I64)}
 
 
@@ -54,25 +52,23 @@ class Initial:
 
 
 def initial_values(
-    used: Mapping[str, Global], offsets: Mapping[str, int], spelled_out: Callable[[str], str]
+    used: Mapping[str, Global], offsets: Mapping[str, int], spelled_out: Callable[[Global], str]
 ) -> Initial:
     """What sets the variables of *used* that have a value from the start; *offsets* are those in group memory."""
     found = Initial()
     for name, offset in offsets.items():
         variable = used[name]
-        value = _VALUE.search(variable.text)
         size = variable.value_type.size
-        if value is None or not size:
+        if not variable.section.startswith(INITIAL) or not size:
             continue
-        if re.search(r"[ (]@", value[1]):
+        if variable.names():
             raise UnsupportedFeature(f"threadgroup variable {name.lstrip('@')} is initialised with an address")
-        is_zero = value[1].endswith(" zeroinitializer")
-        if is_zero or (not variable.value_type.is_aggregate and value[1].endswith(" 0")):
+        if variable.is_zero:
             found.functions.setdefault(f"zero.{_unit(size)}", _loop(_unit(size), is_copy=False))
             found.variables.append(_Variable(offset, size))
         else:
             table = f"@mc.initial.{len(found.tables)}"
-            found.tables.append(f"{table} = internal constant {spelled_out(value[1])}, align 16")
+            found.tables.append(f"{table} = internal constant {spelled_out(variable)}, align 16")
             found.functions.setdefault(f"copy.{_unit(size)}", _loop(_unit(size), is_copy=True))
             found.variables.append(_Variable(offset, size, table))
     return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from metalcore.engine.codegen.variant import STACK_AROUND, Site, ThreadgroupVariable
+from metalcore.engine.ir import Module as ScalarModule
+from metalcore.engine.ir import flattened, parse
 from metalcore.errors import UnsupportedFeature
 
 from .block_copies import loop_long_copies
@@ -22,7 +23,6 @@ from .initial import initial_values
 from .ir import Global, Instr, Value, is_barrier
 from .live import Liveness
 from .origins import add_origins
-from .parse import parse
 from .plan import Plan
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .same import Same
@@ -49,7 +49,7 @@ class LockstepModule:
 
 
 def vectorise(
-    scalar_ir: str,
+    scalar: str | ScalarModule,
     *,
     layout: str,
     single: bool,
@@ -62,7 +62,7 @@ def vectorise(
     keep_tests: bool = False,
 ) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run."""
-    module = parse(scalar_ir)
+    module = flattened(parse(scalar) if isinstance(scalar, str) else scalar)
     loop_long_copies(module.function)
     canonicalise(module.function)
     expand_block_copies(module.function.blocks)
@@ -131,7 +131,7 @@ def vectorise(
     functions += [text for _, text in sorted(helpers.items())]
     if plan.uses_mma:
         functions.append(mma_function(plan.declarations))
-    initial = initial_values(used_globals, shared_offsets, lambda text: _spelled_out(text, plan))
+    initial = initial_values(used_globals, shared_offsets, module.spelled_out)
     span = SPAN[bool(graph.loops)] if is_flat else 0
     text = [
         *_tables(used_globals, plan),
@@ -202,10 +202,6 @@ def _lay_out(used: dict[str, Global]) -> tuple[dict[str, int], list[ThreadgroupV
     return offsets, variables, (at + 15) // 16 * 16
 
 
-_GLOBAL_NAME = re.compile(r'@"[^"]*"|@[-\w.$]+')
-_TYPE_NAME = re.compile(r'%"[^"]*"|%[-\w.$]+')
-
-
 def _refuse_kept_pointer(instr: Instr, roots: Roots) -> None:
     """What is read again as an address could not be told from one that leads anywhere."""
     if instr.op != "store" or instr.args[0].type.kind != "ptr":
@@ -219,30 +215,19 @@ def _refuse_kept_pointer(instr: Instr, roots: Roots) -> None:
         )
 
 
-def _spelled_out(text: str, plan: Plan) -> str:
-    """An initialiser with its structs' types in full: the module that it goes to defines no names."""
-    types = plan.module.types
-    return _TYPE_NAME.sub(lambda m: types[m[0]].text if m[0] in types else m[0], _strip_metadata(text))
-
-
 def _tables(used: dict[str, Global], plan: Plan) -> list[str]:
     variables = plan.module.globals
     for table in used.values():
-        inside = (variables.get(name) for name in _GLOBAL_NAME.findall(table.text.partition("=")[2]))
+        inside = (variables.get(name) for name in table.names())
         if table.constant and any(variable is not None and not variable.constant for variable in inside):
             raise UnsupportedFeature(
                 "a table of pointers to threadgroup variables whose entries are picked at run time: use one variable "
                 "and an offset into it"
             )
-        if table.constant and "@" in re.sub(r'c"[^"]*"', "", table.text.partition("=")[2]):
+        if table.constant and table.names():
             raise UnsupportedFeature(f"a constant table of pointers ({table.name[1:]})")
-    out = [_spelled_out(variable.text, plan) for variable in used.values() if variable.constant]
+    out = [plan.module.definition(variable) for variable in used.values() if variable.constant]
     for offsets, name in plan.tables.items():
         body = ", ".join(f"i64 {o}" for o in offsets)
         out.append(f"{name} = internal constant [32 x i64] [{body}], align 64")
     return out
-
-
-def _strip_metadata(text: str) -> str:
-    at = text.find(", !dbg")
-    return text[:at] if at >= 0 else text

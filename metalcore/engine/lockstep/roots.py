@@ -49,6 +49,8 @@ class Roots:
             return frozenset([Root("table" if value.constant else "shared", name=value.name)])
         if isinstance(value, Const):
             return frozenset()
+        if not value.name and value.block is None:  # a constant expression
+            return self._transfer(value)
         return self.of.get(value, frozenset())
 
     def of_address(self, value: Value) -> frozenset[Root]:

@@ -6,23 +6,53 @@ import ctypes
 from ctypes import c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 
 from metalcore.engine import abi
-from metalcore.engine.abi import (  # noqa: F401
-    ANY_ROOT,
-    ATOMIC,
-    ATOMIC_LOAD,
-    BUFFERS,
-    FRAME_ALIGN,
-    GROUP_MEMORY_ALIGN,
-    GROUP_ROOT,
-    LANES,
-    LOAD,
-    STORE,
-    Access,
-    Error,
-    Finding,
-    Launch,
-    Region,
-    Worker,
+from metalcore.engine.abi import (
+    ANY_ROOT as ANY_ROOT,
+)
+from metalcore.engine.abi import (
+    ATOMIC as ATOMIC,
+)
+from metalcore.engine.abi import (
+    ATOMIC_LOAD as ATOMIC_LOAD,
+)
+from metalcore.engine.abi import (
+    BUFFERS as BUFFERS,
+)
+from metalcore.engine.abi import (
+    FRAME_ALIGN as FRAME_ALIGN,
+)
+from metalcore.engine.abi import (
+    GROUP_MEMORY_ALIGN as GROUP_MEMORY_ALIGN,
+)
+from metalcore.engine.abi import (
+    GROUP_ROOT as GROUP_ROOT,
+)
+from metalcore.engine.abi import (
+    LANES as LANES,
+)
+from metalcore.engine.abi import (
+    LOAD as LOAD,
+)
+from metalcore.engine.abi import (
+    STORE as STORE,
+)
+from metalcore.engine.abi import (
+    Access as Access,
+)
+from metalcore.engine.abi import (
+    Error as Error,
+)
+from metalcore.engine.abi import (
+    Finding as Finding,
+)
+from metalcore.engine.abi import (
+    Launch as Launch,
+)
+from metalcore.engine.abi import (
+    Region as Region,
+)
+from metalcore.engine.abi import (
+    Worker as Worker,
 )
 
 # Why an access of a known place was refused, added to those.

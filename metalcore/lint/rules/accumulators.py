@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from metalcore.engine.ir import Const, Instr, Value
 from metalcore.engine.lockstep.cfg import Loop
-from metalcore.engine.lockstep.ir import Const, Instr, Value
 from metalcore.lint.context import Context
 from metalcore.lint.program import Program, constant
 from metalcore.lint.slices import made_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metalcore.diagnostics import Related
-from metalcore.engine.lockstep.ir import Block
+from metalcore.engine.ir import Block
 from metalcore.lint.context import Context
 from metalcore.lint.divergence import Divergence
 from metalcore.lint.program import Program

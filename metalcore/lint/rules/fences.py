@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from metalcore.engine.lockstep.ir import Block, Instr, Value
+from metalcore.engine.ir import Block, Instr, Value
 from metalcore.engine.lockstep.roots import Root
 from metalcore.lint.context import Context
 from metalcore.lint.program import Program, constant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metalcore.engine.lockstep.ir import Const, Instr, Value
+from metalcore.engine.ir import Const, Instr, Value
 from metalcore.lint.context import Context
 from metalcore.lint.program import Program
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from metalcore.engine.lockstep.ir import Instr
+from metalcore.engine.ir import Instr
 from metalcore.lint.context import Context
 from metalcore.lint.divergence import Divergence
 from metalcore.lint.program import Program, attribute, constant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from metalcore.engine.lockstep.ir import Global
+from metalcore.engine.ir import Global
 from metalcore.lint.context import Context
 from metalcore.lint.places import Place
 from metalcore.lint.program import Program

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from metalcore.engine.ir import Block, flat
 from metalcore.engine.lockstep.cfg import Graph, canonicalise
-from metalcore.engine.lockstep.ir import Block
-from metalcore.engine.lockstep.parse import parse
 from metalcore.errors import UnsupportedFeature
 
 
 def graph_of(body: str) -> tuple[Graph, dict[str, Block]]:
-    module = parse(f"define void @__mc_entry() {{\n{body}\n}}\n")
+    module = flat(f"define void @__mc_entry() {{\n{body}\n}}\n")
     canonicalise(module.function)
     graph = Graph(module.function)
     return graph, {b.name: b for b in module.function.blocks}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from metalcore.engine.ir import Instr, Module, flat
 from metalcore.engine.lockstep.cfg import Graph, canonicalise
 from metalcore.engine.lockstep.ids import id_shapes
-from metalcore.engine.lockstep.ir import Instr, Module
-from metalcore.engine.lockstep.parse import parse
 from metalcore.engine.lockstep.roots import Roots
 from metalcore.engine.lockstep.shapes import LANE, Shape, Shapes
 
@@ -20,7 +19,7 @@ declare i32 @__mc_thread_index_in_simdgroup(i32)
 
 
 def analyse(body: str, layout: str = "line") -> tuple[Module, Graph, Shapes]:
-    module = parse(f"{HEAD}\ndefine void @__mc_entry() {{\n{body}\n}}\n")
+    module = flat(f"{HEAD}\ndefine void @__mc_entry() {{\n{body}\n}}\n")
     canonicalise(module.function)
     graph = Graph(module.function)
     return module, graph, Shapes(module, graph, Roots(module), id_shapes(layout))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-
-from .ir import Location
+from dataclasses import dataclass
 
 _METADATA = re.compile(r"^!(\d+) = (.*)$", re.MULTILINE)
 _FIELD = re.compile(r'(\w+): (!\d+|"[^"]*"|\d+)')
 _ESCAPE = re.compile(rb"\\(\\|[0-9A-Fa-f]{2})")
 _MOST_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the user's source."""
+
+    file: str
+    line: int
+    column: int
 
 
 def metadata_of(ir: str) -> dict[int, str]:
@@ -68,3 +76,23 @@ class DebugLines:
                 return ""
             scope = int(entry["scope"][1:])
         return ""
+
+
+class Locations:
+    """Debug locations by number: the innermost place that is not in our own headers."""
+
+    def __init__(self, metadata: Mapping[int, str]) -> None:
+        self._metadata, self._lines = metadata, DebugLines(metadata)
+        self._found: dict[int, Location | None] = {}
+
+    def get(self, number: int) -> Location | None:
+        if number not in self._found:
+            is_place = "DILocation(" in self._metadata.get(number, "")
+            frames = list(self._lines.frames(number)) if is_place else []
+            own = frames[-1] if frames else None
+            self._found[number] = next((frame for frame in frames if not _is_own_header(frame.file)), own)
+        return self._found[number]
+
+
+def _is_own_header(file: str) -> bool:
+    return "metalcore/engine/include" in file or file.startswith("<mc")

@@ -1,0 +1,75 @@
+"""LLVM IR as objects: one module that the stages read and rewrite, from clang's text to lockstep."""
+
+from metalcore.engine.ir.debug import DebugLines, Location, Locations, metadata_of
+from metalcore.engine.ir.edits import Builder, Edits, Names
+from metalcore.engine.ir.flat import flat, flattened
+from metalcore.engine.ir.function import Function, Module
+from metalcore.engine.ir.printer import function_text, global_text, print_module
+from metalcore.engine.ir.queries import anchor_of, gep_terms, is_alike, is_barrier, is_ignored, type_of
+from metalcore.engine.ir.reader import parse
+from metalcore.engine.ir.tokens import without_numbers
+from metalcore.engine.ir.types import (
+    BFLOAT,
+    DOUBLE,
+    FLOAT,
+    HALF,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    POINTER_BYTES,
+    PTR,
+    SCALARS,
+    VOID,
+    Type,
+    int_type,
+)
+from metalcore.engine.ir.values import Block, Const, Global, Instr, Parameter, Value, text_of
+
+__all__ = [
+    "BFLOAT",
+    "DOUBLE",
+    "FLOAT",
+    "HALF",
+    "I1",
+    "I8",
+    "I16",
+    "I32",
+    "I64",
+    "POINTER_BYTES",
+    "PTR",
+    "SCALARS",
+    "VOID",
+    "Block",
+    "Builder",
+    "Const",
+    "DebugLines",
+    "Edits",
+    "Function",
+    "Global",
+    "Instr",
+    "Location",
+    "Locations",
+    "Module",
+    "Names",
+    "Parameter",
+    "Type",
+    "Value",
+    "anchor_of",
+    "flat",
+    "flattened",
+    "function_text",
+    "gep_terms",
+    "global_text",
+    "int_type",
+    "is_alike",
+    "is_barrier",
+    "is_ignored",
+    "metadata_of",
+    "parse",
+    "print_module",
+    "text_of",
+    "type_of",
+    "without_numbers",
+]

@@ -1,0 +1,180 @@
+"""Functions and modules of IR."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Protocol
+
+from metalcore.engine.ir.debug import Locations, metadata_of
+from metalcore.engine.ir.tokens import plain, renamed, symbols
+from metalcore.engine.ir.types import Type
+from metalcore.engine.ir.values import Block, Global, Instr, Parameter
+
+
+class BodyReader(Protocol):
+    def blocks(self, function: Function) -> list[Block]: ...
+
+
+class Function:
+    """A function that is defined or declared. Its body is split into instructions when somebody asks for them."""
+
+    def __init__(
+        self,
+        symbol: str,
+        returned: Type,
+        parameters: list[Parameter],
+        *,
+        linkage: str = "",
+        words: list[str] | None = None,
+        returned_attributes: list[str] | None = None,
+        is_variadic: bool = False,
+        suffix: list[str] | None = None,
+        text: str | None = None,
+        reader: BodyReader | None = None,
+    ) -> None:
+        self.symbol, self.returned, self.parameters = symbol, returned, parameters
+        self.linkage = linkage
+        self.words = words or []  # visibility, dso_local, calling convention
+        self.returned_attributes = returned_attributes or []
+        self.is_variadic = is_variadic
+        self.suffix = suffix or []  # "#3", "comdat", "align 2", "!dbg !7"
+        self.text = text  # of the body, as it was read; None: it is declared
+        self._reader = reader
+        self._blocks: list[Block] | None = None
+
+    @property
+    def name(self) -> str:
+        return plain(self.symbol)
+
+    @property
+    def is_declaration(self) -> bool:
+        return self.text is None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody has asked for the blocks."""
+        return self._blocks is not None
+
+    @property
+    def blocks(self) -> list[Block]:
+        if self._blocks is None:
+            self._blocks = self._reader.blocks(self) if self._reader is not None else []
+        return self._blocks
+
+    @blocks.setter
+    def blocks(self, blocks: list[Block]) -> None:
+        self._blocks = blocks
+
+    def mentions(self, *words: str) -> bool:
+        """Whether one of these words stood in its body: without them there is nothing to look for."""
+        return self.text is not None and any(word in self.text for word in words)
+
+    @property
+    def length(self) -> int:
+        """Lines of its text."""
+        if self._blocks is None:
+            return (self.text or "").count("\n")
+        return sum(len(block.instrs) + 1 for block in self._blocks)
+
+    def symbols(self) -> list[str]:
+        """The functions and variables that its body names, each as often as it does."""
+        if self._blocks is None:
+            return symbols(self.text or "")
+        return [name for instr in self.instructions() for name in _named(instr)]
+
+    def instructions(self) -> Iterator[Instr]:
+        for block in self.blocks:
+            yield from block.instrs
+
+    def link(self) -> None:
+        """Recompute predecessors from the terminators; an edge taken twice counts once."""
+        for block in self.blocks:
+            block.preds = []
+        for block in self.blocks:
+            for succ in dict.fromkeys(block.succs):
+                succ.preds.append(block)
+
+
+def _named(instr: Instr) -> list[str]:
+    if instr.rest is not None:
+        return symbols(instr.rest)
+    names = [arg.name for arg in instr.args if isinstance(arg, Global)]
+    return [instr.callee, *map(plain, names)] if instr.op == "call" else list(map(plain, names))
+
+
+class Module:
+    """All that one text of IR says. `entry` is the function that the next stages work on."""
+
+    def __init__(self, entry: str = "__mc_entry") -> None:
+        self.entry = entry
+        self.text = ""  # that it was read from
+        self.header: list[str] = []  # source_filename, target, ...
+        self.comdats: list[str] = []
+        self.structs: dict[str, str] = {}  # name -> its members as they are spelled
+        self.types: dict[str, Type] = {}  # those structs that were read
+        self.globals: dict[str, Global] = {}  # by name, with its @
+        self.functions: dict[str, Function] = {}  # by name, without @
+        self.attributes: dict[int, list[str]] = {}
+        self.metadata_text = ""
+
+    @property
+    def function(self) -> Function:
+        """The entry point."""
+        return self.functions[self.entry]
+
+    def at(self, entry: str) -> Module:
+        """The same module with another entry point."""
+        other = copy.copy(self)
+        other.entry = entry
+        return other
+
+    def defined(self) -> Iterator[Function]:
+        """The functions that have a body."""
+        for function in self.functions.values():
+            if not function.is_declaration:
+                yield function
+
+    @cached_property
+    def metadata(self) -> dict[int, str]:
+        """The numbered lines at its end."""
+        return metadata_of(self.metadata_text)
+
+    @cached_property
+    def locations(self) -> Locations:
+        """Where debug locations are in the user's files."""
+        return Locations(self.metadata)
+
+    def rename_metadata(self, names: Mapping[str, str]) -> None:
+        """Give texts among the metadata other words."""
+        for old, new in names.items():
+            self.metadata_text = self.metadata_text.replace(f'!"{old}"', f'!"{new}"')
+
+    def unused_prefix(self, start: str) -> str:
+        """A beginning of local names that no name has, made of *start* and a digit."""
+        return next(f"%{start}{i}." for i in range(99) if f"%{start}{i}." not in self.text)
+
+    def spelled_out(self, variable: Global) -> str:
+        """Type and initialiser of a variable, for a module that does not have the names of the structs in it."""
+        members = {name: ty.text for name, ty in self.types.items()}
+        return f"{variable.value_type.text} {renamed(variable.value, members)}"
+
+    def definition(self, table: Global) -> str:
+        """The line that defines a table in such a module."""
+        suffix = [part for part in table.suffix if not part.startswith("!")]
+        words = f"{table.words} " if table.words else ""
+        return ", ".join([f"{table.name} = {words}constant {self.spelled_out(table)}", *suffix])
+
+    def declare(self, function: Function) -> None:
+        """Add a function that is defined elsewhere, unless it is there."""
+        self.functions.setdefault(function.name, function)
+
+    def attribute_group(self, words: list[str]) -> str:
+        """The number of a set of attributes, as a function's suffix has it."""
+        for number, there in self.attributes.items():
+            if there == words:
+                return f"#{number}"
+        number = max(self.attributes, default=-1) + 1
+        self.attributes[number] = words
+        return f"#{number}"
