@@ -76,11 +76,14 @@ class _Guard:
         self.private = private
         tables = [variable for variable in module.globals.values() if variable.constant]
         self.tables: dict[Value, int] = {table: table.value_type.size for table in tables}
+        self.table_names = [table.name for table in tables]
         self.alike = {table for table in tables if is_alike(table)}
         self.names = Names(module.unused_prefix("mc.own"))
 
     def function(self, function: Function) -> bool:
         """Whether anything was added."""
+        if not self._may_point(function):
+            return False
         self.edits = Edits(function, self.names)
         changed = self._spread(function)
         self.sizes: dict[Value, int] = dict(self.tables)
@@ -101,7 +104,7 @@ class _Guard:
                 behind[instr] = [instr.args[0]]
             elif op == "load" and instr.type.kind == "ptr":
                 loads.append(instr)
-            elif op == "phi" and instr.type.kind == "ptr":
+            elif op == "phi" and instr.mentions("ptr ") and instr.type.kind == "ptr":
                 behind[instr] = list(instr.args)
                 self._know_constants(instr.args)
         if not slots and not self.sizes:
@@ -123,6 +126,13 @@ class _Guard:
         changed = changed or not self.edits.is_empty
         self.edits.apply()
         return changed
+
+    def _may_point(self, function: Function) -> bool:
+        """Whether a table or a private variable that is no pointer is there at all."""
+        if self.table_names and function.mentions(*self.table_names):
+            return True
+        allocas = (instr for instr in function.instructions() if instr.op == "alloca")
+        return self.private and any(type_of(instr, "allocated") is not PTR for instr in allocas)
 
     def _spread(self, function: Function) -> bool:
         """Make each constant place in a table an instruction of its own, which LLVM folds again."""
@@ -147,7 +157,11 @@ class _Guard:
         """The arrays that each pointer may point into; none where it may point elsewhere too."""
         found: dict[_Source, frozenset[Value]] = {array: frozenset([array]) for array in self.sizes}
         found |= {value: frozenset([table]) for value, table in self.constants.items()}
-        lost = {name for name, sources in behind.items() if not sources or set(sources) - behind.keys() - found.keys()}
+        lost = {
+            name
+            for name, sources in behind.items()
+            if not sources or any(source not in behind and source not in found for source in sources)
+        }
         changed = True
         while changed:
             changed = False
@@ -156,7 +170,8 @@ class _Guard:
                 is_lost = name in lost or not lost.isdisjoint(sources)
                 if arrays != found.get(name) or is_lost != (name in lost):
                     found[name], changed = arrays, True
-                    lost |= {name} if is_lost else set()
+                    if is_lost:
+                        lost.add(name)
         return {name: arrays for name, arrays in found.items() if name not in lost}
 
     def _instruction(self, instr: Instr) -> None:
@@ -187,7 +202,7 @@ class _Guard:
             slot = self.slots.get(instr)
             if slot is not None:
                 slot.beside = self.edits.after(instr, 0)(make.alloca(I64, 8), self._beside(instr))
-        elif op == "call" and instr.callee.startswith(_COPIES):
+        elif op == "call" and instr.mentions("@llvm.mem") and instr.callee.startswith(_COPIES):
             length = instr.args[2]
             if isinstance(length, Const) and length.value:
                 for i in (1, 0):
@@ -261,12 +276,16 @@ def _find_slots(function: Function, slots: Mapping[Value, _Slot]) -> None:
     """What is kept in variables that hold pointers, and which of these are used in other ways."""
     if not slots:
         return
+    names = {slot.name for slot in slots if isinstance(slot, Instr)}
     for instr in function.instructions():
+        op = instr.op
+        if op not in ("load", "store") and not instr.may_read(names):
+            continue
         for i, arg in enumerate(instr.args):
             slot = slots.get(arg)
-            if slot is None or (instr.op == "load" and instr.type.kind == "ptr"):
+            if slot is None or (op == "load" and instr.type.kind == "ptr"):
                 continue
-            if instr.op == "store" and i == 1 and instr.args[0].type.kind == "ptr":
+            if op == "store" and i == 1 and instr.args[0].type.kind == "ptr":
                 slot.stored.append(instr.args[0])
             elif not instr.callee.startswith("llvm.lifetime."):
                 slot.escapes = True

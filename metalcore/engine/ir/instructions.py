@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from metalcore.engine.ir.function import Function
 from metalcore.engine.ir.operands import RETURN_ATTRIBUTES, Operands
-from metalcore.engine.ir.tokens import Line, plain, statements
+from metalcore.engine.ir.tokens import PLAIN_LOAD, PLAIN_STORE, Line, plain, statements
 from metalcore.engine.ir.types import I1, PTR, VOID, Type, struct_of, vector_of
-from metalcore.engine.ir.values import Block, Instr, Value
+from metalcore.engine.ir.values import Block, Const, Instr, Value
 
 BINARY = frozenset(
     (
@@ -66,6 +66,18 @@ class BodyReader:
     def read(self, instr: Instr) -> None:
         """Set the members of an instruction that are not known yet."""
         op, text = instr.op, instr.rest or ""
+        if op == "load" and (found := PLAIN_LOAD.match(text)):
+            spelled, pointer, align, debug = found.groups()
+            instr.type, instr.args = self.operands.scalar(spelled), [self.names[pointer]]
+            instr.extra, instr.targets, instr.line = {"align": int(align)}, [], int(debug or 0)
+            return
+        if op == "store" and (found := PLAIN_STORE.match(text)):
+            spelled, value, pointer, align, debug = found.groups()
+            ty = self.operands.scalar(spelled)
+            stored = self.names[value] if value[0] == "%" else Const(ty, value)
+            instr.type, instr.args = VOID, [stored, self.names[pointer]]
+            instr.extra, instr.targets, instr.line = {"stored": ty, "align": int(align)}, [], int(debug or 0)
+            return
         instr.type, instr.args, instr.extra, instr.targets, instr.line = VOID, [], {}, [], 0
         if op[0] == "#":  # a debug record
             return

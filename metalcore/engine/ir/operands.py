@@ -30,6 +30,10 @@ class Operands:
         self._known: dict[str, Type] = dict(SCALARS)
 
     # -- types ---------------------------------------------------------------------------------
+    def scalar(self, word: str) -> Type:
+        """The type that one word names."""
+        return self._known.get(word) or self.type(Line(word))
+
     def type(self, line: Line) -> Type:
         token = line.tokens[line.at]
         known = self._known.get(token)

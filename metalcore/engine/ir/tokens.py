@@ -19,6 +19,10 @@ _STATEMENT = re.compile(
     r"(.*(?:\n    .*)*(?:\n  \].*)?))$",
     re.MULTILINE,
 )
+# The most frequent instructions, each in one look: (type, pointer, align, debug) and (type, value, pointer, ...).
+_END = rf"ptr (%(?:{NAME})), align (\d+)(?:, !dbg !(\d+))?$"
+PLAIN_LOAD = re.compile(rf" (\w+), {_END}")
+PLAIN_STORE = re.compile(rf" (\w+) (%(?:{NAME})|-?\d+), {_END}")
 _NUMBERED = re.compile(r"!\d+")
 _LOCAL = re.compile(rf"%(?:{NAME})")
 _SYMBOL = re.compile(rf"@(?:{NAME})")
@@ -52,6 +56,11 @@ def attributes(text: str) -> list[str]:
 def symbols(text: str) -> list[str]:
     """The functions and variables that a text names, without their marks."""
     return [plain(symbol) for symbol in _SYMBOL.findall(text)]
+
+
+def locals_in(text: str) -> list[str]:
+    """The values, blocks and types that a text names."""
+    return _LOCAL.findall(text)
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:

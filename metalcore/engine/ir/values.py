@@ -6,11 +6,11 @@ unless it was changed: a module of thousands of lines costs little more than the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from metalcore.engine.ir.tokens import FLAGS, plain, words
+from metalcore.engine.ir.tokens import FLAGS, locals_in, plain, words
 from metalcore.engine.ir.types import PTR, Type
 
 
@@ -140,6 +140,16 @@ class Instr:
     def flags(self) -> list[str]:
         found = self.extra.get("flags")
         return found if isinstance(found, list) else []
+
+    def mentions(self, *words: str) -> bool:
+        """Whether one of these words is among its operands as they were read; of others nothing is known: True."""
+        return self.rest is None or any(word in self.rest for word in words)
+
+    def may_read(self, names: Set[str]) -> bool:
+        """Whether a value of one of these names is among its operands; it need not be read for that."""
+        if self.rest is not None:
+            return not names.isdisjoint(locals_in(self.rest))
+        return any(isinstance(arg, Instr) and arg.name in names for arg in self.args)
 
     def changed(self) -> Instr:
         """Say that members are set anew: it is printed from them from now on."""

@@ -10,11 +10,11 @@ import pytest
 
 import metalcore
 from metalcore.engine.codegen import child
-from metalcore.engine.codegen.own_arrays import _is_alike
 from metalcore.engine.frontend import limits, lower, make_unit
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.process import run_limited
 from metalcore.engine.frontend.rewrite import rewrite
+from metalcore.engine.ir import is_alike, parse
 from metalcore.errors import ArgumentError, CompileError
 
 KERNEL = "\nkernel void k(device int* o, uint i [[thread_position_in_grid]]) { o[i] = V; }\n"
@@ -77,8 +77,10 @@ def test_a_kernel_that_grows_when_it_is_inlined() -> None:
 
 
 def test_sizes_count_every_call() -> None:
-    bodies = {"@f": "a\n", "@g": "call @f\ncall @f\n", "@r": "call @r\ncall @g\n"}
-    assert limits.inlined_sizes(bodies) == {"@f": 1, "@g": 4, "@r": 6}
+    calls = {"f": {}, "g": {"f": 2}, "r": {"r": 1, "g": 1}}
+    assert limits.inlined_sizes({"f": 1, "g": 2, "r": 2}, calls) == {"f": 1, "g": 4, "r": 6}
+    lines = "define void @f() {\n  ret void\n}\ndefine void @g() {\n  call void @f()\n  call void @f()\n  ret void\n}\n"
+    assert limits.inlined_size(parse(lines)) == 5
 
 
 def test_a_large_kernel_is_compiled_in_a_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -119,9 +121,9 @@ def test_long_texts_are_read_in_linear_time() -> None:
         rewrite(f'# 1 "m"\n{source}\n', Sources("m", source))
         assert time.perf_counter() - start < 20
     start = time.perf_counter()
-    assert _is_alike('[400001 x i8] c"' + "a" * 400_000 + '\\00", align 1')
+    (table,) = parse('@t = constant [400001 x i8] c"' + "a" * 400_000 + '\\00", align 1\n').globals.values()
+    assert is_alike(table)
     assert time.perf_counter() - start < 5
-    assert not _is_alike("[2 x i32] [i32 1, i32 2], align 4") and _is_alike("[2 x i32] [i32 7, i32 7], align 4")
 
 
 def test_deeply_nested_classes_are_an_error_of_the_source() -> None:
