@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import cast
 
-from .operands import Given, Operand, constant, operand, poison
+from .operands import Given, Operand, constant, poison
 from .types import I1, I8, I32, I64, PTR, VOID, LLType, struct, vector
 
+_new = object.__new__
 Later = Callable[[], list[str]]  # lines that are known when all others are written
-_new = str.__new__
 _FLOAT_OPS = frozenset(["fadd", "fsub", "fmul", "fdiv"])
 _CASTS: dict[str, tuple[str, str, int]] = {  # from, to, and whether bits get more (1) or less (-1)
     "zext": ("is_int", "is_int", 1),
@@ -33,12 +34,16 @@ _WEIGHTS = {None: "", True: ", !prof !1", False: ", !prof !2"}  # metadata of mo
 
 
 @cache
+def _is_cast(op: str, ty: LLType, to: LLType) -> bool:
+    source, target, more = _CASTS[op]
+    if not getattr(ty, source) or not getattr(to, target) or ty.length != to.length or ty.is_vector != to.is_vector:
+        return False
+    return not more or (to.bits - ty.bits) * more > 0
+
+
+@cache
 def _picks(picks: tuple[int, ...]) -> str:
     return "<" + ", ".join([f"i32 {p}" for p in picks]) + ">" if len(picks) == 1 or any(picks) else "zeroinitializer"
-
-
-def _ordered(align: int, atomic: bool) -> str:
-    return (" monotonic" if atomic else "") + (f", align {align}" if align else "")
 
 
 class WrongType(TypeError):
@@ -67,7 +72,7 @@ class Builder:
         self.lines: list[str | Later] = []
         self.prefix = prefix
         self.names: Names = beside.names if beside else Names()
-        self.declarations: set[str] = beside.declarations if beside else set()
+        self.declarations: dict[str, str] = beside.declarations if beside else {}  # of intrinsics, by name
         self.edges: dict[Operand, list[tuple[Operand, str]]] = beside.edges if beside else {}  # of phis
 
     def as_(self, name: Operand) -> Builder:
@@ -76,32 +81,36 @@ class Builder:
 
     def text(self) -> list[str]:
         """All lines; those that were put off are made now, in order."""
-        return [text for line in self.lines for text in ((line,) if isinstance(line, str) else line())]
+        made = [(i, line()) for i, line in enumerate(self.lines) if not isinstance(line, str)]
+        lines = list(self.lines)
+        for i, texts in reversed(made):
+            lines[i : i + 1] = texts
+        return cast("list[str]", lines)
 
-    def _value(self, ty: LLType, *parts: str) -> Operand:
+    def _value(self, ty: LLType, text: str) -> Operand:
         names = self.names
-        names.count += 1
-        name = f"{self.prefix}{names.count}"
-        self.lines.append("".join(("  ", name, " = ", *parts)))
-        made = _new(Operand, name)
-        made.type = ty
+        names.count = number = names.count + 1
+        name = f"{self.prefix}{number}"
+        self.lines.append(f"  {name} = {text}")
+        made = _new(Operand)  # as Operand(name, ty), but made a hundred thousand times
+        made.text, made.type = name, ty
         return made
 
-    def _refuse(self, op: str, *operands: str) -> WrongType:
-        return WrongType(f"{op} of " + ", ".join(f"{getattr(x, 'type', '?')} {x}" for x in operands))
+    def _refuse(self, op: str, *operands: Operand) -> WrongType:
+        return WrongType(f"{op} of " + ", ".join(f"{x.type} {x}" for x in operands))
 
     # -- arithmetic --------------------------------------------------------------------------------
     def binary(self, op: str, a: Given, b: Given, flags: str = "") -> Operand:
         """Two of a type. *flags* ends with a space."""
-        if not isinstance(a, str):
+        if type(a) is not Operand:
             assert isinstance(b, Operand)
             a = constant(b.type, a)
-        elif not isinstance(b, str):
+        elif type(b) is not Operand:
             b = constant(a.type, b)
         ty = a.type
         if b.type is not ty or not (ty.is_float if op in _FLOAT_OPS else ty.is_int):
             raise self._refuse(op, a, b)
-        return self._value(ty, op, " ", flags, ty, " ", a, ", ", b)
+        return self._value(ty, f"{op} {flags}{ty.text} {a.text}, {b.text}")
 
     add, sub, mul = _binary("add"), _binary("sub"), _binary("mul")
     and_, xor = _binary("and"), _binary("xor")
@@ -118,10 +127,10 @@ class Builder:
     def fneg(self, a: Operand) -> Operand:
         if not a.type.is_float:
             raise self._refuse("fneg", a)
-        return self._value(a.type, "fneg ", a.type, " ", a)
+        return self._value(a.type, f"fneg {a.type.text} {a.text}")
 
     def freeze(self, a: Operand) -> Operand:
-        return self._value(a.type, "freeze ", a.type, " ", a)
+        return self._value(a.type, f"freeze {a.type.text} {a.text}")
 
     def icmp(self, pred: str, a: Operand, b: Given) -> Operand:
         return self._compare("icmp ", pred, a, b, a.type.is_int or a.type.is_ptr)
@@ -131,32 +140,30 @@ class Builder:
 
     def _compare(self, op: str, pred: str, a: Operand, b: Given, fits: bool) -> Operand:
         ty = a.type
-        if not isinstance(b, str):
+        if type(b) is not Operand:
             b = constant(ty, b)
         if b.type is not ty or not fits:
             raise self._refuse(op + pred, a, b)
-        return self._value(ty.with_item(I1), op, pred, " ", ty, " ", a, ", ", b)
+        return self._value(ty.with_item(I1), f"{op}{pred} {ty.text} {a.text}, {b.text}")
 
     def select(self, test: Operand, a: Given, b: Given) -> Operand:
         """One test for all lanes, or one for each."""
-        if not isinstance(a, str):
+        if type(a) is not Operand:
             assert isinstance(b, Operand)
             a = constant(b.type, a)
-        elif not isinstance(b, str):
+        elif type(b) is not Operand:
             b = constant(a.type, b)
         ty = a.type
         if b.type is not ty or (test.type is not I1 and test.type is not ty.with_item(I1)):
             raise self._refuse("select", test, a, b)
-        return self._value(ty, "select ", test.type, " ", test, ", ", ty, " ", a, ", ", ty, " ", b)
+        return self._value(ty, f"select {test.type.text} {test.text}, {ty.text} {a.text}, {ty.text} {b.text}")
 
     # -- casts -------------------------------------------------------------------------------------
     def cast(self, op: str, a: Operand, to: LLType) -> Operand:
-        source, target, more = _CASTS[op]
         ty = a.type
-        fits = getattr(ty, source) and getattr(to, target) and ty.length == to.length and ty.is_vector == to.is_vector
-        if not fits or (more and (to.bits - ty.bits) * more <= 0):
+        if not _is_cast(op, ty, to):
             raise self._refuse(f"{op} to {to}", a)
-        return self._value(to, op, " ", ty, " ", a, " to ", to)
+        return self._value(to, f"{op} {ty.text} {a.text} to {to.text}")
 
     zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")
 
@@ -170,28 +177,33 @@ class Builder:
             return a
         if ty.length * ty.bits != to.length * to.bits or ty.is_ptr or to.is_ptr:
             raise self._refuse(f"bitcast to {to}", a)
-        return self._value(to, "bitcast ", ty, " ", a, " to ", to)
+        return self._value(to, f"bitcast {ty.text} {a.text} to {to.text}")
 
     # -- memory ------------------------------------------------------------------------------------
     def alloca(self, ty: LLType, align: int = 0) -> Operand:
-        return self._value(PTR, "alloca ", ty, f", align {align}" if align else "")
+        return self._value(PTR, f"alloca {ty.text}" + (f", align {align}" if align else ""))
 
     def load(self, ty: LLType, at: Operand, align: int = 0, *, kind: str = "", invariant: bool = False) -> Operand:
         """*kind* is "", "atomic" or "volatile"."""
         if at.type is not PTR:
             raise self._refuse("load", at)
-        op = f"load {kind} " if kind else "load "
-        how = _ordered(align, kind == "atomic") + (", !invariant.load !0" if invariant else "")
-        return self._value(ty, op, ty, ", ptr ", at, how)
+        if not kind and not invariant:
+            how = f", align {align}" if align else ""
+            return self._value(ty, f"load {ty.text}, ptr {at.text}{how}")
+        how = " monotonic" if kind == "atomic" else ""
+        how += (f", align {align}" if align else "") + (", !invariant.load !0" if invariant else "")
+        return self._value(ty, f"load {kind}{' ' if kind else ''}{ty.text}, ptr {at.text}{how}")
 
     def store(
         self, value: Operand, at: Operand, align: int = 0, *, nontemporal: bool = False, atomic: bool = False
     ) -> None:
         if at.type is not PTR:
             raise self._refuse("store", value, at)
-        op, how = "  store atomic " if atomic else "  store ", _ordered(align, atomic)
-        how += ", !nontemporal !3" if nontemporal else ""
-        self.lines.append("".join((op, value.type, " ", value, ", ptr ", at, how)))
+        how = f", align {align}" if align else ""
+        if nontemporal:
+            how += ", !nontemporal !3"
+        op, order = ("store atomic", " monotonic") if atomic else ("store", "")
+        self.lines.append(f"  {op} {value.type.text} {value.text}, ptr {at.text}{order}{how}")
 
     def atomicrmw(self, op: str, at: Operand, value: Operand) -> Operand:
         return self._value(value.type, f"atomicrmw {op} ptr {at}, {value.type} {value} monotonic")
@@ -204,39 +216,35 @@ class Builder:
 
     def gep(self, at: Operand, index: Operand | int, item: LLType = I8) -> Operand:
         """The address of an element; of one for each lane where either is a vector."""
-        if not isinstance(index, str):
-            index = operand(str(index), I64)
+        if type(index) is not Operand:
+            index = Operand(str(index), I64)
         wide, ty = at.type, index.type
         if not wide.is_ptr or not ty.is_int or (wide.is_vector and ty.is_vector and wide.length != ty.length):
             raise self._refuse("getelementptr", at, index)
-        return self._value(
-            wide if wide.is_vector else ty.with_item(PTR),
-            *("getelementptr ", item, ", ", wide, " ", at, ", ", ty, " ", index),
-        )
+        to = wide if wide.is_vector else ty.with_item(PTR)
+        return self._value(to, f"getelementptr {item.text}, {wide.text} {at.text}, {ty.text} {index.text}")
 
     # -- vectors -----------------------------------------------------------------------------------
     def extract(self, whole: Operand, i: int) -> Operand:
         ty = whole.type
         if not ty.is_vector or not 0 <= i < ty.length:
             raise self._refuse(f"extractelement {i}", whole)
-        return self._value(ty.item, "extractelement ", ty, " ", whole, f", i64 {i}")
+        return self._value(ty.item, f"extractelement {ty.text} {whole.text}, i64 {i}")
 
     def insert(self, whole: Operand, one: Operand, i: int) -> Operand:
         ty = whole.type
         if not ty.is_vector or one.type is not ty.item or not 0 <= i < ty.length:
             raise self._refuse(f"insertelement {i}", whole, one)
-        return self._value(ty, "insertelement ", ty, " ", whole, ", ", one.type, " ", one, f", i64 {i}")
+        return self._value(ty, f"insertelement {ty.text} {whole.text}, {one.type.text} {one.text}, i64 {i}")
 
     def shuffle(self, a: Operand, picks: Sequence[int], b: Operand | None = None) -> Operand:
         """Lanes of *a*, and behind them those of *b*, by number."""
         ty = a.type
         if not ty.is_vector or (b is not None and b.type is not ty) or not 0 <= max(picks) < 2 * ty.length:
-            raise self._refuse("shufflevector", a, *([b] if b else []))
-        return self._value(
-            vector(len(picks), ty.item),
-            *("shufflevector ", ty, " ", a, ", ", ty, " ", b or "poison", ", "),
-            *(vector(len(picks), I32), " ", _picks(tuple(picks))),
-        )
+            raise self._refuse("shufflevector", a, *([b] if b is not None else []))
+        head = f"shufflevector {ty.text} {a.text}, {ty.text} {'poison' if b is None else b.text}"
+        mask = f"{vector(len(picks), I32).text} {_picks(tuple(picks))}"
+        return self._value(vector(len(picks), ty.item), f"{head}, {mask}")
 
     def splat(self, one: Operand, count: int) -> Operand:
         ty = vector(count, one.type)
@@ -245,39 +253,35 @@ class Builder:
     def extractvalue(self, whole: Operand, i: int) -> Operand:
         if whole.type.kind != "struct":
             raise self._refuse("extractvalue", whole)
-        return self._value(whole.type.items[i], "extractvalue ", whole.type, " ", whole, f", {i}")
+        return self._value(whole.type.items[i], f"extractvalue {whole.type.text} {whole.text}, {i}")
 
     # -- calls -------------------------------------------------------------------------------------
     def call(self, name: str, to: LLType, *args: Operand, how: str = "", kinds: Sequence[str] = ()) -> Operand:
         """A function of the module or one of LLVM's, which is declared here. *kinds*: attributes of the arguments."""
-        if name.startswith("llvm."):
-            self.need(f"declare {to} @{name}({', '.join([x.type for x in args])})")
+        if name not in self.declarations and name.startswith("llvm."):
+            self.declarations[name] = f"declare {to.text} @{name}({', '.join([x.type.text for x in args])})"
         return self._call(f"@{name}", to, args, how, kinds)
 
     def call_pointer(self, at: Operand, to: LLType, *args: Operand, how: str = "") -> Operand:
         if at.type is not PTR:
             raise self._refuse("call", at)
-        return self._call(at, to, args, how, ())
+        return self._call(at.text, to, args, how, ())
 
     def _call(self, name: str, to: LLType, args: Sequence[Operand], how: str, kinds: Sequence[str]) -> Operand:
         if kinds:
-            given = ", ".join([f"{x.type} {kind}{x}" for x, kind in zip(args, kinds, strict=True)])
+            given = ", ".join([f"{x.type.text} {kind}{x.text}" for x, kind in zip(args, kinds, strict=True)])
         else:
-            given = ", ".join([f"{x.type} {x}" for x in args])
-        text = f"call {how}{to} {name}({given})"
+            given = ", ".join([f"{x.type.text} {x.text}" for x in args])
+        text = f"call {how}{to.text} {name}({given})"
         if to is VOID:
             self.lines.append("  " + text)
-            return operand("", VOID)
+            return Operand("", VOID)
         return self._value(to, text)
 
     def intrinsic(self, base: str, *args: Operand, to: LLType | None = None, how: str = "") -> Operand:
         """One of LLVM's that is there for each type, named by what it gives: intrinsic("umin", a, b)."""
         ty = to or args[0].type
         return self.call(f"llvm.{base}.{ty.suffix}", ty, *args, how=how)
-
-    def need(self, declaration: str) -> None:
-        # One spelling: LLVM refuses to see an intrinsic declared twice, and knows its immediate arguments itself.
-        self.declarations.add(declaration.replace(" immarg", ""))
 
     # -- control flow ------------------------------------------------------------------------------
     def new_label(self, hint: str) -> str:
@@ -294,7 +298,7 @@ class Builder:
     def cond_br(self, test: Operand, yes: str, no: str, *, likely: bool | None = None) -> None:
         if test.type is not I1:
             raise self._refuse("br", test)
-        self.lines.append("".join(("  br i1 ", test, ", label %", yes, ", label %", no, _WEIGHTS[likely])))
+        self.lines.append(f"  br i1 {test.text}, label %{yes}, label %{no}{_WEIGHTS[likely]}")
 
     def switch(self, value: Operand, default: str, cases: Mapping[int, str]) -> None:
         targets = " ".join(f"{value.type} {number}, label %{label}" for number, label in cases.items())
@@ -329,8 +333,8 @@ class _Named(Builder):
         super().__init__(beside=code)
         self.lines, self.name = code.lines, name
 
-    def _value(self, ty: LLType, *parts: str) -> Operand:
+    def _value(self, ty: LLType, text: str) -> Operand:
         if ty is not self.name.type:
-            raise self._refuse(f"{parts[0]}for", self.name)
-        self.lines.append("".join(("  ", self.name, " = ", *parts)))
+            raise self._refuse(f"{text} for", self.name)
+        self.lines.append(f"  {self.name.text} = {text}")
         return self.name

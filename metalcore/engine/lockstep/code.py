@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .builder import Builder, Later
-from .operands import Operand, constant, constants, operand, zero
+from .operands import Operand, constant, constants, zero
 from .shapes import LANES
 from .types import FLOAT, I1, I8, I32, PTR, LLType, integer, vector
 
@@ -19,6 +19,7 @@ class Code(Builder):
         self.count = LANES // width
         self.has_masks = width == 16  # AVX-512 has registers for masks
         self.entry = Builder("%e", beside=self)  # run once at the top of the function
+        self._vectors: dict[LLType, LLType] = {}
         self.alloca_lines: list[str] = []  # in the entry block itself, or mem2reg passes them over
         self.slots: dict[object, tuple[Operand, LLType]] = {}
         self.label = ""
@@ -30,7 +31,10 @@ class Code(Builder):
     # -- text --------------------------------------------------------------------------------------
     def vec(self, item: LLType) -> LLType:
         """One of these in each lane of a chunk."""
-        return vector(self.width, item)
+        found = self._vectors.get(item)
+        if found is None:
+            found = self._vectors[item] = vector(self.width, item)
+        return found
 
     def unique(self) -> int:
         self.names.count += 1
@@ -48,9 +52,9 @@ class Code(Builder):
     def slot(self, key: object, ty: LLType, align: int = 0) -> Operand:
         found = self.slots.get(key)
         if found is None:
-            name = operand(f"%s{len(self.slots)}", PTR)
+            name = Operand(f"%s{len(self.slots)}", PTR)
             found = self.slots[key] = (name, ty)
-            self.alloca_lines.append(f"  {name} = alloca {ty}" + (f", align {align}" if align else ""))
+            self.alloca_lines.append(f"  {name.text} = alloca {ty.text}" + (f", align {align}" if align else ""))
         return found[0]
 
     def stack_bound(self) -> int:

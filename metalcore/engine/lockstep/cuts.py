@@ -20,7 +20,7 @@ from .driver import first_position
 from .frame import ALL, FIRST, FIRST_THREAD, GROUP, LAUNCH, SIMDGROUP, SIZE, WORKER, load_frame, of_launch, parameters
 from .ir import I1, VOID, Block, Function, Instr, is_barrier
 from .live import Liveness
-from .operands import Operand, constant, operand
+from .operands import Operand, constant
 from .same import Same
 from .shapes import LANES, Shapes
 from .types import I8, I32, I64, PTR, LLType, array
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST_SIMDGROUPS = 32
 MOST_KEPT = 512 << 10  # bytes on the stack
 _ALIGN = 64
-_OWN = operand("%own", PTR)  # a simdgroup's part of what is kept
+_OWN = Operand("%own", PTR)  # a simdgroup's part of what is kept
 
 
 def split_at_barriers(function: Function) -> None:

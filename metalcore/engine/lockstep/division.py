@@ -5,7 +5,7 @@ from __future__ import annotations
 from .builder import Builder
 from .halves import saturated
 from .ir import Const, Instr, Value
-from .operands import Operand, constant, operand, poison, zero
+from .operands import Operand, constant, poison, zero
 from .types import DOUBLE, I32, LLType, vector
 
 
@@ -52,7 +52,7 @@ def division_function(name: str, op: str, ty: LLType) -> str:
     code = Builder()
     result = poison(ty)
     for i in range(ty.length):
-        x, y = (code.freeze(code.extract(operand(side, ty), i)) for side in ("%a", "%b"))
+        x, y = (code.freeze(code.extract(Operand(side, ty), i)) for side in ("%a", "%b"))
         result = code.insert(result, divide(code, op, x, y), i)
     code.ret(result)
     head = f"define internal {ty} @{name}({ty} %a, {ty} %b) noinline nounwind {{"

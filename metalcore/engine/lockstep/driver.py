@@ -11,7 +11,7 @@ from .builder import Builder
 from .frame import GROUP, LAUNCH, SIZE, WORKER, of_launch, of_sanitizer, of_worker, parameters
 from .initial import Initial
 from .ir import Instr
-from .operands import NULL, Operand, constant, operand
+from .operands import NULL, Operand, constant
 from .types import I1, I32, PTR, VOID, array
 
 # What a thread may ask for and still not notice in which threadgroup it is.
@@ -73,7 +73,7 @@ class Driver:
     initial: Initial  # sets the threadgroup variables that have an initialiser
 
     def write(self) -> str:
-        first, end = operand("%gx0", I32), operand("%gx1", I32)
+        first, end = Operand("%gx0", I32), Operand("%gx1", I32)
         code = Builder()
         code.place("entry")
         group = _Group(self, code, first, end)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from metalcore.engine import abi
 
 from .builder import Builder
-from .operands import Operand, operand
+from .operands import Operand
 from .types import I1, I32, PTR
 
-LAUNCH, WORKER = operand("%L", PTR), operand("%Wk", PTR)  # mc_launch, mc_worker
-GROUP = tuple(operand(name, I32) for name in ("%gx", "%gy", "%gz"))  # threadgroup_position_in_grid
-SIZE = tuple(operand(name, I32) for name in ("%w", "%h", "%d"))  # of this threadgroup
-SIMDGROUP = operand("%sg", I32)
-BITS = operand("%bits", I32)  # lanes that there are
-ALONE = operand("%alone", I1)  # the threadgroup has no other simdgroup
-FIRST = tuple(operand(name, I32) for name in ("%lx", "%ly", "%lz"))  # position in the group of the first thread
-ALL = operand("%all", I32)  # simdgroups of the threadgroup, where one function runs them
+LAUNCH, WORKER = Operand("%L", PTR), Operand("%Wk", PTR)  # mc_launch, mc_worker
+GROUP = tuple(Operand(name, I32) for name in ("%gx", "%gy", "%gz"))  # threadgroup_position_in_grid
+SIZE = tuple(Operand(name, I32) for name in ("%w", "%h", "%d"))  # of this threadgroup
+SIMDGROUP = Operand("%sg", I32)
+BITS = Operand("%bits", I32)  # lanes that there are
+ALONE = Operand("%alone", I1)  # the threadgroup has no other simdgroup
+FIRST = tuple(Operand(name, I32) for name in ("%lx", "%ly", "%lz"))  # position in the group of the first thread
+ALL = Operand("%all", I32)  # simdgroups of the threadgroup, where one function runs them
 
-FIRST_THREAD = operand("%first_thread", I32)  # its index in the group
-GROUP_MEMORY = operand("%group_memory", PTR)
-STOP_AT, STOP = operand("%stop_at", PTR), operand("%stop", PTR)
-PRIVATE = operand("%private", PTR)  # private arrays, behind a coroutine's frame
+FIRST_THREAD = Operand("%first_thread", I32)  # its index in the group
+GROUP_MEMORY = Operand("%group_memory", PTR)
+STOP_AT, STOP = Operand("%stop_at", PTR), Operand("%stop", PTR)
+PRIVATE = Operand("%private", PTR)  # private arrays, behind a coroutine's frame
 
 
 def of_launch(field: str) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .builder import Builder
 from .frame import parameters
-from .operands import Operand, constant, operand, poison, zero
+from .operands import Operand, constant, poison, zero
 from .support import function
 from .types import DOUBLE, FLOAT, I32, I64, PTR, VOID, LLType
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 MANY_ACCESSES = 256  # loads and stores of a kernel; with more, those under masks are calls
-_ZERO, _SINK = operand("@mc.zero", PTR), operand("@mc.sink", PTR)
+_ZERO, _SINK = Operand("@mc.zero", PTR), Operand("@mc.sink", PTR)
 
 
 class Gathers:
@@ -65,7 +65,7 @@ class Gathers:
         return mask if mask is not None else constant(self.code.mask, True)
 
     def _active(self, addresses: Operand, mask: Operand, idle: Operand) -> Operand:
-        return self.code.select(mask, addresses, constant(addresses.type, idle))
+        return self.code.select(mask, addresses, constant(addresses.type, idle.text))
 
 
 def gather_code(code: Builder, addresses: Operand, ty: LLType, align: int) -> Operand:
@@ -83,13 +83,13 @@ def scatter_code(code: Builder, addresses: Operand, value: Operand, align: int) 
 
 
 def gather_function(name: str, pointers: LLType, ty: LLType, align: int) -> str:
-    code, addresses = Builder(), operand("%addresses", pointers)
+    code, addresses = Builder(), Operand("%addresses", pointers)
     code.ret(gather_code(code, addresses, ty, align))
     return function(code, name, pointers.with_item(ty), parameters(addresses), "noinline nounwind")
 
 
 def scatter_function(name: str, pointers: LLType, values: LLType, align: int) -> str:
-    code, addresses, value = Builder(), operand("%addresses", pointers), operand("%value", values)
+    code, addresses, value = Builder(), Operand("%addresses", pointers), Operand("%value", values)
     scatter_code(code, addresses, value, align)
     code.ret()
     return function(code, name, VOID, parameters(addresses, value), "noinline nounwind")

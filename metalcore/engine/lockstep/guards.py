@@ -27,7 +27,7 @@ class Guards:
 
     def is_straight(self, extension: Instr, base: Operand, low: int, high: int) -> Operand:
         """Does base + low, as a 32-bit number, come before base + high?"""
-        key = ("straight", (extension.op, base, low, high))
+        key = ("straight", (extension.op, base.text, low, high))
         if key not in self.values.splats:
             least, most = (self.code.add(base, signed32(o)) if o else base for o in (low, high))
             order = "ule" if extension.op == "zext" else "sle"

@@ -11,7 +11,7 @@ from metalcore.errors import UnsupportedFeature
 from .builder import Builder
 from .frame import WORKER, of_sanitizer, of_worker, parameters
 from .ir import Global
-from .operands import Operand, constant, operand, zero
+from .operands import Operand, constant, zero
 from .support import function
 from .types import I8, I16, I32, I64, PTR, VOID, vector
 
@@ -43,7 +43,7 @@ class Initial:
         for variable in self.variables:
             at, size, unit = code.gep(memory, variable.offset), constant(I64, variable.size), _unit(variable.size)
             if variable.table:
-                code.call(f"mc.copy.{unit}", VOID, at, operand(variable.table, PTR), size)
+                code.call(f"mc.copy.{unit}", VOID, at, Operand(variable.table, PTR), size)
             else:
                 code.call(f"mc.zero.{unit}", VOID, at, size)
             if sanitizer is not None:
@@ -81,7 +81,7 @@ def _unit(size: int) -> int:
 def _loop(unit: int, is_copy: bool) -> str:
     """A loop of its own: llvm.memcpy may become a call of libc, which a kernel does not have."""
     ty, code = _UNITS[unit], Builder()
-    to, source, size = operand("%to", PTR), operand("%from", PTR), operand("%bytes", I64)
+    to, source, size = Operand("%to", PTR), Operand("%from", PTR), Operand("%bytes", I64)
     code.place("entry")
     code.jump("next")
     code.place("next")

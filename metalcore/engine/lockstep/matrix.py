@@ -42,7 +42,7 @@ class Matrix:
         if len(homes) == 1:
             home, e = homes.pop()
             picks = tuple(lane % self.code.width for lane, _ in mine)
-            key = ("picked", (picks, parts[e][home]))
+            key = ("picked", (picks, parts[e][home].text))
             if key not in self.values.splats:
                 self.values.splats[key] = self.code.shuffle(parts[e][home], picks)
             return self.values.splats[key]

@@ -15,7 +15,7 @@ from metalcore.engine.abi import STORE as STORE
 from .bounds import FAR, SMALL_BITS
 from .frame import FIRST_THREAD, GROUP_MEMORY, LAUNCH, PRIVATE, WORKER, of_launch
 from .ir import Global, Instr, Type, Value, gep_terms
-from .operands import FALSE, Given, Operand, constant, operand, poison, zero
+from .operands import FALSE, Given, Operand, constant, poison, zero
 from .roots import Root
 from .shapes import LANE, LANES, ZERO
 from .streaming import CACHE_LINE, Row
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SLOTS = BUFFERS  # of buffers, and of threadgroup memory, in mc_launch
 _PAGE = 4096
-_NOWHERE = operand("", PTR)
+_NOWHERE = Operand("", PTR)
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Memory:
         if root.kind == "shared":
             return self.code.entry.gep(GROUP_MEMORY, self.plan.shared_offsets[root.name])
         if root.kind == "table":
-            return operand(root.name, PTR)
+            return Operand(root.name, PTR)
         return self.private_base(self.roots.allocas[root])
 
     def root_size(self, root: Root) -> int | Operand:
@@ -294,7 +294,7 @@ class Memory:
                     offset = self.code.sub(offset, starts)
                 limit = self.limit(root, where.size)
                 is_known = isinstance(self.root_size(root), int)
-                bound = constant(number.type, limit) if is_known else self.values.splat(limit)
+                bound = constant(number.type, limit.text) if is_known else self.values.splat(limit)
                 hit = self.code.icmp("ult", offset, bound)
                 hit = self.only_from(where, root, hit, c)
                 result = self.code.or_(result, hit) if result is not None else hit
@@ -325,7 +325,7 @@ class Memory:
         """The address of each lane, exactly."""
         addresses = self.scratch("addresses", 8)
         if where.offsets is not None and not where.bases and not self.values.may_wrap(where.pointer):
-            table = operand(self.plan.offset_table(where.offsets), PTR)
+            table = Operand(self.plan.offset_table(where.offsets), PTR)
             self.code.call("mc.spread", VOID, where.base, table, addresses)
         else:
             self.spill_chunks(addresses, 8, [self.address_chunk(where, c) for c in range(self.code.count)])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec
 
 from metalcore.engine.codegen.variant import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.engine.ir import Module as ScalarModule
@@ -31,6 +35,8 @@ from .simdgroup import Simdgroup
 from .streaming import streamed_stores
 from .support import mma_function, support
 
+_Given = ParamSpec("_Given")
+
 
 @dataclass
 class LockstepModule:
@@ -48,6 +54,23 @@ class LockstepModule:
     stack_size: int  # bytes that mc_run may need of its stack
 
 
+def _without_collections(function: Callable[_Given, LockstepModule]) -> Callable[_Given, LockstepModule]:
+    """Hundreds of thousands of objects are made and all stay until the end: looking for garbage takes a tenth."""
+
+    @wraps(function)
+    def run(*given: _Given.args, **options: _Given.kwargs) -> LockstepModule:
+        is_on = gc.isenabled()
+        gc.disable()
+        try:
+            return function(*given, **options)
+        finally:
+            if is_on:
+                gc.enable()
+
+    return run
+
+
+@_without_collections
 def vectorise(
     scalar: str | ScalarModule,
     *,
@@ -126,11 +149,13 @@ def vectorise(
         emitters = Emitters(module, graph, shapes, roots, width, plan)
         functions.append(Simdgroup(emitters).write(name, full))
         helpers |= emitters.code.helpers
-        plan.declarations |= emitters.code.declarations
+        plan.declarations |= set(emitters.code.declarations.values())
         sizes.append(emitters.code.stack_bound() + emitters.cuts.stack())
     functions += [text for _, text in sorted(helpers.items())]
     if plan.uses_mma:
-        functions.append(mma_function(plan.declarations))
+        mma, declared = mma_function()
+        plan.declarations |= declared
+        functions.append(mma)
     initial = initial_values(used_globals, shared_offsets, module.spelled_out)
     span = SPAN[bool(graph.loops)] if is_flat else 0
     text = [

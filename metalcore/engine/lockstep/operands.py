@@ -3,47 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from .types import I1, PTR, TOKEN, LLType, vector
 
-_new = str.__new__
 
+class Operand:
+    """A value that instructions read, with its type; its text is how they spell it. It never changes."""
 
-class Operand(str):
-    """A value that instructions read, with its type; its text is how they spell it."""
+    __slots__ = ("text", "type")
 
-    __slots__ = ("type",)
-    type: LLType
+    def __init__(self, text: str, type: LLType) -> None:
+        self.text, self.type = text, type
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.text}>"
 
 
 Given = Operand | int | float  # a number is a constant, of the type that is wanted there
 
 
-def operand(text: str, ty: LLType) -> Operand:
-    made = _new(Operand, text)
-    made.type = ty
-    return made
-
-
+@lru_cache(maxsize=8192, typed=True)
 def constant(ty: LLType, value: float | str) -> Operand:
     """A number, or its spelling; in each lane of a vector."""
-    text = value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)
-    return operand(f"splat ({ty.item} {text})" if ty.is_vector else text, ty)
+    text = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return Operand(f"splat ({ty.item.text} {text})" if ty.is_vector else text, ty)
 
 
 def constants(item: LLType, values: Sequence[int]) -> Operand:
     """A vector of its own number in each lane."""
-    head = item + " "
-    return operand("<" + ", ".join([head + str(v) for v in values]) + ">", vector(len(values), item))
+    head = item.text + " "
+    return Operand("<" + ", ".join([head + str(v) for v in values]) + ">", vector(len(values), item))
 
 
 def zero(ty: LLType) -> Operand:
-    return operand("zeroinitializer", ty)
+    return Operand("zeroinitializer", ty)
 
 
 def poison(ty: LLType) -> Operand:
-    return operand("poison", ty)
+    return Operand("poison", ty)
 
 
-TRUE, FALSE, NULL = operand("true", I1), operand("false", I1), operand("null", PTR)
-NO_TOKEN = operand("none", TOKEN)
+TRUE, FALSE, NULL = Operand("true", I1), Operand("false", I1), Operand("null", PTR)
+NO_TOKEN = Operand("none", TOKEN)

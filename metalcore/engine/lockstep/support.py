@@ -9,7 +9,7 @@ from metalcore.engine.abi import LANES, Access, Stop, offset
 
 from .builder import Builder
 from .frame import LAUNCH, WORKER, of_launch, of_worker, parameters
-from .operands import Operand, constant, operand
+from .operands import Operand, constant
 from .types import DOUBLE, FLOAT, I1, I8, I32, I64, PTR, VOID, LLType, array, vector
 
 # The address of mc.attend is taken so that its argument stays in a register of its own.
@@ -31,7 +31,7 @@ def support() -> tuple[str, ...]:
 
 def _attend() -> str:
     """Something is to be looked at: true where the kernel is to leave. Whoever asks, in a loop, keeps its registers."""
-    code, stop = Builder(), operand("%stop", PTR)
+    code, stop = Builder(), Operand("%stop", PTR)
     code.place("entry")
     attend = code.load(PTR, code.gep(stop, offset(Stop, "attend")))
     code.ret(code.icmp("ne", code.call_pointer(attend, I32, stop), 0))
@@ -41,7 +41,7 @@ def _attend() -> str:
 def _spread() -> str:
     """The address of each lane from one and a table of offsets."""
     code = Builder()
-    base, offsets, out = (operand(name, PTR) for name in ("%base", "%offsets", "%out"))
+    base, offsets, out = (Operand(name, PTR) for name in ("%base", "%offsets", "%out"))
     code.place("entry")
     code.jump("loop")
     code.place("loop")
@@ -63,9 +63,9 @@ def _again(code: Builder, counter: Operand, label: str, start: str, done: str, e
 def _slow() -> str:
     """Fill an mc_access: for each lane the bounds of the piece of memory that holds it, or of the first one."""
     code = Builder()
-    site, size, kind, mask, first = (operand(f"%{name}", I32) for name in ("site", "size", "kind", "mask", "first"))
-    addresses, count = operand("%addresses", PTR), operand("%n", I64)
-    bounds, data = operand("%bounds", PTR), operand("%data", PTR)  # bounds: begin, end and bytes from lane to lane
+    site, size, kind, mask, first = (Operand(f"%{name}", I32) for name in ("site", "size", "kind", "mask", "first"))
+    addresses, count = Operand("%addresses", PTR), Operand("%n", I64)
+    bounds, data = Operand("%bounds", PTR), Operand("%data", PTR)  # bounds: begin, end and bytes from lane to lane
     code.place("entry")
     access = code.alloca(array(ctypes.sizeof(Access), I8), 16)
 
@@ -122,15 +122,16 @@ def _slow() -> str:
     return function(code, "mc.slow", VOID, given, "noinline cold nounwind")
 
 
-def mma_function(declarations: set[str]) -> str:
+@lru_cache(maxsize=1)
+def mma_function() -> tuple[str, frozenset[str]]:
     """8x8x8 multiply-accumulate on matrices in lane layout, for registers of eight floats.
 
     Chunk 2h+w holds rows 4h..4h+3, columns 4w..4w+3, with even columns in element 0 and odd ones in element 1. The left
-    operand is spread by duplicating even or odd lanes, the right one by broadcasting 64 bits.
+    operand is spread by duplicating even or odd lanes, the right one by broadcasting 64 bits. With what it declares.
     """
     row = vector(8, FLOAT)
     code = Builder("%m")
-    total, left, right = (operand(name, PTR) for name in ("%c", "%a", "%b"))
+    total, left, right = (Operand(name, PTR) for name in ("%c", "%a", "%b"))
     sums = [code.load(row, code.gep(total, 32 * i), 32) for i in range(8)]
     for k in range(8):
         rights = {}
@@ -149,5 +150,5 @@ def mma_function(declarations: set[str]) -> str:
     for i in range(8):
         code.store(sums[i], code.gep(total, 32 * i), 32)
     code.ret()
-    declarations |= code.declarations
-    return function(code, "mc.mma", VOID, parameters(total, left, right), "noinline nounwind", "fastcc ")
+    text = function(code, "mc.mma", VOID, parameters(total, left, right), "noinline nounwind", "fastcc ")
+    return text, frozenset(code.declarations.values())

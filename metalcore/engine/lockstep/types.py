@@ -9,46 +9,49 @@ _FLOATS = {"half": 16, "float": 32, "double": 64}
 _SHORT = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
-class LLType(str):
-    """A type; its text is how LLVM spells it. There is one object for each type, so that `is` compares them.
+class LLType:
+    """A type; its text is how LLVM spells it. There is one object for each type, so that `is` compares them."""
 
-    It is a `str` as long as some emitters put instructions together as text.
-    """
-
-    __slots__ = ("bits", "bytes", "is_float", "is_int", "is_ptr", "item", "items", "kind", "length")
+    __slots__ = (
+        *("text", "kind", "bits", "bytes", "length", "item", "items", "suffix", "others"),
+        *("is_int", "is_float", "is_ptr", "is_vector"),
+    )
+    text: str
     kind: str  # int, float, ptr, vector, array, struct, void, token
     bits: int  # of a scalar, or of one element
     bytes: int  # in memory
     length: int  # elements; 1 for a scalar
     item: LLType  # of vectors and arrays; a scalar is its own
     items: tuple[LLType, ...]  # of structs
+    suffix: str  # its name in that of an intrinsic: v8f32
+    others: dict[LLType, LLType]  # vectors of the same length
     is_int: bool  # integers and vectors of them, and so on
     is_float: bool
     is_ptr: bool
+    is_vector: bool
 
-    @property
-    def is_vector(self) -> bool:
-        return self.kind == "vector"
-
-    @property
-    def suffix(self) -> str:
-        """Its name in that of an intrinsic: v8f32."""
-        short = _SHORT.get(self.item, str(self.item))
-        return f"v{self.length}{short}" if self.kind == "vector" else short
+    def __str__(self) -> str:
+        return self.text
 
     def with_item(self, item: LLType) -> LLType:
         """As many of another scalar: a vector if this is one."""
-        return vector(self.length, item) if self.kind == "vector" else item
+        if not self.is_vector:
+            return item
+        found = self.others.get(item)
+        if found is None:
+            found = self.others[item] = vector(self.length, item)
+        return found
 
 
 _TYPES: dict[str, LLType] = {}
-_VECTORS: dict[tuple[int, str], LLType] = {}
+_VECTORS: dict[tuple[int, LLType], LLType] = {}
 
 
 def _make(text: str, kind: str, bits: int, size: int) -> LLType:
     found = _TYPES.get(text)
     if found is None:
-        found = _TYPES[text] = LLType(text)
+        found = _TYPES[text] = LLType()
+        found.text, found.is_vector, found.suffix, found.others = text, kind == "vector", _SHORT.get(text, text), {}
         found.kind, found.bits, found.bytes, found.length, found.item, found.items = kind, bits, size, 1, found, ()
         found.is_int, found.is_float, found.is_ptr = kind == "int", kind == "float", kind == "ptr"
     return found
@@ -62,7 +65,7 @@ def vector(count: int, item: LLType) -> LLType:
     found = _VECTORS.get((count, item))
     if found is None:
         found = _make(f"<{count} x {item}>", "vector", item.bits, (count * item.bits + 7) // 8)
-        found.length, found.item = count, item
+        found.length, found.item, found.suffix = count, item, f"v{count}{item.suffix}"
         found.is_int, found.is_float, found.is_ptr = item.is_int, item.is_float, item.is_ptr
         _VECTORS[count, item] = found
     return found
@@ -75,7 +78,7 @@ def array(count: int, item: LLType) -> LLType:
 
 
 def struct(*items: LLType) -> LLType:
-    found = _make("{ " + ", ".join(items) + " }", "struct", 0, 0)  # never in memory
+    found = _make("{ " + ", ".join(item.text for item in items) + " }", "struct", 0, 0)  # never in memory
     found.items = items
     return found
 
@@ -87,7 +90,7 @@ PTR = _make("ptr", "ptr", 8 * POINTER_BYTES, POINTER_BYTES)
 
 
 def type_of(text: str) -> LLType:
-    """A scalar or vector type by its spelling, for emitters that still have it as text."""
+    """A type by its spelling: of a scalar, vector or array."""
     if (found := _TYPES.get(text)) is not None:
         return found
     if text[0] in "<[":

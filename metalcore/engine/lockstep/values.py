@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .ir import Block, Const, Global, Instr, Type, Value
-from .operands import Operand, constant, operand, zero
+from .operands import Operand, constant, zero
 from .shapes import Shape
 from .types import I1, I64
 from .types import scalar_type as scalar_type
@@ -106,7 +106,7 @@ class Values:
     def scalar(self, value: Value) -> Operand:
         """The value where it is uniform, the base where it is a pattern."""
         if isinstance(value, Const):
-            return operand(constant_text(value), scalar_type(value.type))
+            return Operand(constant_text(value), scalar_type(value.type))
         if isinstance(value, Global):
             return self.at.memory.global_address(value)
         name = self.scalars.get(value)
@@ -179,7 +179,7 @@ class Values:
 
     def splat(self, one: Operand) -> Operand:
         """The same in each lane of a chunk."""
-        key = (one.type, one)
+        key = ("splat", (one.type, one.text))
         found = self.splats.get(key)
         if found is None:
             found = self.splats[key] = self.code.splat(one, self.code.width)
