@@ -57,7 +57,7 @@ def library_path() -> str:
 
 _NAMES = (
     *("data_ptr", "dtype", "shape", "is_contiguous", "untyped_storage", "nbytes", "storage_offset", "is_neg"),
-    "base",
+    *("base", "contiguous"),
 )
 
 
@@ -111,7 +111,7 @@ def _load() -> ctypes.CDLL:
 
 @cache
 def call_objects() -> Any:
-    """mc_call_objects, called with Python's lock held: (plan, arguments, threads, is_raw) -> status."""
+    """mc_call_objects, called with Python's lock held: (plan, arguments, threads, how) -> status."""
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     address = ctypes.cast(runtime_library().mc_call_objects, pointer).value
     assert address is not None
