@@ -21,6 +21,7 @@ from metalcore.engine.codegen.identity import key_of
 from metalcore.engine.files import MISSING, state_of, torch_headers
 from metalcore.engine.locks import locks
 from metalcore.engine.model import Argument, FunctionConstant, NativeKernel, Variant
+from metalcore.engine.notice import compiling, name_of
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.errors import CompileError
 from metalcore.forking import import_whole
@@ -45,6 +46,10 @@ _CODE_GENERATION = (
 )
 
 Constants = tuple[tuple[int, Any], ...]  # (index, value), sorted
+
+
+used: dict[str, bool] | None = None
+"""Keys of the machine code that this process has asked for, and whether it was compiled here; None: nobody asks."""
 
 
 class Signature(NamedTuple):
@@ -124,7 +129,7 @@ class SourceUnit:
         self._records: dict[str, Type] = {}
         manifest = self._read_manifest()
         if manifest is None:
-            with locks.of(self._manifest):
+            with compiling(name_of(source, path)), locks.of(self._manifest):
                 manifest = self._read_manifest() or self._make_manifest()
         self.key: str = manifest["unit"]
         self.functions: tuple[str, ...] = tuple(manifest["functions"])
@@ -204,7 +209,7 @@ class SourceUnit:
         key = key_of(self.key, name, constants)
         kept = disk_cache().read_json("signatures", key)
         if kept is None:
-            with locks.of(key):
+            with compiling(name), locks.of(key):
                 kernel = self._lower(name, constants)
             kept = {
                 "arguments": [dataclasses.asdict(a) for a in kernel.arguments],
@@ -236,9 +241,11 @@ class SourceUnit:
     def native(self, name: str, constants: Constants, variant: Variant) -> NativeKernel:
         """Machine code of a kernel for one kind of threadgroup."""
         key = key_of(self.key, name, constants, variant.key)
+        if used is not None:
+            used.setdefault(key, False)
         found = disk_cache().read_binary("kernels", key)
         if found is None:
-            with locks.of(key):
+            with compiling(name), locks.of(key):
                 found = disk_cache().read_binary("kernels", key)  # another thread may have built it meanwhile
                 if found is None:
                     return self._build(key, name, constants, variant)
@@ -254,6 +261,8 @@ class SourceUnit:
         with locks.of(key_of(self.key, name, constants)):
             kernel = self._lower(name, constants)
         native: NativeKernel = build(kernel, variant)
+        if used is not None:
+            used[key] = True
         with open(native.path, "rb") as file:
             data = file.read()
         shutil.rmtree(os.path.dirname(native.path))  # a folder made for this one file
