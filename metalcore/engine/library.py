@@ -250,8 +250,8 @@ class Function(Unpicklable):
         self._loaded: dict[Variant, Code] = {}
         self._plans: dict[Any, Plan | None] = {}
         self._packed_plans: dict[Any, Plan] = {}
-        self._call = runtime_library().mc_call
-        self._call_objects = call_objects()
+        self._call: Any = None  # of the runtime, which may still be built while the kernel is compiled
+        self._call_objects: Any = None
 
     def _record_of(self, argument: Argument) -> Any:
         """The layout of the struct that an argument takes."""
@@ -447,6 +447,8 @@ class Function(Unpicklable):
         if valid.shape.empty:
             return None
         plan = Plan(kernel, edge, valid, self._binder)
+        if self._call is None:
+            self._call_objects, self._call = call_objects(), runtime_library().mc_call
         if len(self._plans) >= _KEPT_PLANS:
             self._plans.clear()
             self._packed_plans.clear()

@@ -75,17 +75,22 @@ def _is_as_it_was(manifest: dict[str, Any]) -> bool:
     return manifest["torch"] is None or manifest["torch"] == (torch_headers() or "")
 
 
+_headers: list[threading.Thread] = []  # that make them
+
+
 @cache
 def _prepare_header(math_mode: str, float_type: str) -> threading.Thread:
     """metal_stdlib precompiled, where it is not yet, while the source is read."""
 
     def prepare() -> None:
+        import_whole("metalcore.engine.frontend.toolchain")
         from metalcore.engine.frontend import toolchain
 
         toolchain.standard_library(toolchain.language_flags(math_mode, optimised=True, float_type=float_type))
 
     thread = threading.Thread(target=prepare, name="metalcore-header")
     thread.start()
+    _headers.append(thread)
     return thread
 
 
@@ -96,13 +101,25 @@ def _prepare_code_generation() -> threading.Thread:
     def prepare() -> None:
         from metalcore.engine.runtime.native_library import runtime_library
 
+        if _headers and settings.num_cores() <= 2:  # the caller has the other core, and needs the header first
+            _headers[0].join()
         with suppress(Exception):  # what is wrong shows where the part is used
-            import_whole(*_CODE_GENERATION)
             runtime_library()
+            import_whole(*_CODE_GENERATION)
 
     thread = threading.Thread(target=prepare, name="metalcore-prepare")
     thread.start()
     return thread
+
+
+@cache
+def get_ready() -> None:
+    """Where the cache has nothing of the engine's own yet, it is made while the caller is still importing."""
+    from metalcore.engine.runtime.native_library import is_built
+
+    if not is_built():
+        _prepare_header("safe", "float")
+        _prepare_code_generation()
 
 
 class SourceUnit:

@@ -187,9 +187,12 @@ class Remembered:
         self._plan, self._run, self._name = plan, run, name
         self._empty, self._like = torch_module().empty_strided, torch_module().empty_like
         self._known: dict[Any, Recording | None] = {}
-        self._in_c = Recordings(self._empty, self._like)
-        self._repeat = self._in_c.repeat
+        self._in_c: Recordings | None = None
+        self._repeat: Any = self._nothing_known
         self._numbered: list[tuple[Recording, list[Any]]] = []  # those in C, and the plans of their launches
+
+    def _nothing_known(self, *_: Any) -> None:
+        """Until there is a recording: torch has many ops, and the runtime is built for the first that is called."""
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         if recorders:
@@ -212,7 +215,7 @@ class Remembered:
             return self._record(key, arguments)
         if recording is None:
             return tuple(self._plan(self._run, *arguments))
-        if recording.number is not None:
+        if recording.number is not None and self._in_c is not None:
             self._in_c.promote(recording.number)
         return repeat(recording, arguments, self._empty, self._like, self._run)
 
@@ -255,6 +258,9 @@ class Remembered:
             else a
             for a in arguments
         ]
+        if self._in_c is None:
+            self._in_c = Recordings(self._empty, self._like)
+            self._repeat = self._in_c.repeat
         number = self._in_c.add(known, steps, list(recording.results))
         if number is None:
             return recording

@@ -26,8 +26,8 @@ from metalcore.engine import units
 from metalcore.engine.codegen.cache import disk_cache
 from metalcore.engine.codegen.identity import digest, key_of
 from metalcore.errors import ArgumentError
+from metalcore.health.verify import ROUTES, draw_sample
 from metalcore.ops.base.op import FLOATS
-from metalcore.ops.base.verify import ROUTES, draw_sample
 from metalcore.settings import use_usual_torch
 
 CASES = 24  # the first length of each is another one of draw.SIZES

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("torch")
 
 from metalcore.errors import ArgumentError
+from metalcore.health.verify import verify
 from metalcore.ops import find
-from metalcore.ops.base.verify import verify
 from metalcore.tools.precompile import pieces
 
 SAID = re.compile(r"1 ops, (\d+) kernels, (\d+) of them compiled now, [\d.]+ s\n$")
