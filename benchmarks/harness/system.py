@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+LAUNCHES = Path(__file__).with_name("launches.py")
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 
 # Each is a whole program in a new process. They print seconds.
@@ -30,26 +32,21 @@ x = np.zeros(32, np.float32)
 metalcore.Library("kernel void one(device float* x, uint i [[thread_position_in_grid]]) { x[i] = 1; }").function("one")(
     x, threads=32)
 """
-_LAUNCH = """
-import sys, time
-import numpy as np
-import metalcore
-a, b, c, out = (np.ones(32, np.float32) for _ in range(4))
-tiny = metalcore.Library(sys.argv[1]).function("tiny")
-samples = []
-for _ in range(40):
-    start = time.perf_counter()
-    for _ in range(250):
-        tiny(a, b, c, out, threads=32, group_size=32)
-    samples.append((time.perf_counter() - start) / 250)
-assert (out == 2).all()
-print(sorted(samples)[len(samples) // 2])
+_FIRST_OP = """
+import time, torch, metalcore
+x, w = torch.ones(4, 1024), torch.ones(1024)
+start = time.perf_counter()
+y = metalcore.rms_norm(x, (1024,), w)
+took = time.perf_counter() - start
+assert torch.allclose(y, x, atol=1e-4)
+print(took)
 """
 
 
-def _run(program: str, *arguments: str, cache: str) -> str:
+def _run(program: str | Path, *arguments: str, cache: str) -> str:
+    words = [str(program)] if isinstance(program, Path) else ["-c", program]
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        [sys.executable, *words, *arguments],
         env={**os.environ, "METALCORE_CACHE": cache},
         capture_output=True,
         text=True,
@@ -63,14 +60,18 @@ def _run(program: str, *arguments: str, cache: str) -> str:
 def measure() -> dict[str, float]:
     """Seconds of each cost, all in new processes with a cache folder of their own."""
     norm, elementwise = str(KERNELS / "norm.metal"), str(KERNELS / "elementwise.metal")
+    costs: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as cache:
-        first = float(_run(_FIRST_CALL, norm, cache=cache))  # builds the engine's own parts too
-        cached = float(_run(_FIRST_CALL, norm, cache=cache))
-        launch = float(_run(_LAUNCH, elementwise, cache=cache))
+        costs["first ever"] = float(_run(_FIRST_CALL, norm, cache=cache))  # builds the engine's own parts too
+        costs["cached"] = float(_run(_FIRST_CALL, norm, cache=cache))
+        costs |= json.loads(_run(LAUNCHES, elementwise, cache=cache))
     with tempfile.TemporaryDirectory() as cache:
         _run(_SET_UP, cache=cache)
-        cold = float(_run(_FIRST_CALL, norm, cache=cache))
-    return {"launch": launch, "cold": cold, "first ever": first, "cached": cached}
+        costs["cold"] = float(_run(_FIRST_CALL, norm, cache=cache))
+    if importlib.util.find_spec("torch"):
+        with tempfile.TemporaryDirectory() as cache:
+            costs["first op"] = float(_run(_FIRST_OP, cache=cache))
+    return costs
 
 
 if __name__ == "__main__":

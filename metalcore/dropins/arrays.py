@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metalcore.engine.runtime.arrays import extent, is_fake, short_storage, torch_extent, torch_room
+from metalcore.engine.runtime.mlx_arrays import know_mlx
 from metalcore.engine.runtime.native_library import know_torch
 from metalcore.errors import ArgumentError
 from metalcore.packages import needed_for
@@ -150,6 +151,7 @@ def _torch_memory(torch: Any, value: Any) -> Binding:
 
 def _bind_mlx(value: Any) -> Binding:
     """mlx arrays are immutable, so never writable here; metal_kernel writes only to arrays that it has just made."""
+    know_mlx()  # the next ones are bound in C
     view = mlx_view(value)
     address = view.__array_interface__["data"][0]
     size = extent(view.shape, view.strides, view.itemsize)

@@ -13,6 +13,7 @@ from metalcore.dropins.arrays import Binding, bind, element_count, is_array
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_struct, bind_value, extents, launch_size
 from metalcore.engine.locks import ForkLock
+from metalcore.engine.runtime import layout
 from metalcore.engine.unpicklable import Unpicklable
 from metalcore.errors import ArgumentError, CompileError, UnknownFunction
 
@@ -120,7 +121,7 @@ class ShaderKernel(Unpicklable):
             threads = next((element_count(value) for value in args if is_array(value)), None)
         if arg_casts is None and error_buf_idx is None and threads is not None:
             grid, group = self._launch_size(threads, group_size)
-            if 0 not in grid and self._function.launch_objects(args, grid, group):
+            if 0 not in grid and self._function.launch_objects(args, grid, group, layout.STORAGE):
                 return
         casts = Casts(arg_casts) if arg_casts is not None else NO_CASTS
         bindings: list[Binding | None] = []

@@ -16,7 +16,8 @@ import numpy as np
 
 from metalcore import launch
 from metalcore.dropins import signature
-from metalcore.dropins.arrays import Binding, aligned_copy
+from metalcore.dropins.arrays import aligned_copy
+from metalcore.dropins.call_plans import CallPlan, call_key, lies_in_rows
 from metalcore.dropins.frameworks import Framework, KernelInputError, dtype_name, framework_of
 from metalcore.dropins.signature import CONSTANT_ARRAY_LIMIT, Input, TemplateValue
 from metalcore.engine.isolate.current import current as current_sandbox
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 MATH_MODES = ("safe", "relaxed", "fast")
 PRELUDE_DIR = Path(__file__).parent / "include"
 MLX_HEADERS = "mlx/backend/metal/kernels/"
+KEPT_PLANS = 256
 
 
 def metal_kernel(
@@ -93,6 +95,7 @@ class MetalKernel(Unpicklable):
         self._math_mode = _math_mode(compile_options)
         self._shapes = [signature.mentioned_shapes(each, source) for each in self._inputs]
         self._built: dict[tuple[object, ...], tuple[Function, signature.Signature]] = {}
+        self._plans: dict[tuple[object, ...], CallPlan] = {}
         self._lock = ForkLock()
         self._sandbox = current_sandbox()  # what was made inside a block of isolate() stays there
 
@@ -110,6 +113,12 @@ class MetalKernel(Unpicklable):
         stream: object = None,
     ) -> list[Any]:
         """Run the kernel and return its outputs. `stream` is accepted and has no meaning on a CPU."""
+        key = call_key(inputs, output_shapes, output_dtypes, grid, threadgroup, template, init_value)
+        plan = None if key is None or verbose else self._plans.get(key)
+        if plan is not None:
+            found = plan.run(inputs)
+            if found is not None:
+                return found
         self._check_count("inputs", inputs, self._inputs)
         self._check_count("output_shapes", output_shapes, self._outputs)
         self._check_count("output_dtypes", output_dtypes, self._outputs)
@@ -120,6 +129,8 @@ class MetalKernel(Unpicklable):
         arguments = _template(template)
         if init_value is not None and not isinstance(init_value, (Real, np.bool_)):
             raise KernelInputError(f"[metal_kernel] `init_value` must be a number, not {shown(init_value)}")
+        if any(array is not value for array, value in zip(arrays, inputs, strict=True)):
+            key = None  # what the kernel gets was made of what it was given
 
         def run(given: Sequence[Any]) -> list[Any]:
             ready = [framework.row_contiguous(array) for array in given] if self._contiguous else given
@@ -128,14 +139,26 @@ class MetalKernel(Unpicklable):
             if verbose:
                 print(f"Generated source code for `{self.name}`:\n```\n{written.text}\n```")
             size, group = _launch_size(grid, threadgroup, function.facts)
-            outputs = [framework.output(shape, dtype, init_value) for shape, dtype in zip(shapes, dtypes, strict=True)]
-            is_fresh = init_value is None
-            bindings = self._bind_inputs(framework, ready) + [b._replace(fresh=is_fresh) for _, b in outputs]
+            makers = [framework.maker(shape, dtype, init_value) for shape, dtype in zip(shapes, dtypes, strict=True)]
+            outputs = [make() for make in makers]
+            between = [self._described(framework, *each) for each in zip(ready, self._shapes, strict=True)]
+            bindings = []
+            for name, array, others in zip(self._inputs, ready, between, strict=True):
+                bindings.append(framework.bind(array, f"input '{name}'"))
+                bindings += [aligned_copy(other) for other in others]
+            bindings += [framework.bind_new(array, fresh=init_value is None) for array in outputs]
             if 0 not in size:
                 function.launch_raw(bindings, grid=size, group=group)
-            return [array for array, _ in outputs]
+                if key is not None and all(lies_in_rows(array.shape, framework.strides(array)) for array in ready):
+                    self._keep(key, CallPlan(function, size, group, between, makers))
+            return outputs
 
         return framework.apply(run, arrays)
+
+    def _keep(self, key: tuple[object, ...], plan: CallPlan) -> None:
+        if len(self._plans) >= KEPT_PLANS:
+            self._plans.clear()
+        self._plans[key] = plan
 
     def _check_count(self, label: str, given: Sequence[Any], names: tuple[str, ...]) -> None:
         if not _is_list(given):
@@ -150,19 +173,18 @@ class MetalKernel(Unpicklable):
         dtype = framework.dtype_name(array, f"input '{name}'")
         return Input(dtype, small=count < CONSTANT_ARRAY_LIMIT, scalar=len(array.shape) == 0)
 
-    def _bind_inputs(self, framework: Framework, arrays: Sequence[Any]) -> list[Binding | None]:
-        bindings: list[Binding | None] = []
-        for name, array, shapes in zip(self._inputs, arrays, self._shapes, strict=True):
-            bindings.append(framework.bind(array, f"input '{name}'"))
-            if not array.shape:
-                continue
-            if shapes.shape:
-                bindings.append(aligned_copy(np.array(array.shape, np.int32)))
-            if shapes.strides:
-                bindings.append(aligned_copy(np.array(framework.strides(array), np.int64)))
-            if shapes.ndim:
-                bindings.append(aligned_copy(np.array([len(array.shape)], np.int32)))
-        return bindings
+    def _described(self, framework: Framework, array: Any, shapes: signature.Shapes) -> tuple[Any, ...]:
+        """What the body names of an input besides its elements: shape, strides, number of dimensions."""
+        if not array.shape:
+            return ()
+        found = []
+        if shapes.shape:
+            found.append(np.array(array.shape, np.int32))
+        if shapes.strides:
+            found.append(np.array(framework.strides(array), np.int64))
+        if shapes.ndim:
+            found.append(np.array([len(array.shape)], np.int32))
+        return tuple(found)
 
     def _function(
         self, infos: tuple[Input, ...], dtypes: tuple[str, ...], template: tuple[tuple[str, TemplateValue], ...]
@@ -175,6 +197,7 @@ class MetalKernel(Unpicklable):
             with self._lock:
                 built = self._built.get(key) or self._build(infos, dtypes, template)
                 # What was compiled in a block of isolate() that has ended is not needed again.
+                self._plans = {k: v for k, v in self._plans.items() if k[0] in (None, key[0])}
                 self._built = {k: v for k, v in self._built.items() if k[0] in (None, key[0])}
                 self._built[key] = built
         return built

@@ -250,8 +250,8 @@ class Function(Unpicklable):
         self._loaded: dict[Variant, Code] = {}
         self._plans: dict[Any, Plan | None] = {}
         self._packed_plans: dict[Any, Plan] = {}
-        self._call = runtime_library().mc_call
-        self._call_objects = call_objects()
+        self._call: Any = None  # of the runtime, which may still be built while the kernel is compiled
+        self._call_objects: Any = None
 
     def _record_of(self, argument: Argument) -> Any:
         """The layout of the struct that an argument takes."""
@@ -301,7 +301,7 @@ class Function(Unpicklable):
             self._run(plan, self._binder.pack(args, named, plan.written), timeout)
             return
         if not named and timeout is None:
-            status = self._call_objects(plan.address, args, Threads.count or get_num_threads(), False)
+            status = self._call_objects(plan.address, args, Threads.count or get_num_threads(), layout.DECLARED)
             if not status:
                 return
             if status not in (layout.NOT_SIMPLE, layout.TOO_WIDE):
@@ -326,8 +326,11 @@ class Function(Unpicklable):
         with launch.target(target, max_threads=max_threads) if target else nullcontext():
             (self._twin() or self)._plan(threads, threadgroups, group_size, threadgroup_memory)
 
-    def launch_objects(self, args: tuple[Any, ...], grid: tuple[int, int, int], group: tuple[int, int, int]) -> bool:
-        """Run with arrays and numbers whose types are not compared, if C can bind them all; else nothing happens."""
+    def launch_objects(
+        self, args: tuple[Any, ...], grid: tuple[int, int, int], group: tuple[int, int, int], how: int
+    ) -> bool:
+        """Run with arrays (and numbers, where `how` is layout.STORAGE) whose types are not compared, if C can bind them
+        all; else nothing happens."""
         plan = self._plans.get((block_around() or modes.process_key, grid, None, group, None))
         if plan is None:
             if self._twin() or timeout_around() is not None:
@@ -337,7 +340,7 @@ class Function(Unpicklable):
                 return True
         if plan.is_watched:
             return False
-        status = self._call_objects(plan.address, args, Threads.count or get_num_threads(), True)
+        status = self._call_objects(plan.address, args, Threads.count or get_num_threads(), how)
         if status and status not in (layout.NOT_SIMPLE, layout.TOO_WIDE):
             self.raise_status(status, plan)
         return not status
@@ -444,6 +447,8 @@ class Function(Unpicklable):
         if valid.shape.empty:
             return None
         plan = Plan(kernel, edge, valid, self._binder)
+        if self._call is None:
+            self._call_objects, self._call = call_objects(), runtime_library().mc_call
         if len(self._plans) >= _KEPT_PLANS:
             self._plans.clear()
             self._packed_plans.clear()

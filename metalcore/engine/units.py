@@ -21,6 +21,7 @@ from metalcore.engine.codegen.identity import key_of
 from metalcore.engine.files import MISSING, state_of, torch_headers
 from metalcore.engine.locks import locks
 from metalcore.engine.model import Argument, FunctionConstant, NativeKernel, Variant
+from metalcore.engine.notice import compiling, name_of
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.errors import CompileError
 from metalcore.forking import import_whole
@@ -47,6 +48,10 @@ _CODE_GENERATION = (
 Constants = tuple[tuple[int, Any], ...]  # (index, value), sorted
 
 
+used: dict[str, bool] | None = None
+"""Keys of the machine code that this process has asked for, and whether it was compiled here; None: nobody asks."""
+
+
 class Signature(NamedTuple):
     """What the host must know of a kernel to call it."""
 
@@ -70,17 +75,22 @@ def _is_as_it_was(manifest: dict[str, Any]) -> bool:
     return manifest["torch"] is None or manifest["torch"] == (torch_headers() or "")
 
 
+_headers: list[threading.Thread] = []  # that make them
+
+
 @cache
 def _prepare_header(math_mode: str, float_type: str) -> threading.Thread:
     """metal_stdlib precompiled, where it is not yet, while the source is read."""
 
     def prepare() -> None:
+        import_whole("metalcore.engine.frontend.toolchain")
         from metalcore.engine.frontend import toolchain
 
         toolchain.standard_library(toolchain.language_flags(math_mode, optimised=True, float_type=float_type))
 
     thread = threading.Thread(target=prepare, name="metalcore-header")
     thread.start()
+    _headers.append(thread)
     return thread
 
 
@@ -91,13 +101,25 @@ def _prepare_code_generation() -> threading.Thread:
     def prepare() -> None:
         from metalcore.engine.runtime.native_library import runtime_library
 
+        if _headers and settings.num_cores() <= 2:  # the caller has the other core, and needs the header first
+            _headers[0].join()
         with suppress(Exception):  # what is wrong shows where the part is used
-            import_whole(*_CODE_GENERATION)
             runtime_library()
+            import_whole(*_CODE_GENERATION)
 
     thread = threading.Thread(target=prepare, name="metalcore-prepare")
     thread.start()
     return thread
+
+
+@cache
+def get_ready() -> None:
+    """Where the cache has nothing of the engine's own yet, it is made while the caller is still importing."""
+    from metalcore.engine.runtime.native_library import is_built
+
+    if not is_built():
+        _prepare_header("safe", "float")
+        _prepare_code_generation()
 
 
 class SourceUnit:
@@ -124,7 +146,7 @@ class SourceUnit:
         self._records: dict[str, Type] = {}
         manifest = self._read_manifest()
         if manifest is None:
-            with locks.of(self._manifest):
+            with compiling(name_of(source, path)), locks.of(self._manifest):
                 manifest = self._read_manifest() or self._make_manifest()
         self.key: str = manifest["unit"]
         self.functions: tuple[str, ...] = tuple(manifest["functions"])
@@ -204,7 +226,7 @@ class SourceUnit:
         key = key_of(self.key, name, constants)
         kept = disk_cache().read_json("signatures", key)
         if kept is None:
-            with locks.of(key):
+            with compiling(name), locks.of(key):
                 kernel = self._lower(name, constants)
             kept = {
                 "arguments": [dataclasses.asdict(a) for a in kernel.arguments],
@@ -236,9 +258,11 @@ class SourceUnit:
     def native(self, name: str, constants: Constants, variant: Variant) -> NativeKernel:
         """Machine code of a kernel for one kind of threadgroup."""
         key = key_of(self.key, name, constants, variant.key)
+        if used is not None:
+            used.setdefault(key, False)
         found = disk_cache().read_binary("kernels", key)
         if found is None:
-            with locks.of(key):
+            with compiling(name), locks.of(key):
                 found = disk_cache().read_binary("kernels", key)  # another thread may have built it meanwhile
                 if found is None:
                     return self._build(key, name, constants, variant)
@@ -254,6 +278,8 @@ class SourceUnit:
         with locks.of(key_of(self.key, name, constants)):
             kernel = self._lower(name, constants)
         native: NativeKernel = build(kernel, variant)
+        if used is not None:
+            used[key] = True
         with open(native.path, "rb") as file:
             data = file.read()
         shutil.rmtree(os.path.dirname(native.path))  # a folder made for this one file

@@ -10,12 +10,14 @@ from typing import Any
 from metalcore.engine.library import Function, Library
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import use_openmp
+from metalcore.engine.units import get_ready
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
 from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, any_set, raise_first, raise_info
 from metalcore.runtimes.text import engine_text, include_dirs, parameter_dtypes
 from metalcore.runtimes.watch import launched, note_variant, recorders
 
+__all__ = ["CpuRuntime", "Prepared", "get_ready", "library", "numpy_cpu", "torch_cpu"]
 _SCALARS = {"long": ("q8x", 8), "float": ("f12x", 4)}
 
 

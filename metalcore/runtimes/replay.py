@@ -1,8 +1,8 @@
 """A plan remembered: for the same shapes, dtypes and numbers an op launches the same kernels, so its Python runs once.
 
-What a plan does with arrays is only to hand them on; that is noted at the first call and repeated afterwards, in C
-(native/replay.c) where no mode is asked for. A plan that copies an input or looks at memory is not remembered and runs
-each time.
+What a plan does with arrays is only to hand them on, some of them as contiguous copies; that is noted at the first call
+and repeated afterwards, in C (native/replay.c) where no mode is asked for. A plan that looks at memory is not
+remembered and runs each time.
 """
 
 from __future__ import annotations
@@ -37,11 +37,17 @@ class Like(NamedTuple):
     array: int
 
 
+class Copy(NamedTuple):
+    """A contiguous copy of an array: a gradient often comes as one element that is seen in every place."""
+
+    array: int
+
+
 class Step(NamedTuple):
     """One launch: what it allocates, then addresses and sizes as the engine takes them, and the numbers, packed."""
 
     function: Function
-    made: tuple[Any, ...]  # of Allocation or Like
+    made: tuple[Any, ...]  # of Allocation, Like or Copy
     pairs: tuple[int, ...]  # complete but for the addresses of arrays
     addresses: tuple[tuple[int, int], ...]  # a place in `pairs`, and which array's address it gets
     pack: Callable[..., bytes]
@@ -75,6 +81,7 @@ class _Recorder:
         self.keeps_arguments = run.keeps_arguments
         self.arrays: list[Any] = list(arguments)
         self.steps: list[Step | Check] | None = []
+        self.copies: list[Copy] = []  # made since the last launch
         known = [id(a) for a in arguments if hasattr(a, "data_ptr")]
         if len(set(known)) < len(known):
             self.steps = None  # one tensor given twice: which of the two is meant later cannot be told
@@ -87,7 +94,8 @@ class _Recorder:
     def contiguous(self, array: Any) -> Any:
         found = self._run.contiguous(array)
         if found is not array:
-            self.steps = None
+            self.copies.append(Copy(self.index(array)))
+            self.arrays.append(found)
         return found
 
     def cast(self, array: Any, dtype: str) -> Any:
@@ -107,7 +115,8 @@ class _Recorder:
     ) -> list[Any]:
         outputs = self._run.launch(kernel, types, constants, arguments, groups, group_size)
         prepared = self._run.prepared(kernel, types, constants)
-        made = tuple([self.allocation(o) for o in outputs])
+        made = (*self.copies, *[self.allocation(o) for o in outputs])
+        self.copies = []
         self.arrays += outputs
         fresh = iter(outputs)
         pairs: list[int] = []
@@ -121,12 +130,14 @@ class _Recorder:
             array = next(fresh) if type(value) is Out else value
             if array is not None:
                 addresses.append((len(pairs), self.index(array)))
+                if not array.is_contiguous():
+                    self.steps = None  # calls are told apart by shapes, not by strides
             pairs += (0, 0 if array is None else array.nbytes)
         if self.steps is not None and 0 not in groups:
             pack = struct.Struct(f"={len(pairs)}Q").pack
             settled_parts = tuple(pairs), tuple(addresses), pack, prepared.pack_numbers(*numbers)
             self.steps.append(Step(prepared.function, made, *settled_parts, tuple(groups), tuple(group_size)))
-        elif outputs:
+        elif made:
             self.steps = None  # nothing is launched, but memory is made
         return outputs
 
@@ -176,9 +187,12 @@ class Remembered:
         self._plan, self._run, self._name = plan, run, name
         self._empty, self._like = torch_module().empty_strided, torch_module().empty_like
         self._known: dict[Any, Recording | None] = {}
-        self._in_c = Recordings(self._empty, self._like)
-        self._repeat = self._in_c.repeat
+        self._in_c: Recordings | None = None
+        self._repeat: Any = self._nothing_known
         self._numbered: list[tuple[Recording, list[Any]]] = []  # those in C, and the plans of their launches
+
+    def _nothing_known(self, *_: Any) -> None:
+        """Until there is a recording: torch has many ops, and the runtime is built for the first that is called."""
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         if recorders:
@@ -201,7 +215,7 @@ class Remembered:
             return self._record(key, arguments)
         if recording is None:
             return tuple(self._plan(self._run, *arguments))
-        if recording.number is not None:
+        if recording.number is not None and self._in_c is not None:
             self._in_c.promote(recording.number)
         return repeat(recording, arguments, self._empty, self._like, self._run)
 
@@ -211,7 +225,8 @@ class Remembered:
         results = tuple(recorder.result(o) for o in outputs)
         if len(self._known) >= _KEPT:
             self._known.clear()
-        recording = None if recorder.steps is None else Recording(tuple(recorder.steps), results)
+        is_whole = recorder.steps is not None and not recorder.copies  # a copy that no launch takes is not repeated
+        recording = Recording(tuple(recorder.steps or ()), results) if is_whole else None
         self._known[key] = recording if recording is None else self._into_c(recording, recorder, arguments)
         return outputs
 
@@ -230,16 +245,22 @@ class Remembered:
             plan = step.function.packed_plan(step.groups, step.group_size)
             if plan is None or plan.is_watched:
                 return recording
-            steps.append(Launch(plan.address, step.made, step.addresses, step.pack(*step.pairs) + step.numbers))
+            copies = tuple(m.array for m in step.made if type(m) is Copy)
+            made = step.made[len(copies) :]
+            packed = step.pack(*step.pairs) + step.numbers
+            steps.append(Launch(plan.address, copies, made, step.addresses, packed))
             plans.append(plan)
         known = [
-            Tensor(a.shape, a.dtype, a.is_contiguous(), a.nbytes, a.element_size())
+            Tensor(a.shape, a.dtype, a.is_contiguous(), a.nbytes if a.is_contiguous() else 0, a.element_size())
             if hasattr(a, "data_ptr")
             else list(a)  # the caller may change his own
             if type(a) is list
             else a
             for a in arguments
         ]
+        if self._in_c is None:
+            self._in_c = Recordings(self._empty, self._like)
+            self._repeat = self._in_c.repeat
         number = self._in_c.add(known, steps, list(recording.results))
         if number is None:
             return recording
@@ -275,9 +296,12 @@ def repeat(
             continue
         function, made, pairs, addresses, pack, numbers, groups, group_size = step
         for output in made:
-            arrays.append(
-                like(arrays[output[0]]) if type(output) is Like else empty(output[0], output[1], dtype=output[2])
-            )
+            if type(output) is Copy:
+                arrays.append(arrays[output[0]].contiguous())
+            elif type(output) is Like:
+                arrays.append(like(arrays[output[0]]))
+            else:
+                arrays.append(empty(output[0], output[1], dtype=output[2]))
         filled = list(pairs)
         for place, array in addresses:
             filled[place], _ = run.arrays.memory(arrays[array])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from metalcore import settings
-from metalcore.engine.codegen.cache import FORMAT, DiskCache
-from metalcore.engine.codegen.prune import EARLIER, clear, files
+from metalcore.engine.codegen.cache import FORMAT, DiskCache, disk_cache
+from metalcore.engine.codegen.prune import EARLIER, clear, files, prune
 from metalcore.errors import CacheRefused
 
 
@@ -26,6 +26,17 @@ def describe() -> tuple[bool, str]:
     if not os.access(home, os.W_OK):
         return True, f"{shown}; it cannot be written, so every process compiles anew"
     return True, f"{shown}, this user's alone"
+
+
+def shrink() -> str:
+    """Remove versions that nobody uses, then what was not used for longest, down to the limit; in words."""
+    cache, limit = disk_cache(), settings.cache_size()
+    before = list(files(cache.root))
+    prune(cache.home, cache.root, cache.version, limit)
+    after = list(files(cache.root))
+    gone, size = len(before) - len(after), sum(file.size for file in after)
+    shown = f"{len(after)} are left, {size / 1e6:.1f} MB of at most {limit / 1e6:.0f}"
+    return f"{cache.home}: removed {gone} files; {shown}"
 
 
 def remove() -> str:

@@ -19,6 +19,7 @@ Examples:
   metalcore check examples/*.metal
   metalcore inspect examples/rms_norm.metal --json
   metalcore health rms_norm softmax --html health.html
+  metalcore precompile rms_norm linalg.svd
 """
 MODES = ("checked", "fast")
 MATH_MODES = click.Choice(["safe", "relaxed", "fast"])
@@ -247,16 +248,33 @@ def families(names: tuple[str, ...], as_json: bool) -> None:
 
 @cli.command()
 @click.option("--clear", is_flag=True, help="Remove every compiled kernel. Programs that run are not disturbed.")
-def cache(clear: bool) -> None:
+@click.option("--prune", is_flag=True, help="Remove what was not used for longest, where there is more than the limit.")
+def cache(clear: bool, prune: bool) -> None:
     """Show where compiled kernels are kept (METALCORE_CACHE) and how many there are (METALCORE_CACHE_SIZE)."""
-    from metalcore.tools.cache import describe, remove
+    from metalcore.tools.cache import describe, remove, shrink
 
-    if clear:
-        click.echo(remove())
+    if clear or prune:
+        click.echo(remove() if clear else shrink())
         return
     good, text = describe()
     click.echo(text)
     sys.exit(0 if good else 1)
+
+
+@cli.command()
+@click.argument("ops", nargs=-1, metavar="[OP]...")
+@click.option("--dtype", "-d", "dtypes", multiple=True, metavar="DTYPE", help="float32, float16 or bfloat16 only.")
+@click.option("--jobs", "-j", type=click.IntRange(1), help="Processes. Default: one a core.")
+def precompile(ops: tuple[str, ...], dtypes: tuple[str, ...], jobs: int | None) -> None:
+    """Compile the library's kernels into the cache ahead of time, for images and CI; all ops by default.
+
+    Each op (rms_norm, linalg.svd, ...) is called on its fuzzed cases in each dtype, with gradients where PyTorch is
+    installed, so that its own plans choose the kernels. What is in the cache already is not compiled again. Exit status
+    0: all went well.
+    """
+    from metalcore.tools.precompile import precompile as compile_ahead
+
+    sys.exit(0 if compile_ahead(ops, dtypes, jobs) else 1)
 
 
 @cli.command()

@@ -12,9 +12,11 @@ torch = pytest.importorskip("torch")
 
 import metalcore  # noqa: E402
 from metalcore.errors import IndexRangeError  # noqa: E402
+from metalcore.ops import find  # noqa: E402
 from metalcore.runtimes.cpu import torch_cpu  # noqa: E402
 from metalcore.runtimes.kernel import Kernel, Out  # noqa: E402
 from metalcore.runtimes.replay import Remembered  # noqa: E402
+from metalcore.torch.gradient import remembered as remembered_stage  # noqa: E402
 
 SILU = Kernel("silu", "silu_forward")
 calls: list[tuple[Any, ...]] = []
@@ -24,6 +26,11 @@ def plan(run: Any, x: Any, factor: Any = None) -> tuple[Any, ...]:
     """silu, and a note that Python was here."""
     calls.append((x.shape, factor))
     return tuple(run.launch(SILU, ("float32", 1), (), (x, Out(tuple(x.shape), "float32"), x.numel()), (1, 1), (32, 1)))
+
+
+def plan_of_copy(run: Any, x: Any) -> tuple[Any, ...]:
+    """silu of an array as it lies in rows."""
+    return plan(run, run.contiguous(x))
 
 
 @pytest.fixture
@@ -108,3 +115,57 @@ def test_threads_with_many_shapes(remembered: Remembered) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(one, [1 + i % 7 for i in range(400)]))
+
+
+def test_views_are_copied_again() -> None:
+    """One shape, many ways to lie in memory: the copy is a step that C repeats."""
+    calls.clear()
+    remembered = Remembered(plan_of_copy, torch_cpu())
+    views = [torch.randn(1, 1).expand(6, 4), torch.randn(4, 6).t(), torch.randn(6, 9)[:, ::2][:, :4]]
+    for x in views * 2:
+        assert not x.is_contiguous() and right(remembered(x), x)
+    assert len(calls) == 1
+    for x in views:
+        (found,) = remembered._repeat(1, x)
+        assert found.is_contiguous() and right((found,), x)
+    assert remembered._repeat(1, torch.randn(6, 4)) is None  # lies in rows: another plan
+    with metalcore.mode("checked"):  # repeated by Python
+        assert right(remembered(views[0]), views[0])
+    assert len(calls) == 1
+
+
+def test_a_view_that_a_kernel_gets_as_it_is() -> None:
+    """Without a copy its strides would matter, and calls are not told apart by them."""
+    calls.clear()
+    remembered = Remembered(plan, torch_cpu())
+    for _ in range(2):
+        remembered(torch.randn(4, 4)[:, ::2])
+    assert len(calls) == 2
+
+
+def test_references_of_copies_are_given_back() -> None:
+    remembered = Remembered(plan_of_copy, torch_cpu())
+    x = torch.randn(1).expand(16)
+    remembered(x)
+    before = sys.getrefcount(x)
+    for _ in range(100):
+        (y,) = remembered(x)
+    assert sys.getrefcount(x) == before and sys.getrefcount(y) == 2
+
+
+def test_the_gradient_of_a_sum_is_repeated() -> None:
+    """sum().backward() gives a gradient of one element, seen in every place."""
+    op = find("rms_norm")
+    assert op.backward is not None
+    back = remembered_stage(op.backward, "rms_norm_backward")
+    weight = torch.randn(24, requires_grad=True)
+    for _ in range(3):
+        x = torch.randn(5, 24, requires_grad=True)
+        ours = torch.autograd.grad(metalcore.rms_norm(x, (24,), weight, 1e-6).sum(), (x, weight))
+        theirs = torch.autograd.grad(torch.nn.functional.rms_norm(x, (24,), weight, 1e-6).sum(), (x, weight))
+        for found, expected in zip(ours, theirs, strict=True):
+            assert torch.allclose(found, expected, atol=1e-5)
+    grad, power = torch.ones(()).expand(5, 24), (x.detach() ** 2).mean(-1)
+    arguments = (grad, x.detach(), weight.detach(), power, 1, [True, True])
+    known = back._repeat(1, *arguments)
+    assert known is not None and known[0].shape == x.shape

@@ -18,12 +18,13 @@ _ONE = re.compile(
     r"(?:[\w>=,({]|\breturn)\s*\{\s*(?!(?:0[uUlL]*|0?\.0*[fFh]?|0\.0*[fFh]?|false)\s*\})"
     r"(?:[^{};,()\"]|\((?:[^{};()]|\((?:[^{};()]|\([^{};()]*\))*\))*\))+\}"
 )
+_ENUM = re.compile(r"\benum\b[^{};()]*\{[^{}]*\}")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def has_lists_of_one(text: str) -> bool:
     """Whether there is anything that could be a vector from a list of one value."""
-    return _ONE.search(text) is not None
+    return _ONE.search(_ENUM.sub("", text) if "enum" in text else text) is not None
 
 
 def insertions(bare: str, messages: str) -> list[tuple[tuple[int, int], str]]:

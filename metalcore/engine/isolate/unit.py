@@ -13,6 +13,7 @@ from metalcore.engine.files import torch_headers
 from metalcore.engine.isolate.messages import INTEGER_LIMIT, Nonsense, integer, items, plain_text, record, text
 from metalcore.engine.isolate.structs import struct_type
 from metalcore.engine.model import Argument, FunctionConstant, NativeKernel, Place, Site, ThreadgroupVariable, Variant
+from metalcore.engine.notice import compiling, name_of
 from metalcore.engine.units import Constants, Signature
 from metalcore.errors import IsolationError
 from metalcore.launch.declaration import Requirement
@@ -113,7 +114,7 @@ class IsolatedUnit:
         return RemoteKernel(self.sandbox, native, code, variant)
 
     def _ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        with self._lock:
+        with compiling(question.get("name") or name_of(self._source, self._path)), self._lock:
             return self.sandbox.compile(self, question)
 
     @property

@@ -62,6 +62,7 @@ READ_ONLY, MISALIGNED = 1 << 8, 2 << 8
 STOPPED, FAULT, NO_MEMORY, NOT_SIMPLE, TOO_WIDE, TOO_SMALL, RAISED, TIMED_OUT = 1, 2, 4, 8, 16, 32, 64, 128
 APART = 256
 RULE_NONE, RULE_ARRAY, RULE_FLOAT, RULE_INTEGER = 0, 1, 2, 3
+DECLARED, STORAGE, ELEMENTS = 0, 1, 2  # how arrays are taken
 # A size with this bit: the address is an offset into the packed arguments.
 INLINE = 1 << 63
 # A size with this bit: the memory may not be written.

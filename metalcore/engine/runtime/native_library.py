@@ -31,19 +31,27 @@ def _source_key() -> str:
 
 def _build() -> bytes:
     import tempfile
+    from concurrent.futures import ThreadPoolExecutor
 
-    from metalcore.engine.codegen.llvm import host_features
     from metalcore.engine.runtime.toolchain import compile_c, link_shared
 
-    wide = ("+avx2",) if host_features().get("avx2") else ()
-    with tempfile.TemporaryDirectory(prefix="metalcore-") as folder:
-        output, objects = os.path.join(folder, "runtime.so"), []
-        for name, features in (("runtime", ()), ("track", wide)):  # shadow records are handled four at a time
-            objects.append(os.path.join(folder, f"{name}.o"))
-            compile_c(os.path.join(SOURCES, f"{name}.c"), objects[-1], features)
+    with tempfile.TemporaryDirectory(prefix="metalcore-") as folder, ThreadPoolExecutor(1) as other:
+        output = os.path.join(folder, "runtime.so")
+        objects = [os.path.join(folder, f"{name}.o") for name in ("runtime", "track")]
+        large = other.submit(compile_c, os.path.join(SOURCES, "runtime.c"), objects[0])
+        from metalcore.engine.codegen.llvm import host_features  # LLVM is loaded while the compiler runs
+
+        wide = ("+avx2",) if host_features().get("avx2") else ()  # shadow records are handled four at a time
+        large.result()
+        compile_c(os.path.join(SOURCES, "track.c"), objects[1], wide)
         link_shared(objects, output)
         with open(output, "rb") as file:
             return file.read()
+
+
+def is_built() -> bool:
+    """Whether the cache has it."""
+    return disk_cache().read_binary("runtime", _source_key()) is not None
 
 
 def library_path() -> str:
@@ -57,7 +65,7 @@ def library_path() -> str:
 
 _NAMES = (
     *("data_ptr", "dtype", "shape", "is_contiguous", "untyped_storage", "nbytes", "storage_offset", "is_neg"),
-    "base",
+    *("base", "contiguous"),
 )
 
 
@@ -106,12 +114,14 @@ def _load() -> ctypes.CDLL:
     library.mc_after_fork.restype = None
     # The pool's threads do not live on in a child process.
     os.register_at_fork(after_in_child=library.mc_after_fork)
+    if _shares_openmp:
+        _use_openmp(library)
     return library
 
 
 @cache
 def call_objects() -> Any:
-    """mc_call_objects, called with Python's lock held: (plan, arguments, threads, is_raw) -> status."""
+    """mc_call_objects, called with Python's lock held: (plan, arguments, threads, how) -> status."""
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     address = ctypes.cast(runtime_library().mc_call_objects, pointer).value
     assert address is not None
@@ -139,12 +149,24 @@ def raise_again() -> None:
     ctypes.PYFUNCTYPE(None)(("mc_raise_again", runtime_library()))()
 
 
+_shares_openmp = False
+
+
 def use_openmp() -> None:
-    """Launches share the threads of OpenMP (libgomp), where a library of this process has brought it."""
+    """Launches share the threads of OpenMP (libgomp), where a library of this process has brought it. The runtime is
+    told when it is there: it need not be built for that."""
+    global _shares_openmp
+    with locks.of("runtime"):
+        _shares_openmp = True
+        if _load.cache_info().currsize:
+            _use_openmp(_load())
+
+
+def _use_openmp(library: ctypes.CDLL) -> None:
     with suppress(AttributeError, OSError):
         openmp = ctypes.CDLL(None)
         names = ("GOMP_parallel", "omp_get_max_threads", "omp_get_thread_num")
-        runtime_library().mc_use_openmp(*[ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names])
+        library.mc_use_openmp(*[ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names])
 
 
 def runtime_library() -> ctypes.CDLL:

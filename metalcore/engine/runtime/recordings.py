@@ -20,7 +20,7 @@ class _Match(ctypes.Structure):
 
 
 class _Maker(ctypes.Structure):
-    _fields_ = [("like", c_int64), ("shape", c_void_p), ("stride", c_void_p), ("named", c_void_p)]
+    _fields_ = [("like", c_int64), ("is_copy", c_int64), *((n, c_void_p) for n in ("shape", "stride", "named"))]
 
 
 class _Address(ctypes.Structure):
@@ -53,15 +53,16 @@ class Tensor:
     shape: Any
     dtype: Any
     is_contiguous: bool
-    size: int  # bytes of all elements
+    size: int  # bytes of all elements; 0 where it is not contiguous, so that the plan has a copy made
     item: int  # and of one
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: its plan's address, outputs to make, and the packed arguments but for addresses of arrays."""
+    """One launch: its plan's address, arrays to make, and the packed arguments but for addresses of arrays."""
 
     plan: int
+    copies: tuple[int, ...]  # arrays of which a contiguous copy is made, first
     made: tuple[tuple[Any, ...], ...]  # (array,) to be like, or arguments of torch.empty_strided
     addresses: tuple[tuple[int, int], ...]  # word, array
     packed: bytes
@@ -93,7 +94,7 @@ class Recordings:
 
     def add(self, arguments: list[Any], steps: list[Launch | Look], results: list[int]) -> int | None:
         """Its number, or None where it is too large. `arguments` holds `Tensor`s and plain values."""
-        arrays = len(arguments) + sum(len(step.made) for step in steps if isinstance(step, Launch))
+        arrays = len(arguments) + sum(len(s.copies) + len(s.made) for s in steps if isinstance(s, Launch))
         if arrays > MOST_ARRAYS or any(isinstance(s, Launch) and len(s.packed) > 8 * MOST_WORDS for s in steps):
             return None
         recording = _Recording(
@@ -124,7 +125,7 @@ class Recordings:
         if isinstance(step, Look):
             return _Step(errors=step.array, n_errors=step.rows, n_words=int(step.is_info))
         self._kept.append(step)
-        makers = [self._maker(*made) for made in step.made]
+        makers = [*(_Maker(copy, 1) for copy in step.copies), *(self._maker(*made) for made in step.made)]
         return _Step(
             step.plan,
             self._array(_Maker, makers),
@@ -138,7 +139,7 @@ class Recordings:
             return _Maker(first)
         named = {"dtype": dtype}
         self._kept.append(named)
-        return _Maker(-1, id(first), id(stride), id(named))
+        return _Maker(-1, 0, id(first), id(stride), id(named))
 
     def _array(self, kind: Any, items: list[Any]) -> int:
         made = (kind * len(items))(*items)

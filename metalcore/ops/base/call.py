@@ -77,6 +77,9 @@ def _framework(value: Any) -> str:
 def _torch_op(noun: str, arguments: tuple[Any, ...]) -> Any:
     global _torch
     if _torch is None:
+        from metalcore.runtimes.cpu import get_ready
+
+        get_ready()
         _torch = import_module(_TORCH)
     return (_torch.EAGER if _torch.is_eager(arguments) else _torch.OPS)[noun]
 

@@ -50,7 +50,8 @@ typedef struct mc_python {
   void (*set_error)(mc_object*, mc_object*, mc_object*);
   mc_object *array_type, *float_type, *int_type, *none;
   struct {
-    mc_object *data_ptr, *dtype, *shape, *is_contiguous, *untyped_storage, *nbytes, *storage_offset, *is_neg, *base;
+    mc_object *data_ptr, *dtype, *shape, *is_contiguous, *untyped_storage, *nbytes, *storage_offset, *is_neg;
+    mc_object *base, *contiguous;
   } names;
 } mc_python;
 
@@ -74,17 +75,59 @@ static int is_whole(mc_object* array) {
 }
 
 /* Fills view; what it holds is the caller's to release. */
-static int bind_array(const mc_rule* rule, int written, int is_raw, mc_object* object, mc_buffer_view* view) {
+static int bind_array(const mc_rule* rule, int written, int how, mc_object* object, mc_buffer_view* view) {
   if (!is_of(object, python.array_type)) return 0;
   if (python.get_buffer(object, view, MC_CONTIGUOUS_WITH_FORMAT) != 0) {
     python.clear_error();
     return 0;
   }
   int is_one = view->format && view->format[0] && view->format[1] == 0;
-  int fits = is_raw ? is_one && view->format[0] != 'O' && is_whole(object)
-                    : is_one && (uint8_t)view->format[0] == rule->format;
-  if (fits && view->size && !((uintptr_t)view->address & rule->misaligned) && !(written && view->read_only))
-    return 1;
+  uint64_t misaligned = rule->misaligned;
+  int fits = is_one && (uint8_t)view->format[0] == rule->format;
+  if (how == MC_STORAGE) fits = is_one && view->format[0] != 'O' && is_whole(object);
+  if (how == MC_ELEMENTS) fits = 1, misaligned |= (uint64_t)view->item_size - 1;
+  if (fits && view->size && !((uintptr_t)view->address & misaligned) && !(written && view->read_only)) return 1;
+  python.release_buffer(view);
+  return 0;
+}
+
+typedef struct mc_instance { /* nanobind's nb_inst: an object of C++ behind a Python object's head */
+  const void* head[2];
+  int32_t offset;
+  uint32_t flags;
+} mc_instance;
+
+#define MC_INSTANCE_DIRECT 4u
+
+static struct {
+  mc_object* array_type;
+  _Bool (*is_tracer)(const void*); /* whether it takes part in a transformation of a function */
+} mlx;
+
+/* The type lives as long as the process. mlx_arrays.py has tried out that arrays are as is said here. */
+MC_EXPORT void mc_set_mlx(mc_object* array_type, _Bool (*is_tracer)(const void*)) {
+  mlx.is_tracer = is_tracer, mlx.array_type = array_type;
+}
+
+/* The same for an mlx array, which is evaluated here; not inside mx.grad and its kin, which must see a step of a graph.
+ * Only what was made for this launch is written to. */
+static int bind_mlx(const mc_rule* rule, int written, mc_object* object, mc_buffer_view* view) {
+  if (!mlx.array_type || !is_of(object, mlx.array_type) || (written && !rule->is_writable)) return 0;
+  const mc_instance* instance = (const mc_instance*)object;
+  if (!(instance->flags & MC_INSTANCE_DIRECT) || mlx.is_tracer((const char*)object + instance->offset)) return 0;
+  if (python.get_buffer(object, view, MC_CONTIGUOUS_WITH_FORMAT) != 0) {
+    python.clear_error();
+    return 0;
+  }
+  int64_t bytes = view->item_size; /* mlx does not look at what it is asked for */
+  int is_compact = 1;
+  for (int i = view->dimensions; i-- > 0;) {
+    if (view->shape[i] != 1 && view->strides[i] != bytes) is_compact = 0;
+    bytes *= view->shape[i];
+  }
+  view->size = bytes, view->read_only = !rule->is_writable;
+  uint64_t misaligned = rule->misaligned | ((uint64_t)view->item_size - 1);
+  if (is_compact && bytes && !((uintptr_t)view->address & misaligned)) return 1;
   python.release_buffer(view);
   return 0;
 }
@@ -146,9 +189,8 @@ static uint32_t raw_number(mc_object* object, uint64_t* value) {
   return 4;
 }
 
-/* The result of mc_call, or MC_NOT_SIMPLE where an argument needs a closer look; then nothing has happened. With is_raw
- * no type is compared, as torch.mps.compile_shader has it. */
-MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_t threads, int is_raw) {
+/* The result of mc_call, or MC_NOT_SIMPLE where an argument needs a closer look; then nothing has happened. */
+MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_t threads, int how) {
   const mc_rule* rules = plan->rules;
   uint32_t n_slots = plan->n_slots;
   if (python.tuple_size(arguments) != n_slots) return MC_NOT_SIMPLE;
@@ -159,19 +201,22 @@ MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_
   uint32_t n_views = 0, at = 0;
   for (; at < n_slots; at++) {
     mc_object* object = python.tuple_item(arguments, at);
-    if (rules[at].kind == MC_RULE_ARRAY) {
-      if (bind_tensor(&rules[at], object, is_raw, &launch.buffers[at], &launch.sizes[at])) continue;
+    if (rules[at].kind == MC_RULE_NONE) break;
+    if (rules[at].kind == MC_RULE_ARRAY || how == MC_ELEMENTS) {
+      if (bind_tensor(&rules[at], object, how, &launch.buffers[at], &launch.sizes[at])) continue;
       mc_buffer_view* view = &views[n_views];
-      if (!bind_array(&rules[at], plan->written >> at & 1, is_raw, object, view)) break;
+      int written = plan->written >> at & 1;
+      if (!bind_array(&rules[at], written, how, object, view) &&
+          !(how == MC_ELEMENTS && bind_mlx(&rules[at], written, object, view)))
+        break;
       n_views++;
       launch.buffers[at] = view->address;
       if (view->read_only) launch.read_only |= 1u << at;
       launch.sizes[at] = (uint64_t)view->size;
     } else {
-      if (rules[at].kind == MC_RULE_NONE) break;
       launch.sizes[at] = rules[at].size;
-      if (is_raw) launch.sizes[at] = raw_number(object, values[at]);
-      if (is_raw ? !launch.sizes[at] : !bind_number(&rules[at], object, values[at])) break;
+      if (how == MC_STORAGE) launch.sizes[at] = raw_number(object, values[at]);
+      if (how == MC_STORAGE ? !launch.sizes[at] : !bind_number(&rules[at], object, values[at])) break;
       launch.buffers[at] = values[at];
     }
   }

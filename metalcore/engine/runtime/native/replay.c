@@ -14,8 +14,8 @@ typedef struct mc_match { /* what an argument must be: a tensor, or a value of t
   int64_t size, item; /* bytes of the tensor and of an element */
 } mc_match;
 
-typedef struct mc_maker { /* an output: like an array, or (like < 0) by the arguments of torch.empty_strided */
-  int64_t like;
+typedef struct mc_maker { /* like an array, a contiguous copy of it, or (like < 0) by the arguments of torch.empty_strided */
+  int64_t like, is_copy;
   mc_object *shape_and_stride[2], *named;
 } mc_maker;
 
@@ -79,6 +79,7 @@ static const mc_recording* find(mc_recordings* all, mc_object* const* arguments,
 }
 
 static mc_object* make(const mc_recordings* all, const mc_maker* maker, mc_object* const* arrays) {
+  if (maker->is_copy) return python.call_method(python.names.contiguous, &arrays[maker->like], 1, 0);
   if (maker->like >= 0) return python.call(all->empty_like, &arrays[maker->like], 1, 0);
   return python.call(all->empty_strided, maker->shape_and_stride, 2, maker->named);
 }

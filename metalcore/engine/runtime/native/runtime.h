@@ -11,6 +11,10 @@
 
 /* What an argument must be for python.c to bind it. layout.py mirrors it. */
 enum mc_rule_kind { MC_RULE_NONE = 0, MC_RULE_ARRAY = 1, MC_RULE_FLOAT = 2, MC_RULE_INTEGER = 3 };
+/* How mc_call_objects takes arrays: of the declared types; of any type to the end of their storage, as
+ * torch.mps.compile_shader has it; or their elements, of types that the caller has compared, where numbers are arrays. */
+enum { MC_DECLARED, MC_STORAGE, MC_ELEMENTS };
+
 typedef struct mc_rule {
   uint32_t kind;
   uint32_t format;     /* array: its one format character */

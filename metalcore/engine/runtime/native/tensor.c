@@ -61,9 +61,9 @@ static int64_t extent_of(const mc_dltensor* tensor, int* is_compact) {
   return count ? extent : 0;
 }
 
-/* Not 0 where the tensor has memory that fits the rule: then address and size are its own, or with is_raw, where any
- * type will do, go to the end of its storage. */
-static int bind_tensor(const mc_rule* rule, mc_object* object, int is_raw, void** address, uint64_t* size) {
+/* Not 0 where the tensor has memory that fits the rule, or just memory where types are not compared: then address and
+ * size are its own, or go to the end of its storage. */
+static int bind_tensor(const mc_rule* rule, mc_object* object, int how, void** address, uint64_t* size) {
   if (!torch.view) return 0;
   mc_object* type = python.type_of(object);
   python.dec_ref(type);
@@ -76,12 +76,13 @@ static int bind_tensor(const mc_rule* rule, mc_object* object, int is_raw, void*
   int is_declared = rule->size && rule->size == (tensor.code << 8 | tensor.bits), is_compact;
   if (tensor.device != MC_DLPACK_CPU || tensor.lanes != 1 || tensor.code == MC_DLPACK_COMPLEX) return 0;
   int64_t item = tensor.bits / 8, bytes = extent_of(&tensor, &is_compact) * item;
-  if (!bytes || !tensor.data || !(is_raw || (is_declared && is_compact))) return 0;
+  if (!bytes || !tensor.data) return 0;
+  if (how != MC_STORAGE && !(is_compact && (is_declared || how == MC_ELEMENTS))) return 0;
   *address = tensor.data + tensor.offset;
-  if ((uintptr_t)*address & rule->misaligned) return 0;
+  if ((uintptr_t)*address & (rule->misaligned | (uint64_t)(how == MC_ELEMENTS ? item - 1 : 0))) return 0;
   int64_t room = number_of(object, python.names.is_neg) == 0 ? room_of(object, item) : -1;
   if (room >= bytes) {
-    *size = (uint64_t)(is_raw ? room : bytes);
+    *size = (uint64_t)(how == MC_STORAGE ? room : bytes);
     return 1;
   }
   python.clear_error();
