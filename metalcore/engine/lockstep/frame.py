@@ -20,6 +20,8 @@ ALL = operand("%all", I32)  # simdgroups of the threadgroup, where one function 
 FIRST_THREAD = operand("%first_thread", I32)  # its index in the group
 GROUP_MEMORY = operand("%group_memory", PTR)
 STOP_AT, STOP = operand("%stop_at", PTR), operand("%stop", PTR)
+OWN = operand("%own", PTR)  # its part of what is kept where simdgroups take turns
+ALL_INSIDE = operand("%all_inside", I1)  # the flag of proofs.py
 PRIVATE = operand("%private", PTR)  # private arrays, behind a coroutine's frame
 
 
