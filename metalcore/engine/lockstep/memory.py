@@ -19,6 +19,7 @@ from .operands import FALSE, TRUE, Given, Operand, constant, operand, poison, ze
 from .roots import Root
 from .shapes import LANE, LANES, ZERO
 from .streaming import CACHE_LINE, Row
+from .support import KEEPS
 from .types import I1, I8, I16, I32, I64, I128, PTR, VOID, LLType, array, vector
 from .values import scalar_type
 
@@ -357,7 +358,7 @@ class Memory:
         addresses = self.scratch("addresses", 8)
         if where.offsets is not None and not where.bases and not self.values.may_wrap(where.pointer):
             table = operand(self.plan.offset_table(where.offsets), PTR)
-            self.code.call("mc.spread", VOID, where.base, table, addresses)
+            self.code.call("mc.spread", VOID, where.base, table, addresses, how=KEEPS)
         else:
             self.spill_chunks(addresses, 8, [self.address_chunk(where, c) for c in range(self.code.count)])
         return addresses
@@ -397,7 +398,8 @@ class Memory:
                 self.code.store(value if isinstance(value, Operand) else constant(I64, value), at)
         what = (constant(I32, number) for number in (site, where.size, kind))
         count = constant(I64, len(limits))
-        self.code.call("mc.slow", VOID, LAUNCH, WORKER, *what, bits, FIRST_THREAD, addresses, count, bounds, data)
+        given = (LAUNCH, WORKER, *what, bits, FIRST_THREAD, addresses, count, bounds, data)
+        self.code.call("mc.slow", VOID, *given, how=KEEPS)
         self.plan.uses_slow = True
 
     # -- uniform accesses --------------------------------------------------------------------------
