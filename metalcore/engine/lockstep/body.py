@@ -7,6 +7,7 @@ all its plain accesses, and a second, slow copy for when the test fails.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from metalcore.errors import UnsupportedFeature
@@ -14,7 +15,7 @@ from metalcore.errors import UnsupportedFeature
 from .guards import signed32
 from .interleave import Group
 from .ir import Block, Const, Instr, Type, is_ignored
-from .memory import LOAD, SLOTS, STORE, Address
+from .memory import LOAD, SLOTS, STORE, Address, Test
 from .operands import Operand, constant
 from .types import I64
 from .values import scalar_type
@@ -47,6 +48,8 @@ class Body:
                 continue
             self._place_instr(instr)
         self.flush()
+        if self.plan.is_cut:
+            self.at.cuts.keep_early(block)
 
     def _place_instr(self, instr: Instr) -> None:
         op = instr.op
@@ -230,23 +233,21 @@ class Body:
         accesses = {i: where for i in segment if (where := self._access(i)) is not None}
         groups = self.at.interleave.find_groups(segment, accesses) if self.values.mask is None else {}
         tests: list[Operand] = []
+        later: list[Test] = []
         if self.plan.checked:
-            tests = self._bounds_tests(accesses, groups)
-        if not tests:
+            tests, later = self._bounds_tests(accesses, groups)
+        if not tests and not later:
             self._segment_fast(segment, accesses, groups, masked=not self.plan.checked)
             return
         if self.values.mask is not None:
             self._segment_compact(segment, accesses)
             return
-        ok = tests[0]
-        for test in tests[1:]:
-            ok = self.code.and_(ok, test)
         own = [i for i in segment if i.name]
         inside = set(segment)
         outer = [i for i in own if i not in self.values.crossing and self._used_after(i, inside)]
         self.values.crossing.update(outer)
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
-        self.code.cond_br(ok, fast, slow, likely=True)
+        self.at.memory.branch_on(tests, later, fast, slow)
         saved = self.at.lanes.snapshot()
         self.code.place(fast)
         self._segment_fast(segment, accesses, groups, masked=False)
@@ -271,14 +272,12 @@ class Body:
                 for c in range(self.code.count):
                     self._vector(instr, c)
                 continue
-            test = self.at.memory.inside(where)
-            if test is None:
+            fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
+            if not self.at.memory.branch_inside(where, fast, slow):
                 self._segment_fast([instr], accesses, {}, masked=False)
                 continue
             if instr.name:
                 self.values.crossing.add(instr)
-            fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
-            self.code.cond_br(test, fast, slow, likely=True)
             saved = self.at.lanes.snapshot()
             self.code.place(fast)
             self._segment_fast([instr], accesses, {}, masked=False)
@@ -290,9 +289,12 @@ class Body:
             self.at.lanes.restore(saved)
             self.code.place(done)
 
-    def _bounds_tests(self, accesses: dict[Instr, Address], groups: dict[Instr, Group]) -> list[Operand]:
-        """Scalar tests that no access of the segment leaves its memory; fields of a record are tested together."""
-        tests: list[Operand | None] = []
+    def _bounds_tests(
+        self, accesses: dict[Instr, Address], groups: dict[Instr, Group]
+    ) -> tuple[list[Operand], list[Test]]:
+        """Scalar tests that no access of the segment leaves its memory; fields of a record are tested together. And
+        those that are made only where the size of the group does not settle them."""
+        tested: list[tuple[Address, list[Address]]] = []  # what is tested, for which accesses
         grouped: set[Instr] = set()
         for group in groups.values():
             grouped.update(instr for _, instr in group.members)
@@ -303,13 +305,18 @@ class Body:
             record = Address(
                 where.pointer, where.base, tuple(o + shift for o in where.offsets), where.roots, group.span
             )
-            if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) for _, i in group.members if (w := accesses[i])):
+            tested.append((record, [accesses[i] for _, i in group.members]))
+        tested += [(where, [where]) for instr, where in accesses.items() if instr not in grouped]
+        tests: list[Operand] = []
+        later: list[Test] = []
+        for whole, parts in tested:
+            if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) for w in parts):
                 continue
-            tests.append(self.at.memory.inside_record(record))
-        for instr, where in accesses.items():
-            if instr not in grouped:
-                tests.append(self.at.memory.inside(where))
-        return [t for t in tests if t is not None]
+            if all(self.at.proofs.covers(w) for w in parts):
+                later.append(partial(self.at.memory.inside_record, whole))
+            else:
+                tests.append(self.at.memory.inside_record(whole))
+        return tests, later
 
     def _used_after(self, value: Instr, inside: set[Instr]) -> bool:
         return any(user not in inside for user in self.plan.users.get(value, ()))

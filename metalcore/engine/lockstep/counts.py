@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .cfg import Loop
 from .ir import Const, Instr, Value
-from .ranges import Ranges
-from .shapes import Shapes
+
+if TYPE_CHECKING:
+    from .ranges import Ranges
+    from .shapes import Shapes
 
 MOST_STEP = 1 << 16  # of a counter, for the arithmetic on it to stay in range
 _GROUP_SIZES = ("__mc_threads_per_threadgroup", "__mc_dispatch_threads_per_threadgroup")  # 1 to 1,024
@@ -74,6 +77,25 @@ class Count:
         if self.pred == "ne" and (step > 1 or bound[0] < first[1] + tested):
             return None  # it may miss its bound
         return max(0, bound[1] - first[0]) // step + 2
+
+    def span(self, ranges: Ranges) -> tuple[int, int] | None:
+        """The least and the largest number as a round begins, where it counts up from one known number to another."""
+        first, bound = ranges.of(self.start), ranges.of(self.bound)
+        step = self.step.value or 0 if isinstance(self.step, Const) else 0
+        if first is None or bound is None or step <= 0:
+            return None
+        if max(first[1], bound[1]) + MOST_STEP >= 1 << (self.phi.type.bits - 1):
+            return None
+        last = bound[1] - (self.pred[1:] != "le")
+        if self.pred == "ne":  # each number may come before the bound, which it must not miss
+            away = bound[0] - first[0]
+            is_met = first[0] == first[1] and bound[0] == bound[1] and away > 0 and away % step == 0
+            if not is_met:
+                return None
+            last = bound[1] - step
+        if self.tested is self.phi:
+            last += step
+        return first[0], max(first[1], last)
 
     def _rounds(self) -> int | None:
         """The same of numbers that are written down."""

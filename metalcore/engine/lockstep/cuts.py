@@ -9,7 +9,7 @@ later is kept in its own part of `kept`. What is the same for all simdgroups sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import APART_AT_BARRIERS
@@ -17,13 +17,27 @@ from metalcore.engine.abi import APART_AT_BARRIERS
 from .builder import Builder
 from .cfg import reach
 from .driver import first_position
-from .frame import ALL, FIRST, FIRST_THREAD, GROUP, LAUNCH, SIMDGROUP, SIZE, WORKER, load_frame, of_launch, parameters
-from .ir import I1, VOID, Block, Function, Instr, is_barrier
+from .frame import (
+    ALL,
+    FIRST,
+    FIRST_THREAD,
+    GROUP,
+    LAUNCH,
+    OWN,
+    SIMDGROUP,
+    SIZE,
+    WORKER,
+    load_frame,
+    of_launch,
+    parameters,
+)
+from .homes import HOME_BYTES, Home
+from .ir import I1, VOID, Block, Function, Instr, Value, is_barrier
 from .live import Liveness
 from .operands import Operand, constant
 from .same import Same
 from .shapes import LANES, Shapes
-from .types import I8, I32, I64, PTR, LLType, array
+from .types import FLOAT, I8, I32, I64, LLType, array
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -31,7 +45,6 @@ if TYPE_CHECKING:
 MOST_SIMDGROUPS = 32
 MOST_KEPT = 512 << 10  # bytes on the stack
 _ALIGN = 64
-_OWN = Operand("%own", PTR)  # a simdgroup's part of what is kept
 
 
 def split_at_barriers(function: Function) -> None:
@@ -60,10 +73,12 @@ def split_at_barriers(function: Function) -> None:
 
 class Cuts:
     def __init__(self, at: Emitters) -> None:
-        self.code, self.values, self.plan = at.code, at.values, at.plan
+        self.code, self.values, self.graph, self.plan = at.code, at.values, at.graph, at.plan
         self.numbers: dict[Instr, int] = {}
         self.places: dict[object, int] = {}  # of slots in a simdgroup's part of `kept`
         self.size = 0
+        self._web_of: dict[object, Instr] | None = None
+        self._early_values: dict[Block, set[Instr]] | None = None
 
     @property
     def same(self) -> Same:
@@ -73,7 +88,7 @@ class Cuts:
     def cut(self, barrier: Instr) -> None:
         """The end of a turn, and in F the beginning of the next: where lanes meet they are all in F."""
         number = self.numbers.setdefault(barrier, len(self.numbers) + 1)
-        self.code.later(lambda: self._keep(barrier))
+        self.code.later(lambda: self._keep(self._changed(barrier)))
         self.code.store(constant(I32, number), self.code.slot("cut", I32))
         self.code.jump("round.end" if barrier.block in self.same.once else "turn.end")
         if self.values.mask is not None:
@@ -96,13 +111,54 @@ class Cuts:
 
     def _living(self, barrier: Instr) -> set[Instr]:
         living = self._with_operands(self.plan.live.across(barrier))
-        return {value for value in living if not self.same.is_kept(value)}
+        return {value for value in living if not self.same.is_kept(value) and value not in self.plan.homes}
 
     def _changed(self, barrier: Instr) -> set[Instr]:
         """What lives across a barrier and may have been made since the last one: the rest is kept already."""
         assert barrier.block is not None
         since = reach([barrier.block], lambda block: [p for p in block.preds if not ends_with_barrier(p)])
-        return {value for value in self._living(barrier) if value.block in since}
+        return {
+            value
+            for value in self._living(barrier)
+            if value.block in since and not self._is_early(value, barrier) and not self._is_kept_on_edges(value)
+        }
+
+    def _is_early(self, value: Instr, barrier: Instr) -> bool:
+        """Is it made in front of the loop that a barrier stands in, and better kept there than in each round?"""
+        assert value.block is not None and barrier.block is not None
+        around, own = self.graph.loop_of[barrier.block], self.graph.loop_of[value.block]
+        is_outside = around is not None and value.block not in around.blocks
+        return is_outside and (own is None or barrier.block in own.blocks)
+
+    def keep_early(self, block: Block) -> None:
+        """The end of a block that makes such values."""
+        self.code.later(lambda: self._keep(self._early().get(block, set())))
+
+    def _early(self) -> dict[Block, set[Instr]]:
+        if self._early_values is None:
+            self._early_values = {}
+            for barrier in self.numbers:
+                for value in self._living(barrier):
+                    if self._is_early(value, barrier) and not self._is_kept_on_edges(value):
+                        assert value.block is not None
+                        self._early_values.setdefault(value.block, set()).add(value)
+        return self._early_values
+
+    def keep_phis(self, phis: list[Instr]) -> None:
+        """On the way into a loop with barriers: what comes round it is where it was kept, and is not written again."""
+        kept = {phi for phi in phis if self._is_kept_on_edges(phi)}
+        if kept:
+            self.code.later(lambda: self._keep(kept & self._lives_anywhere()))
+
+    def _is_kept_on_edges(self, value: Instr) -> bool:
+        assert value.block is not None
+        loop = self.graph.loop_of[value.block]
+        if value.op != "phi" or loop is None or loop.header is not value.block:
+            return False
+        return any(ends_with_barrier(block) for block in loop.blocks)
+
+    def _lives_anywhere(self) -> set[Instr]:
+        return {value for barrier in self.numbers for value in self._living(barrier)}
 
     def _needed(self, barrier: Instr) -> set[Instr]:
         """What is read until the next barrier, or kept again there."""
@@ -116,14 +172,48 @@ class Cuts:
                 needed |= self._changed(block.instrs[-2])
         return needed & self._living(barrier)
 
-    def _slots(self, values: set[Instr]) -> list[tuple[object, Operand, LLType]]:
+    def _slots(self, values: set[Instr]) -> list[tuple[tuple[object, ...], Operand, LLType]]:
         """Key, name and type."""
         slots = self.code.slots.items()
-        return [(key, name, ty) for key, (name, ty) in slots if isinstance(key, tuple) and key[0] in values]
+        own = [(key, name, ty) for key, (name, ty) in slots if isinstance(key, tuple) and key[0] in values]
+        return [slot for slot in own if slot[0][1] != "checked"]  # on the way to another slot
 
-    def _place(self, key: object, ty: LLType) -> int:
+    def _place(self, key: tuple[object, ...], ty: LLType) -> int:
+        value, *form = key
+        return self.room((self._webs().get(value, value), *form), _bytes(ty))
+
+    def _webs(self) -> dict[object, Instr]:
+        """Phis and what comes to them share a place where one is not needed any more when another is kept."""
+        if self._web_of is None:
+            lives: dict[Instr, set[object]] = {}  # across which barriers, and beside which others as they are kept
+            for barrier in self.numbers:
+                for value in self._living(barrier):
+                    lives.setdefault(value, set()).add(barrier)
+            for value in [value for value in lives if self._is_kept_on_edges(value)]:
+                assert value.block is not None
+                for other in self._with_operands(self.plan.live.into[value.block]) & set(lives):
+                    meeting = object()
+                    lives[value].add(meeting)
+                    lives[other].add(meeting)
+            early = {value for values in self._early().values() for value in values}  # kept while others may live
+            members = {value: {value} for value in lives}
+            for phi in [value for value in lives if value.op == "phi"]:
+                for arg in phi.args:
+                    ours = members[phi]
+                    if not isinstance(arg, Instr) or arg not in lives or arg in ours or early & {phi, arg}:
+                        continue
+                    theirs = members[arg]
+                    if not any(lives[a] & lives[b] for a in ours for b in theirs):
+                        ours |= theirs
+                        members.update(dict.fromkeys(theirs, ours))
+            self._web_of = {}
+            for web in members.values():
+                self._web_of |= dict.fromkeys(web, min(web, key=lambda value: value.name))
+        return self._web_of
+
+    def room(self, key: object, size: int) -> int:
+        """Where in a simdgroup's part something of a power of two of bytes lies."""
         if key not in self.places:
-            size = _bytes(ty)
             align = min(_ALIGN, size)
             self.places[key] = (self.size + align - 1) // align * align
             self.size = self.places[key] + size
@@ -137,18 +227,22 @@ class Cuts:
         """Bytes of a simdgroup's part."""
         return (self.size + _ALIGN - 1) // _ALIGN * _ALIGN
 
-    def _keep(self, barrier: Instr) -> list[str]:
-        return [line for slot in self._slots(self._changed(barrier)) for line in self._copy(*slot, keeps=True)]
+    def _keep(self, values: set[Instr]) -> list[str]:
+        return [line for slot in self._slots(values) for line in self._copy(*slot, keeps=True)]
 
     def _get_back(self, barrier: Instr) -> list[str]:
         return [line for slot in self._slots(self._needed(barrier)) for line in self._copy(*slot, keeps=False)]
 
-    def _copy(self, key: object, name: Operand, ty: LLType, keeps: bool) -> list[str]:
+    def _copy(self, key: tuple[object, ...], name: Operand, ty: LLType, keeps: bool) -> list[str]:
         """From a slot to its place in the simdgroup's part, or back."""
         code = Builder("%k", beside=self.code)
-        place = code.gep(_OWN, self._place(key, ty))
+        place = code.gep(OWN, self._place(key, ty))
         source, target = (name, place) if keeps else (place, name)
-        code.store(code.load(ty, source), target)
+        value = code.load(ty, source)
+        if keeps and isinstance(key[0], Instr) and key[0].op == "select" and ty is self.code.vec(FLOAT):
+            # A choice between a new value and the one in its place would become a masked store, which is slow.
+            value = code.intrinsic("arithmetic.fence", value)
+        code.store(value, target)
         return code.text()
 
     def assemble(self, name: str, start: str, blank: list[str]) -> str:
@@ -179,7 +273,7 @@ class Cuts:
         code.as_(FIRST_THREAD).mul(SIMDGROUP, LANES)
         first_position(code, self.plan.layout, SIMDGROUP, FIRST)
         place = code.mul(code.zext(SIMDGROUP, I64), self.own)
-        code.as_(_OWN).gep(kept, place)
+        code.as_(OWN).gep(kept, place)
         return begin
 
     def _ends(self, top: Builder, code: Builder, cut: Operand, agreed: Operand) -> None:
@@ -213,7 +307,8 @@ def _bytes(ty: LLType) -> int:
     return max(8, ty.length * max(8, ty.bits) // 8)
 
 
-def kept_bytes(live: Liveness, same: Same, barriers: list[Instr], shapes: Shapes) -> int:
+def kept_bytes(live: Liveness, same: Same, barriers: list[Instr], shapes: Shapes, homes: Mapping[Value, Home]) -> int:
     """About how much each simdgroup would keep."""
-    values = {v for barrier in barriers for v in live.across(barrier) if not same.is_kept(v)}
-    return sum(LANES * max(4, v.type.size) if shapes.get(v).varying else 8 for v in values)
+    values = {v for barrier in barriers for v in live.across(barrier) if not same.is_kept(v) and v not in homes}
+    sizes = (LANES * max(4, v.type.size) if shapes.get(v).varying else 8 for v in values)
+    return HOME_BYTES * len(set(homes.values())) + sum(sizes)

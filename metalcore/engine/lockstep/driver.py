@@ -12,6 +12,7 @@ from .frame import GROUP, LAUNCH, SIZE, WORKER, of_launch, of_sanitizer, of_work
 from .initial import Initial
 from .ir import Instr
 from .operands import NULL, Operand, constant
+from .support import KEEPS
 from .types import I1, I32, PTR, VOID, array
 
 # What a thread may ask for and still not notice in which threadgroup it is.
@@ -88,7 +89,7 @@ class Driver:
         go_on = code.icmp("eq", code.load(I32, stop, kind="volatile"), 0)
         code.cond_br(go_on, "group.next", "attend", likely=True)
         code.place("attend")
-        leave = code.call("mc.attend", I1, stop, how="preserve_allcc ", kinds=("nest ",))
+        leave = code.call("mc.attend", I1, stop, how=KEEPS, kinds=("nest ",))
         code.cond_br(leave, "return", "group.next")
         code.place("group.next")
         following = code.add(x, span)

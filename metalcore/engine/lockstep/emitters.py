@@ -20,6 +20,7 @@ from .memory import Memory
 from .ops import Ops
 from .plan import Plan
 from .polls import Polls
+from .proofs import Proofs
 from .roots import Roots
 from .shapes import Shapes
 from .simd import Simd
@@ -41,6 +42,7 @@ class Emitters:
         self.gathers = Gathers(self)
         self.streaming = Streaming(self)
         self.memory = Memory(self)
+        self.proofs = Proofs(self)
         self.lanes = Lanes(self)
         self.watch = Watch(self)
         self.simd = Simd(self)

@@ -119,6 +119,8 @@ class Flow:
                 if blend is not None:
                     name = self.code.select(blend[c], name, olds[phi, c])
                 self.values.store_vector((phi, c), name)
+        if self.at.plan.is_cut:
+            self.at.cuts.keep_phis([phi for phi, _ in moves])
 
     # -- F: all lanes active -----------------------------------------------------------------------
     def full_label(self, block: Block) -> str:

@@ -20,6 +20,8 @@ ALL = Operand("%all", I32)  # simdgroups of the threadgroup, where one function 
 FIRST_THREAD = Operand("%first_thread", I32)  # its index in the group
 GROUP_MEMORY = Operand("%group_memory", PTR)
 STOP_AT, STOP = Operand("%stop_at", PTR), Operand("%stop", PTR)
+OWN = Operand("%own", PTR)  # its part of what is kept where simdgroups take turns
+ALL_INSIDE = Operand("%all_inside", I1)  # the flag of proofs.py
 PRIVATE = Operand("%private", PTR)  # private arrays, behind a coroutine's frame
 
 

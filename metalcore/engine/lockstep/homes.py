@@ -12,6 +12,8 @@ from .cfg import Graph
 from .ir import Instr, Value
 from .shapes import Shapes
 
+HOME_BYTES = 256
+
 
 @dataclass(eq=False)
 class Home:

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from .ir import Block, Function, Instr
+from .ir import Block, Const, Function, Instr
 
 
 class Liveness:
     def __init__(self, function: Function) -> None:
+        self.open = {i for b in function.blocks for i in b.instrs if i.op == "phi" and _is_open(i)}
         self.out: dict[Block, set[Instr]] = {b: set() for b in function.blocks}
-        entry: dict[Block, set[Instr]] = {b: set() for b in function.blocks}
+        self.into: dict[Block, set[Instr]] = {b: set() for b in function.blocks}
         changed = True
         while changed:
             changed = False
             for block in reversed(function.blocks):
                 out: set[Instr] = set()
                 for succ in block.succs:
-                    phis = set(succ.phis())
-                    out |= entry[succ] - phis
-                    for phi in phis:
+                    out |= self.into[succ]
+                    for phi in succ.phis():
                         out |= {
                             a
                             for a, source in zip(phi.args, phi.targets, strict=True)
                             if source is block and isinstance(a, Instr)
                         }
-                    out |= phis  # written on the edge, read behind it
                 live = set(out)
                 for instr in reversed(block.instrs):
                     live.discard(instr)
                     if instr.op != "phi":
                         live |= {a for a in instr.args if isinstance(a, Instr)}
-                live |= set(block.phis())
-                if out != self.out[block] or live != entry[block]:
-                    self.out[block], entry[block] = out, live
+                live |= self.open & set(block.phis())
+                if out != self.out[block] or live != self.into[block]:
+                    self.out[block], self.into[block] = out, live
                     changed = True
 
     def across(self, instr: Instr) -> list[Instr]:
@@ -46,3 +45,8 @@ class Liveness:
             if later.op != "phi":
                 live |= {a for a in later.args if isinstance(a, Instr)}
         return sorted(live, key=lambda v: v.name)
+
+
+def _is_open(phi: Instr) -> bool:
+    """Whether some edge gives it no value: it then has the one that it had."""
+    return any(isinstance(arg, Const) and arg.text in ("undef", "poison") for arg in phi.args)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .frame import OWN
+from .homes import HOME_BYTES, Home
 from .ir import Const, Instr, Value
 from .memory import LOAD, STORE, Address
 from .operands import FALSE, Operand, poison, zero
@@ -24,6 +26,7 @@ HOLDER = {(ROW[lane], COL[lane] + e): (lane, e) for lane in LANE for e in (0, 1)
 class Matrix:
     def __init__(self, at: Emitters) -> None:
         self.at, self.code, self.values, self.roots, self.plan = at, at.code, at.values, at.roots, at.plan
+        self._home_names: dict[Home, Operand] = {}
 
     def matrix_call(self, instr: Instr, name: str, suffix: str) -> None:
         if name == "mma":
@@ -94,12 +97,22 @@ class Matrix:
 
     def home_of(self, instr: Instr) -> Operand:
         """Memory in which sums stay from one multiplication to the next."""
-        return self.code.slot(("home", self.plan.homes.get(instr)), _FRAGMENT, align=64)
+        home = self.plan.homes.get(instr)
+        return self._home_names[home] if home is not None else self.code.slot("home", _FRAGMENT, align=64)
+
+    def _new_home(self, home: Home) -> Operand:
+        """Where simdgroups take turns, in each one's own part of what is kept."""
+        if self.plan.is_cut:
+            name = self.code.entry.gep(OWN, self.at.cuts.room(home, HOME_BYTES))
+        else:
+            name = self.code.slot(("home", home), _FRAGMENT, align=64)
+        self._home_names[home] = name
+        return name
 
     def place_homes(self) -> None:
         """Values that share a home have their slots in it; to be done before any code is written."""
         for home in dict.fromkeys(self.plan.homes.values()):
-            name = self.code.slot(("home", home), _FRAGMENT, align=64)
+            name = self._new_home(home)
             for value in home.values:
                 for c in range(self.code.count):
                     at = self.code.entry.gep(name, 32 * (2 * c + home.element[value]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,13 @@ from metalcore.engine.abi import LOAD as LOAD
 from metalcore.engine.abi import STORE as STORE
 
 from .bounds import FAR, SMALL_BITS
-from .frame import FIRST_THREAD, GROUP_MEMORY, LAUNCH, PRIVATE, WORKER, of_launch
+from .frame import ALL_INSIDE, FIRST_THREAD, GROUP_MEMORY, LAUNCH, PRIVATE, WORKER, of_launch
 from .ir import Global, Instr, Type, Value, gep_terms
-from .operands import FALSE, Given, Operand, constant, poison, zero
+from .operands import FALSE, TRUE, Given, Operand, constant, poison, zero
 from .roots import Root
 from .shapes import LANE, LANES, ZERO
 from .streaming import CACHE_LINE, Row
+from .support import KEEPS
 from .types import I1, I8, I16, I32, I64, I128, PTR, VOID, LLType, array, vector
 from .values import scalar_type
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 SLOTS = BUFFERS  # of buffers, and of threadgroup memory, in mc_launch
 _PAGE = 4096
 _NOWHERE = Operand("", PTR)
+
+
+Test = Callable[[], Operand]  # writes a test
 
 
 @dataclass
@@ -224,6 +228,37 @@ class Memory:
             return None
         return self.inside_record(where)
 
+    def branch_inside(self, where: Address, fast: str, slow: str) -> bool:
+        """Go on at one of two labels: are all lanes of an access in bounds? False: they surely are, it goes on here."""
+        if self.plan.bounds.proves(where.pointer, where.size, where.roots):
+            return False
+        is_covered = self.at.proofs.covers(where)
+        later = [lambda: self.inside_record(where)] if is_covered else []
+        self.branch_on([] if is_covered else [self.inside_record(where)], later, fast, slow)
+        return True
+
+    def branch_on(self, tests: Sequence[Operand], later: Sequence[Test], fast: str, slow: str) -> None:
+        """Go on at one of two labels. *later*: tests that are made only where the size of the group is not enough."""
+        ok = self._all(tests)
+        if later:
+            short, exact = self.code.new_label("short"), self.code.new_label("exact")
+            self.code.cond_br(ALL_INSIDE, short, exact, likely=True)
+            saved = self.at.lanes.snapshot()
+            self.code.place(exact)
+            self.code.cond_br(self._all([*tests, *(test() for test in later)]), fast, slow, likely=True)
+            self.at.lanes.restore(saved)
+            self.code.place(short)
+        if tests:
+            self.code.cond_br(ok, fast, slow, likely=True)
+        else:
+            self.code.jump(fast)
+
+    def _all(self, tests: Sequence[Operand]) -> Operand:
+        total = tests[0] if tests else TRUE
+        for test in tests[1:]:
+            total = self.code.and_(total, test)
+        return total
+
     def inside_record(self, where: Address) -> Operand:
         assert where.offsets is not None
         if any(r.kind == "unknown" for r in where.roots):
@@ -233,10 +268,7 @@ class Memory:
             slices = [slice(c * self.code.width, (c + 1) * self.code.width) for c in range(self.code.count)]
             parts = [(where.base_of(c), where.offsets[own], LANE[own]) for c, own in enumerate(slices)]
         tests = [self._range_inside(where, *part) for part in parts]
-        total = tests[0]
-        for test in [*tests[1:], *self.guards(where)]:
-            total = self.code.and_(total, test)
-        return total
+        return self._all([*tests, *self.guards(where)])
 
     def _range_inside(self, where: Address, base: Operand, offsets: Sequence[int], lanes: Sequence[int]) -> Operand:
         """Do lanes at base + offset lie in the root they came from? Each lane has its own part of a private array."""
@@ -326,7 +358,7 @@ class Memory:
         addresses = self.scratch("addresses", 8)
         if where.offsets is not None and not where.bases and not self.values.may_wrap(where.pointer):
             table = Operand(self.plan.offset_table(where.offsets), PTR)
-            self.code.call("mc.spread", VOID, where.base, table, addresses)
+            self.code.call("mc.spread", VOID, where.base, table, addresses, how=KEEPS)
         else:
             self.spill_chunks(addresses, 8, [self.address_chunk(where, c) for c in range(self.code.count)])
         return addresses
@@ -366,7 +398,8 @@ class Memory:
                 self.code.store(value if isinstance(value, Operand) else constant(I64, value), at)
         what = (constant(I32, number) for number in (site, where.size, kind))
         count = constant(I64, len(limits))
-        self.code.call("mc.slow", VOID, LAUNCH, WORKER, *what, bits, FIRST_THREAD, addresses, count, bounds, data)
+        given = (LAUNCH, WORKER, *what, bits, FIRST_THREAD, addresses, count, bounds, data)
+        self.code.call("mc.slow", VOID, *given, how=KEEPS)
         self.plan.uses_slow = True
 
     # -- uniform accesses --------------------------------------------------------------------------
@@ -374,12 +407,10 @@ class Memory:
         where = self.address(instr.args[0], instr.type.size)
         ty = scalar_type(instr.type)
         align = int(str(instr.extra.get("align", 1)))
-        ok = self.inside(where) if self.plan.checked else None
-        if ok is None:
-            return self.code.load(ty, where.base, align)
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
+        if not self.plan.checked or not self.branch_inside(where, fast, slow):
+            return self.code.load(ty, where.base, align)
         result = self.code.slot((instr, "checked"), ty)
-        self.code.cond_br(ok, fast, slow, likely=True)
         self.code.place(fast)
         value = self.code.load(ty, where.base, align)
         self.code.store(value, result)
@@ -436,12 +467,10 @@ class Memory:
         where = self.address(instr.args[1], stored.size)
         value = self.last_lane_value(instr.args[0])
         align = int(str(instr.extra.get("align", 1)))
-        ok = self.inside(where) if self.plan.checked else None
-        if ok is None:
+        fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
+        if not self.plan.checked or not self.branch_inside(where, fast, slow):
             self.code.store(value, where.base, align)
             return
-        fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
-        self.code.cond_br(ok, fast, slow, likely=True)
         self.code.place(fast)
         self.code.store(value, where.base, align)
         self.code.jump(done)

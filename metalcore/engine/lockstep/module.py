@@ -140,9 +140,9 @@ def vectorise(
     )
     if may_cut and not roots.allocas and not roots.origins:
         same = plan.same = Same(graph, shapes, roots, layout, None if writes_anywhere else written)
-        is_small = MOST_SIMDGROUPS * kept_bytes(plan.live, same, barriers, shapes) <= MOST_KEPT
+        is_small = MOST_SIMDGROUPS * kept_bytes(plan.live, same, barriers, shapes, plan.homes) <= MOST_KEPT
         if same.meet_at_barriers and is_small:
-            plan.is_cut, plan.coroutine, plan.homes = True, False, {}
+            plan.is_cut, plan.coroutine = True, False
     functions, sizes = [], []
     helpers: dict[str, str] = {}
     for name, full in (("simdgroup.full", True), ("simdgroup.part", False))[: 2 if tail else 1]:

@@ -14,6 +14,7 @@ from .flow import quoted
 from .frame import STOP, STOP_AT
 from .ir import Block, Const
 from .operands import Operand, constant
+from .support import KEEPS
 from .types import I1, I32, I64, PTR, LLType, scalar_type
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Polls:
         attend, go_on = self.code.new_label("attend"), self.code.new_label("poll")
         self.code.cond_br(some, attend, go_on, likely=False)
         self.code.place(attend)
-        leave = self.code.call("mc.attend", I1, stop, how="preserve_allcc ", kinds=("nest ",))
+        leave = self.code.call("mc.attend", I1, stop, how=KEEPS, kinds=("nest ",))
         self.code.cond_br(leave, "leave" if self.plan.is_cut else "exit", go_on)
         self.code.place(go_on)
         return stop

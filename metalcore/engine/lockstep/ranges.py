@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .counts import count_of
 from .ir import Const, Global, Instr, Value, gep_terms
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Ranges:
         if known is not None and min(known) >= 0:
             return min(known), max(known)
         op = value.op
+        if op == "phi":
+            return self._counter(value)
         if op == "call" and value.callee.startswith("__mc_"):
             limit = _ID_LIMITS.get(value.callee[5:])
             return (0, limit) if limit is not None else None
@@ -86,6 +89,17 @@ class Ranges:
         else:
             return None
         return result if result[1] <= top else None
+
+    def _counter(self, phi: Instr) -> tuple[int, int] | None:
+        """Of a loop that all lanes pass alike, from one number up to another."""
+        assert phi.block is not None
+        loop = self.shapes.graph.loop_of.get(phi.block)
+        if loop is None or loop.header is not phi.block or loop in self.shapes.divergent_loops:
+            return None
+        count = count_of(loop, self.shapes)
+        if count is None or count.phi is not phi or not self.shapes.get(phi).uniform:
+            return None
+        return count.span(self)
 
     def offset_range(self, pointer: Value) -> tuple[int, int] | None:
         """Bounds of the byte offset of a pointer from the start of its root."""

@@ -8,6 +8,7 @@ exact and any integer operation on it folds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
 
 from .cfg import Graph, Loop
 from .ir import Block, Const, Global, Instr, Module, Value, gep_terms
@@ -115,6 +116,17 @@ class Shapes:
                 return True
             loop = loop.parent
         return False
+
+    def known_test(self, test: Instr) -> tuple[int, ...] | None:
+        """0 or 1 for each lane of a compare, where both sides are known numbers."""
+        left, right = (self.get(arg).known for arg in test.args)
+        if left is None or right is None or test.args[0].type.kind != "int":
+            return None
+        bits, pred = test.args[0].type.bits, str(test.extra["pred"])
+        low = 0 if pred[0] == "u" else -(1 << (bits - 1))
+        compare = {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}[pred[-2:]]
+        sides = ([(x - low) % (1 << bits) + low for x in side] for side in (left, right))
+        return tuple(int(compare(a, b)) for a, b in zip(*sides, strict=True))
 
     def at(self, value: Value, user: Block) -> Shape:
         shape = self.get(value)

@@ -112,25 +112,34 @@ class Simd:
         self.values.define_scalar(instr, self.code.extract(part, 0))
 
     def _scan(self, instr: Instr, exclusive: bool, op: str, ty: LLType, identity: str) -> None:
-        """Within each chunk by doubling steps; then each chunk takes the total of those before it."""
+        """Within each chunk by doubling steps; then each chunk takes the total of those before it.
+
+        Lanes move inside of quarters of four; where halves are added it is the last lane of the lower one, for all of
+        the upper. Registers are made of parts of four lanes, and moves between those are slow.
+        """
         width, fill = self.code.width, constant(self.code.vec(ty), identity)
         before: Operand | None = None
         for c, part in enumerate(self.active(self.values.chunks(instr.args[0]), fill)):
             step = 1
             while step < width:
-                moved = self._shift(part, fill, step)
-                part = self.combine(op, moved, part)
+                part = self.combine(op, self._lower(part, fill, step), part)
                 step *= 2
-            shifted = self._shift(part, fill, 1) if exclusive else part
+            shifted = self._shift(part, fill) if exclusive else part
             if before is not None:
                 part, shifted = self.combine(op, before, part), self.combine(op, before, shifted)
             self.values.define_chunk(instr, c, shifted)
             before = self.code.shuffle(part, [width - 1] * width)
 
-    def _shift(self, part: Operand, fill: Operand, step: int) -> Operand:
-        """Lane i of the result is lane i - step, and the identity where there is none."""
+    def _lower(self, part: Operand, fill: Operand, step: int) -> Operand:
+        """What each lane adds in a step; the identity where it is complete."""
         width = self.code.width
-        return self.code.shuffle(part, [i - step if i >= step else width + i for i in range(width)], fill)
+        if step < 4:
+            return self.code.shuffle(part, [i - step if i % 4 >= step else width + i for i in range(width)], fill)
+        return self.code.shuffle(part, [i // step * step - 1 if i & step else width + i for i in range(width)], fill)
+
+    def _shift(self, part: Operand, fill: Operand) -> Operand:
+        """Lane i of the result is lane i - 1, and the identity where there is none."""
+        return self.code.shuffle(part, [i - 1 if i else self.code.width for i in range(self.code.width)], fill)
 
     # -- shuffles ----------------------------------------------------------------------------------
     def _shuffle(self, instr: Instr, kind: str, watched: bool = True) -> None:

@@ -41,6 +41,7 @@ class Simdgroup:
 
     def write(self, name: str, full: bool) -> str:
         self.at.matrix.place_homes()
+        self.at.proofs.is_full = full
         if full:
             blocks = self.at.flow.full_blocks()
             self.at.flow.full = set(blocks)
@@ -52,6 +53,7 @@ class Simdgroup:
         else:
             start = self.partial_entry()
             self.at.flow.write_region(self.at.flow.partial)
+        self.at.proofs.finish()
         blank = [
             f"  store {ty} zeroinitializer, ptr {name}"
             for key, (name, ty) in self.code.slots.items()

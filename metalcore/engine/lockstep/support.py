@@ -17,6 +17,8 @@ VARIABLES = """@mc.zero = internal constant [16 x i8] zeroinitializer, align 16
 @mc.sink = internal global [16 x i8] zeroinitializer, align 64
 @llvm.compiler.used = appending global [1 x ptr] [ptr @mc.attend], section "llvm.metadata\""""
 _ZERO = constant(I64, 0)
+# What is seldom called, from loops that keep their registers: #2 of module.py.
+COLD, KEEPS = "noinline cold nounwind #2", "preserve_allcc "
 
 
 def function(code: Builder, name: str, to: LLType, given: str, attributes: str, how: str = "") -> str:
@@ -35,7 +37,7 @@ def _attend() -> str:
     code.place("entry")
     attend = code.load(PTR, code.gep(stop, offset(Stop, "attend")))
     code.ret(code.icmp("ne", code.call_pointer(attend, I32, stop), 0))
-    return function(code, "mc.attend", I1, "ptr nest %stop", "noinline cold nounwind #2", "preserve_allcc ")
+    return function(code, "mc.attend", I1, "ptr nest %stop", COLD, KEEPS)
 
 
 def _spread() -> str:
@@ -51,7 +53,7 @@ def _spread() -> str:
     _again(code, lane, "loop", "loop", "done")
     code.place("done")
     code.ret()
-    return function(code, "mc.spread", VOID, parameters(base, offsets, out), "noinline cold nounwind")
+    return function(code, "mc.spread", VOID, parameters(base, offsets, out), COLD, KEEPS)
 
 
 def _again(code: Builder, counter: Operand, label: str, start: str, done: str, end: Operand | int = LANES) -> None:
@@ -119,7 +121,7 @@ def _slow() -> str:
     code.call_pointer(slow, VOID, LAUNCH, access)
     code.ret()
     given = parameters(LAUNCH, WORKER, site, size, kind, mask, first, addresses, count, bounds, data)
-    return function(code, "mc.slow", VOID, given, "noinline cold nounwind")
+    return function(code, "mc.slow", VOID, given, COLD, KEEPS)
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .ir import Block, Const, Global, Instr, Type, Value
 from .operands import Operand, constant, zero
 from .shapes import Shape
-from .types import I1, I64
+from .types import I1, I32, I64
 from .types import scalar_type as scalar_type
 
 if TYPE_CHECKING:
@@ -164,6 +164,8 @@ class Values:
         own = self.shapes.get(value)
         if self.shapes.leaves_divergent_loop(value, self.block):
             name = self.load_vector((value, "out", c), value.type)
+        elif value.op == "icmp" and (lanes := self.shapes.known_test(value)) is not None:
+            name = self.code.lane_constants(I1, lanes, c)
         elif own.varying:
             name = self.load_vector((value, c), value.type)
         elif own.uniform:
@@ -182,7 +184,11 @@ class Values:
         key = ("splat", (one.type, one.text))
         found = self.splats.get(key)
         if found is None:
-            found = self.splats[key] = self.code.splat(one, self.code.width)
+            if one.type is I1 and not self.code.has_masks:  # else LLVM makes 16-bit lanes of it
+                found = self.code.read_mask(self.code.fenced(self.splat(self.code.sext(one, I32))))
+            else:
+                found = self.code.splat(one, self.code.width)
+            self.splats[key] = found
         return found
 
     def pattern_chunk(self, value: Instr, shape: Shape, c: int) -> Operand:
