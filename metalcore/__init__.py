@@ -9,27 +9,11 @@ lib.function("saxpy")(x, y, 2.0, threads=n, group_size=256)
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metalcore import errors
 from metalcore.forking import unforked
 from metalcore.version import VERSION
-
-if TYPE_CHECKING:
-    from metalcore.dropins.compile_shader import compile_shader
-    from metalcore.dropins.emulate import emulate
-    from metalcore.dropins.metal_kernel import metal_kernel
-    from metalcore.engine.checks.report import Finding, Report
-    from metalcore.engine.isolate.block import isolate
-    from metalcore.engine.isolate.memory import shared_array
-    from metalcore.engine.library import Function, Library
-    from metalcore.engine.modes import mode
-    from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, argument_buffer
-    from metalcore.engine.runtime.threads import get_num_threads, set_num_threads
-    from metalcore.launch import target
-    from metalcore.torch.explain import explain
-    from metalcore.torch.overrides import disable_pytorch_overrides, enable_pytorch_overrides, overrides
-    from metalcore.torch.patch import patch_model, unpatch_model
 
 __version__ = VERSION
 
@@ -59,7 +43,7 @@ __all__ = [
     "unpatch_model",
 ]
 
-# Imported when they are used: pytest imports this package for its plug-in, in projects that never launch a kernel.
+# Imported when they are used (their types are in __init__.pyi): pytest imports this package for its plug-in, in projects that never launch a kernel.
 _LAZY = {
     "ArgumentBuffer": "metalcore.engine.runtime.argument_buffers",
     "Finding": "metalcore.engine.checks.report",

@@ -15,9 +15,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "metalcore"
 PAGE = ROOT / "docs" / "design" / "layers.md"
 STILL: set[tuple[str, str]] = {
-    ("metalcore", "metalcore.torch.explain"),
-    ("metalcore", "metalcore.torch.overrides"),
-    ("metalcore", "metalcore.torch.patch"),
     ("metalcore.engine.checks.instrument", "metalcore.engine.codegen.llvm"),
     ("metalcore.engine.checks.instrument", "metalcore.engine.codegen.own_arrays"),
     ("metalcore.engine.checks.instrument", "metalcore.engine.codegen.variant"),

@@ -5,7 +5,7 @@ and mlx arrays. `metalcore.health.verify` lists them, health runs them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from metalcore.ops import find, function
 from metalcore.ops.base.draw import Sample, Values, flat
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
-from metalcore.runtimes.kernel import Items, Kernel, Launch, Out, Size, any_set
+from metalcore.runtimes.kernel import Arguments, Items, Kernel, Launch, Out, Size, any_set
 
 
 def mps_text(op: Op, sample: Sample, dtype: str, index: int) -> Results:
@@ -92,10 +92,14 @@ class Recorder:
     any_set = staticmethod(any_set)
 
     def launch(
-        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
     ) -> list[Any]:
-        self.launches.append(Launch(kernel.variant(types, constants), arguments, groups, group_size))
-        return [self.empty(value.shape, value.dtype) for value in arguments if type(value) is Out]
+        values = kernel.ordered(arguments)
+        self.launches.append(Launch(kernel.variant(types, constants), values, groups, group_size))
+        return [self.empty(value.shape, value.dtype) for value in values if type(value) is Out]
+
+    def stream(self, number: int) -> AbstractContextManager[Any]:
+        return nullcontext()
 
 
 @contextmanager

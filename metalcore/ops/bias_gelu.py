@@ -10,6 +10,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import APPROXIMATIONS, benchmarks, check_approximate
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("bias_gelu", "bias_gelu_forward", ("is_tanh",))
 BACKWARD = Kernel("bias_gelu", "bias_gelu_backward", ("is_tanh", "sums_bias"))
@@ -26,11 +27,11 @@ def bias_gelu(x: Any, bias: Any, approximate: str = "none") -> Any:
     return OP(x, bias, check_approximate("bias_gelu", approximate))
 
 
-def forward(run: Any, x: Any, bias: Any, is_tanh: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, bias: Any, is_tanh: bool) -> tuple[Any, ...]:
     return bias_forward(run, FORWARD, (is_tanh,), x, bias)
 
 
-def backward(run: Any, grad_y: Any, x: Any, bias: Any, is_tanh: bool, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_y: Any, x: Any, bias: Any, is_tanh: bool, wanted: Sequence[bool]) -> tuple[Any, ...]:
     return bias_backward(run, BACKWARD, (is_tanh,), grad_y, x, bias, wanted)
 
 

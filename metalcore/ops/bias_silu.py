@@ -10,6 +10,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import benchmarks
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("bias_silu", "bias_silu_forward")
 BACKWARD = Kernel("bias_silu", "bias_silu_backward", ("sums_bias",))
@@ -26,11 +27,11 @@ def bias_silu(x: Any, bias: Any) -> Any:
     return OP(x, bias)
 
 
-def forward(run: Any, x: Any, bias: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, bias: Any) -> tuple[Any, ...]:
     return bias_forward(run, FORWARD, (), x, bias)
 
 
-def backward(run: Any, grad_y: Any, x: Any, bias: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_y: Any, x: Any, bias: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     return bias_backward(run, BACKWARD, (), grad_y, x, bias, wanted)
 
 

@@ -12,6 +12,7 @@ from metalcore.ops.base.launch import accumulator, column_sum
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("causal_conv1d", "causal_conv1d_forward", ("is_silu",))
 SHORT = Kernel("causal_conv1d", "causal_conv1d_short", ("is_silu",))
@@ -50,30 +51,41 @@ def causal_conv1d(x: Any, weight: Any, bias: Any = None, state: Any = None, acti
     return y if state is None else (y, new_state)
 
 
-def _prepare(run: Any, x: Any, weight: Any, bias: Any, state: Any) -> tuple[Any, ...]:
-    """Contiguous arrays, where x stands for what is not given, then the numbers that both kernels take."""
+def _prepare(run: Runtime, x: Any, weight: Any, bias: Any, state: Any) -> dict[str, Any]:
+    """Contiguous arrays, where x stands for what is not given, and the numbers that all kernels take."""
     _, channels, length = x.shape
-    x, weight = run.contiguous(x), run.contiguous(weight)
-    arrays = (x, weight, x if bias is None else run.contiguous(bias), x if state is None else run.contiguous(state))
-    return arrays, (channels, length, weight.shape[1], int(bias is not None), int(state is not None))
+    x = run.contiguous(x)
+    return dict(
+        x=x,
+        weight=run.contiguous(weight),
+        bias=x if bias is None else run.contiguous(bias),
+        state=x if state is None else run.contiguous(state),
+        channels=channels,
+        length=length,
+        width=weight.shape[1],
+        has_bias=int(bias is not None),
+        has_state=int(state is not None),
+    )
 
 
-def forward(run: Any, x: Any, weight: Any, bias: Any, state: Any, is_silu: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, weight: Any, bias: Any, state: Any, is_silu: bool) -> tuple[Any, ...]:
     dtype = check_alike("causal_conv1d", run, x, weight=weight, bias=bias, state=state)
-    arrays, numbers = _prepare(run, x, weight, bias, state)
-    outputs = Out(tuple(x.shape), dtype), Out((0,) if state is None else tuple(state.shape), dtype)
+    arguments = dict(
+        _prepare(run, x, weight, bias, state),
+        y=Out(tuple(x.shape), dtype),
+        new_state=Out((0,) if state is None else tuple(state.shape), dtype),
+    )
     batch, channels, length = x.shape
     chosen = policy("causal_conv1d", run.family, dtype)
     kernel, groups, threads = FORWARD, channels, chosen["threads"]
     if length <= chosen["short"]:
         kernel, threads = SHORT, chosen["channel_threads"]
         groups = -(-channels // threads)
-    arguments = (*arrays, *outputs, *numbers)
     return tuple(run.launch(kernel, (dtype,), (is_silu,), arguments, (groups, batch, 1), (threads, 1, 1)))
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_y: Any,
     grad_new_state: Any,
     x: Any,
@@ -85,15 +97,18 @@ def backward(
 ) -> tuple[Any, ...]:
     dtype, shape = run.dtype(x), tuple(x.shape)
     batch, channels = shape[:2]
-    arrays, numbers = _prepare(run, x, weight, bias, state)
     wide, chosen = accumulator(dtype), policy("causal_conv1d", run.family, dtype)
     is_exact = dtype == "float32" and channels <= chosen["exact_channels"]
-    arguments = (
-        *(run.contiguous(grad_y), run.contiguous(grad_new_state), *arrays),
-        *(Out(shape, dtype), Out((0,) if state is None else tuple(state.shape), dtype)),
-        *(Out(shape, wide), Out(shape if is_exact and is_silu else (0,), wide)),
-        *(Out((batch, channels * weight.shape[1]), wide), Out((batch, channels), wide)),
-        *numbers,
+    arguments = dict(
+        _prepare(run, x, weight, bias, state),
+        g=run.contiguous(grad_y),
+        g_state=run.contiguous(grad_new_state),
+        dx=Out(shape, dtype),
+        dstate=Out((0,) if state is None else tuple(state.shape), dtype),
+        d=Out(shape, wide),
+        d_errors=Out(shape if is_exact and is_silu else (0,), wide),
+        shares=Out((batch, channels * weight.shape[1]), wide),
+        bias_shares=Out((batch, channels), wide),
     )
     groups, group = (channels, batch, 1), (chosen["threads"], 1, 1)
     dx, dstate, *_, shares, bias_shares = run.launch(BACKWARD, (dtype,), (is_silu, is_exact), arguments, groups, group)

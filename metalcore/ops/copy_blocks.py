@@ -11,6 +11,7 @@ from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.index import INDEX_TYPES
 from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
 from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.runtime import Runtime
 
 
 def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> Any:
@@ -50,7 +51,7 @@ def _check_layer(caches: tuple[Any, Any], blocks: int, at: str) -> None:
             refuse("copy_blocks", f"{name}{at}", f"of {blocks} blocks, as the first", f"of {cache.shape[0]}")
 
 
-def forward(run: Any, key_caches: Any, value_caches: Any, block_mapping: Any, is_first: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, key_caches: Any, value_caches: Any, block_mapping: Any, is_first: bool) -> tuple[Any, ...]:
     """One layer. The first one looks at the mapping, for all."""
     _check_layer((key_caches, value_caches), key_caches.shape[0] if len(key_caches.shape) else 0, "")
     check_mapping("copy_blocks", block_mapping)

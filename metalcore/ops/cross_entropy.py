@@ -13,6 +13,7 @@ from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.reduction import check_reduction
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("cross_entropy", "cross_entropy_forward", ("in_columns", "is_capped"))
 FINISH = Kernel("cross_entropy", "cross_entropy_finish")
@@ -91,7 +92,7 @@ class Geometry:
 
     __slots__ = ("classes", "group", "groups", "rows", "stride", "vector")
 
-    def __init__(self, run: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, run: Runtime, dtype: str, shape: tuple[int, ...]) -> None:
         batch = shape[0] if len(shape) > 1 else 1
         self.classes = shape[1] if len(shape) > 1 else shape[0]
         self.stride = math.prod(shape[2:])
@@ -112,7 +113,7 @@ def _flags(weight: Any, reduction: str) -> int:
 
 
 def forward(
-    run: Any,
+    run: Runtime,
     input: Any,
     target: Any,
     weight: Any,
@@ -135,9 +136,19 @@ def forward(
         FORWARD,
         (dtype, kind, at.vector),
         (at.stride > 1, softcap > 0.0),
-        (
-            *(x, target, weight, Out((at.rows,), exact), Out((at.rows, 2), exact)),
-            *(at.classes, at.stride, ignore_index, smoothing, z_loss, softcap, flags),
+        dict(
+            x=x,
+            target=target,
+            weight=weight,
+            losses=Out((at.rows,), exact),
+            state=Out((at.rows, 2), exact),
+            classes=at.classes,
+            stride=at.stride,
+            ignore_index=ignore_index,
+            smoothing=smoothing,
+            z_loss=z_loss,
+            cap=softcap,
+            options=flags,
         ),
         at.groups,
         at.group,
@@ -148,9 +159,17 @@ def forward(
         FINISH,
         (dtype, kind, kept),
         (),
-        (
-            *(losses, target, weight, Out(out, kept), Out((1,), exact), Out((1, 3), "int64")),
-            *(at.rows, at.classes, ignore_index, flags),
+        dict(
+            losses=losses,
+            target=target,
+            weight=weight,
+            loss=Out(out, kept),
+            divisor=Out((1,), exact),
+            errors=Out((1, 3), "int64"),
+            rows=at.rows,
+            classes=at.classes,
+            ignore_index=ignore_index,
+            options=flags,
         ),
         (1,),
         (policy("cross_entropy", run.family, dtype)["threads"],),
@@ -165,7 +184,7 @@ def _explain(row: int, value: int, classes: int) -> str:
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_loss: Any,
     input: Any,
     target: Any,
@@ -194,9 +213,22 @@ def backward(
         BACKWARD,
         (dtype, kind, accumulator(dtype) if float32_loss else dtype, at.vector),
         (at.stride > 1, softcap > 0.0),
-        (
-            *(g, x, target, weight, state, divisor, Out(shape, dtype), Out(of_target, dtype)),
-            *(at.classes, at.stride, ignore_index, smoothing, z_loss, softcap, flags),
+        dict(
+            g=g,
+            x=x,
+            target=target,
+            weight=weight,
+            state=state,
+            divisor=divisor,
+            dx=Out(shape, dtype),
+            dtarget=Out(of_target, dtype),
+            classes=at.classes,
+            stride=at.stride,
+            ignore_index=ignore_index,
+            smoothing=smoothing,
+            z_loss=z_loss,
+            cap=softcap,
+            options=flags,
         ),
         at.groups,
         at.group,

@@ -8,6 +8,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.quantized import LANES, check_packed
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 KERNEL = Kernel("dequantize_int4", "dequantize_int4")
 
@@ -24,11 +25,17 @@ def dequantize_int4(packed: Any, scales: Any, zeros: Any, group_size: int) -> An
     return OP(packed, scales, zeros, group_size)
 
 
-def forward(run: Any, packed: Any, scales: Any, zeros: Any, group_size: int) -> tuple[Any, ...]:
+def forward(run: Runtime, packed: Any, scales: Any, zeros: Any, group_size: int) -> tuple[Any, ...]:
     dtype = run.dtype(scales)
     outs, width = packed.shape[0], 2 * packed.shape[1]
-    parts = (run.contiguous(a) for a in (packed, scales, zeros))
-    arguments = (*parts, Out((outs, width), dtype), width, group_size)
+    arguments = dict(
+        packed=run.contiguous(packed),
+        scales=run.contiguous(scales),
+        zeros=run.contiguous(zeros),
+        weight=Out((outs, width), dtype),
+        width=width,
+        group_size=group_size,
+    )
     return tuple(run.launch(KERNEL, (dtype,), (), arguments, (outs,), (LANES,)))
 
 

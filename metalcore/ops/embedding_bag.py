@@ -12,6 +12,7 @@ from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 CHECK = Kernel("embedding_bag", "embedding_bag_check")
 FORWARD = Kernel("embedding_bag", "embedding_bag_forward", ("has_sample_weight",))
@@ -95,7 +96,9 @@ class Bags:
 
     __slots__ = ("count", "dim", "ends", "flags", "number", "offset_type", "rows", "width")
 
-    def __init__(self, run: Any, weight: Any, input: Any, offsets: Any, mode: str, last: bool, frequency: bool) -> None:
+    def __init__(
+        self, run: Runtime, weight: Any, input: Any, offsets: Any, mode: str, last: bool, frequency: bool
+    ) -> None:
         self.rows, self.dim = weight.shape
         self.flags = MODES[mode]
         self.flags |= BY_FREQUENCY if frequency else 0
@@ -110,7 +113,7 @@ class Bags:
 
 
 def forward(
-    run: Any,
+    run: Runtime,
     weight: Any,
     input: Any,
     offsets: Any,
@@ -134,13 +137,23 @@ def forward(
         FORWARD,
         (dtype, kind, bags.offset_type, vector),
         (has_samples,),
-        (
-            *(input, weight, offsets, sample_weight, Out((bags.number, bags.dim), dtype)),
-            *(
-                Out((bags.number, bags.dim) if mode == "max" else (0,), "int32"),
-                Out((bags.number,), accumulator(dtype)),
-            ),
-            *(bags.count, bags.rows, bags.dim, bags.ends, bags.width, padding, bags.flags, bags.number, each),
+        dict(
+            index=input,
+            weight=weight,
+            offsets=offsets,
+            sample_weight=sample_weight,
+            out=Out((bags.number, bags.dim), dtype),
+            chosen=Out((bags.number, bags.dim) if mode == "max" else (0,), "int32"),
+            sizes=Out((bags.number,), accumulator(dtype)),
+            count=bags.count,
+            rows=bags.rows,
+            dim=bags.dim,
+            ends=bags.ends,
+            width=bags.width,
+            padding=padding,
+            options=bags.flags,
+            bags=bags.number,
+            each=each,
         ),
         (-(-bags.number // each),),
         group,
@@ -149,7 +162,16 @@ def forward(
         CHECK,
         (kind, bags.offset_type),
         (),
-        (input, offsets, sizes, Out((2, 3), "int64"), bags.count, bags.rows, bags.ends, bags.number),
+        dict(
+            index=input,
+            offsets=offsets,
+            sizes=sizes,
+            errors=Out((2, 3), "int64"),
+            count=bags.count,
+            rows=bags.rows,
+            ends=bags.ends,
+            bags=bags.number,
+        ),
         (1,),
         (policy("embedding_bag", run.family, dtype)["check_threads"],),
     )
@@ -169,7 +191,7 @@ def _explain(place: int, value: int, rows: int, count: int) -> str:
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_out: Any,
     weight: Any,
     input: Any,
@@ -195,16 +217,29 @@ def backward(
         ordered, order = run.sort(input)
         owner: Any = chosen
         if has_offsets:
-            arguments = (offsets, Out((bags.count,), "int32"), bags.ends, bags.count)
+            arguments = dict(offsets=offsets, owner=Out((bags.count,), "int32"), ends=bags.ends, count=bags.count)
             (owner,) = run.launch(OWNER, (bags.offset_type,), (), arguments, (bags.number,), (32,))
         each = max(1, -(-bags.rows // policy("embedding_bag", run.family, dtype)["row_blocks"]))
         (dweight,) = run.launch(
             BACKWARD,
             (dtype, kind, vector),
             (has_samples,),
-            (
-                *(g, ordered, order, owner, sample_weight, chosen, sizes, Out((bags.rows, bags.dim), dtype)),
-                *(bags.count, bags.rows, bags.dim, bags.width, padding, each, bags.flags),
+            dict(
+                g=g,
+                sorted=ordered,
+                order=order,
+                owner=owner,
+                sample_weight=sample_weight,
+                chosen=chosen,
+                sizes=sizes,
+                dweight=Out((bags.rows, bags.dim), dtype),
+                count=bags.count,
+                rows=bags.rows,
+                dim=bags.dim,
+                width=bags.width,
+                padding=padding,
+                each=each,
+                options=bags.flags,
             ),
             (-(-bags.rows // each),),
             group,
@@ -214,9 +249,19 @@ def backward(
             SAMPLE_WEIGHT,
             (dtype, kind, bags.offset_type),
             (),
-            (
-                *(g, input, weight, offsets, Out(tuple(input.shape), dtype)),
-                *(bags.count, bags.rows, bags.dim, bags.ends, bags.width, padding, bags.flags),
+            dict(
+                g=g,
+                index=input,
+                weight=weight,
+                offsets=offsets,
+                dsample_weight=Out(tuple(input.shape), dtype),
+                count=bags.count,
+                rows=bags.rows,
+                dim=bags.dim,
+                ends=bags.ends,
+                width=bags.width,
+                padding=padding,
+                options=bags.flags,
             ),
             (bags.number,),
             group,

@@ -12,6 +12,7 @@ from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_affine, check_sum, draw_terms, is_exact, no_share
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("fused_add_layer_norm", "fused_add_layer_norm_forward", ("has_bias",))
 BACKWARD = Kernel(
@@ -34,7 +35,7 @@ def fused_add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: flo
     return y, total
 
 
-def forward(run: Any, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     dtype = check_sum("fused_add_layer_norm", x, residual)
     shape = tuple(x.shape)
     check_affine("fused_add_layer_norm", weight, bias, shape[-1:], dtype)
@@ -43,7 +44,18 @@ def forward(run: Any, x: Any, residual: Any, weight: Any, bias: Any, eps: float)
     bias = None if bias is None else run.contiguous(bias)
     vector, group = row_launch(run, "fused_add_layer_norm", dtype, width)
     out = Out(shape, dtype)
-    arguments = (x, residual, weight, bias, out, out, Out((rows, 3), accumulator(dtype)), rows, width, eps)
+    arguments = dict(
+        x=x,
+        residual=residual,
+        weight=weight,
+        bias=bias,
+        y=out,
+        h=out,
+        moments=Out((rows, 3), accumulator(dtype)),
+        rows=rows,
+        width=width,
+        eps=eps,
+    )
     types = (dtype, run.dtype(weight), vector)
     groups = (-(-rows // at_once(vector)),)
     y, total, moments = run.launch(FORWARD, types, (bias is not None,), arguments, groups, group)
@@ -51,7 +63,7 @@ def forward(run: Any, x: Any, residual: Any, weight: Any, bias: Any, eps: float)
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_y: Any,
     grad_new_residual: Any,
     new_residual: Any,
@@ -68,12 +80,24 @@ def backward(
     vector, group = row_launch(run, "fused_add_layer_norm", dtype, width)
     blocks = Blocks.of(run, "fused_add_layer_norm", dtype, rows, width, vector)
     makes = (bool(wanted[1]), bias is not None and wanted[2])
-    shares = [blocks.share((width,), kind) if made else no_share(kind) for made in makes]
+    of_weight, of_bias = (blocks.share((width,), kind) if made else no_share(kind) for made in makes)
     dx, *found = run.launch(
         BACKWARD,
         (dtype, kind, vector),
         (*makes, is_exact(kind, rows, width)),
-        (g, carry, h, weight, moments, Out(shape, dtype), *shares, rows, width, blocks.rows_each),
+        dict(
+            g=g,
+            carry=carry,
+            h=h,
+            weight=weight,
+            moments=moments,
+            dx=Out(shape, dtype),
+            weight_shares=of_weight,
+            bias_shares=of_bias,
+            rows=rows,
+            width=width,
+            rows_each=blocks.rows_each,
+        ),
         (blocks.number,),
         group,
     )

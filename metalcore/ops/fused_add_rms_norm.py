@@ -21,6 +21,7 @@ from metalcore.ops.base.norm import (
 )
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("fused_add_rms_norm", "fused_add_rms_norm_forward")
 BACKWARD = Kernel("fused_add_rms_norm", "fused_add_rms_norm_backward", ("has_share", "is_exact"))
@@ -41,7 +42,7 @@ def fused_add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) ->
     return y, total
 
 
-def forward(run: Any, x: Any, residual: Any, weight: Any, eps: float) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, residual: Any, weight: Any, eps: float) -> tuple[Any, ...]:
     dtype = check_sum("fused_add_rms_norm", x, residual)
     shape = tuple(x.shape)
     check_parameter("fused_add_rms_norm", "weight", weight, shape[-1:], dtype)
@@ -49,14 +50,30 @@ def forward(run: Any, x: Any, residual: Any, weight: Any, eps: float) -> tuple[A
     x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     out = Out(shape, dtype)
-    arguments = (x, residual, weight, out, out, Out((rows,), accumulator(dtype)), rows, width, eps)
+    arguments = dict(
+        x=x,
+        residual=residual,
+        weight=weight,
+        y=out,
+        h=out,
+        power=Out((rows,), accumulator(dtype)),
+        rows=rows,
+        width=width,
+        eps=eps,
+    )
     groups = (-(-rows // at_once(vector)),)
     y, total, power = run.launch(FORWARD, (dtype, run.dtype(weight), vector), (), arguments, groups, group)
     return y, total, power
 
 
 def backward(
-    run: Any, grad_y: Any, grad_new_residual: Any, new_residual: Any, weight: Any, power: Any, wanted: Sequence[bool]
+    run: Runtime,
+    grad_y: Any,
+    grad_new_residual: Any,
+    new_residual: Any,
+    weight: Any,
+    power: Any,
+    wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
     dtype, kind = run.dtype(new_residual), run.dtype(weight)
     shape = tuple(new_residual.shape)
@@ -67,7 +84,18 @@ def backward(
     blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows, width, vector)
     share = blocks.share((width,), kind) if wanted[1] else no_share(kind)
     constants = (bool(wanted[1]), is_exact(kind, rows, width))
-    arguments = (g, carry, h, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each)
+    arguments = dict(
+        g=g,
+        carry=carry,
+        h=h,
+        weight=weight,
+        power=power,
+        dx=Out(shape, dtype),
+        shares=share,
+        rows=rows,
+        width=width,
+        rows_each=blocks.rows_each,
+    )
     dx, shares = run.launch(BACKWARD, (dtype, kind, vector), constants, arguments, (blocks.number,), group)
     return dx, blocks.total(run, shares, (width,), kind) if wanted[1] else run.empty((0,), kind)
 

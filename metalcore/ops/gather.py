@@ -9,6 +9,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.index import check_index
 from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, draw_index, draw_shape, left_to_torch, pick
 from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.runtime import Runtime
 
 
 def gather(input: Any, dim: int, index: Any) -> Any:
@@ -37,11 +38,11 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     return OP(input, index, dim)
 
 
-def forward(run: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
+def forward(run: Runtime, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     return (pick(run, "gather", input, index, dim, tuple(index.shape), False, "index"),)
 
 
-def backward(run: Any, grad_out: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_out: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     return (add_columns(run, "gather", None, tuple(input.shape), index, grad_out, dim),)
 
 

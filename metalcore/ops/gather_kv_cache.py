@@ -15,6 +15,7 @@ from metalcore.ops.base.launch import blocks_for
 from metalcore.ops.base.op import FLOATS, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 NOUN = "gather_kv_cache"
 STARTS = Kernel("gather_kv_cache", "sequence_starts")
@@ -67,7 +68,7 @@ def gather_kv_cache(
 
 
 def forward(
-    run: Any,
+    run: Runtime,
     key_cache: Any,
     value_cache: Any,
     block_tables: Any,
@@ -86,26 +87,52 @@ def forward(
         STARTS,
         (run.dtype(lengths),),
         (),
-        (lengths, Out((sequences + 1,), "int64"), Out((2, 3), "int64"), sequences, room, total),
+        dict(
+            lengths=lengths,
+            starts=Out((sequences + 1,), "int64"),
+            errors=Out((2, 3), "int64"),
+            sequences=sequences,
+            most=room,
+            total=total,
+        ),
         (1,),
         (32,),
     )
     run.check_errors(errors, lambda place, value: _explain_length(place, value, room, total))
     index = run.dtype(tables)
     if sequences:
-        arguments = (tables, starts, Out((sequences, 3), "int64"), most, block_size, blocks)
+        arguments = dict(
+            tables=tables,
+            starts=starts,
+            errors=Out((sequences, 3), "int64"),
+            most=most,
+            block_size=block_size,
+            blocks=blocks,
+        )
         (errors,) = run.launch(CHECK, (index,), (), arguments, (sequences,), (32,))
         run.check_errors(errors, lambda place, value: _explain_block(place, value, most, blocks))
     groups, each = blocks_for(run, "indexed", dtype, total)
-    widths = heads * dim, heads * value_cache.shape[3]
+    widths = dict(key_width=heads * dim, value_width=heads * value_cache.shape[3])
     key, value = run.launch(
         GATHER,
         (run.dtype(key_cache), dtype, index),
         (),
-        (
-            *(run.contiguous(key_cache), run.contiguous(value_cache), tables, starts),
-            *(Out((total, heads, dim), dtype), Out((total, heads, value_cache.shape[3]), dtype)),
-            *(sequences, most, block_size, blocks, *widths, total, each, k_scale, v_scale),
+        dict(
+            key_cache=run.contiguous(key_cache),
+            value_cache=run.contiguous(value_cache),
+            tables=tables,
+            starts=starts,
+            key=Out((total, heads, dim), dtype),
+            value=Out((total, heads, value_cache.shape[3]), dtype),
+            sequences=sequences,
+            most=most,
+            block_size=block_size,
+            blocks=blocks,
+            **widths,
+            total=total,
+            each=each,
+            k_scale=k_scale,
+            v_scale=v_scale,
         ),
         (groups,),
         (policy("indexed", run.family, dtype)["threads"],),

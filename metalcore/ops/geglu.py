@@ -9,6 +9,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import APPROXIMATIONS, benchmarks, check_alike, check_approximate, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("geglu", "geglu_forward", ("is_tanh",))
 BACKWARD = Kernel("geglu", "geglu_backward", ("is_tanh",))
@@ -26,13 +27,13 @@ def geglu(gate: Any, up: Any, approximate: str = "none") -> Any:
     return OP(gate, up, check_approximate("geglu", approximate))
 
 
-def forward(run: Any, gate: Any, up: Any, is_tanh: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, gate: Any, up: Any, is_tanh: bool) -> tuple[Any, ...]:
     check_alike("geglu", run, gate, up=up)
-    return sweep(run, FORWARD, (is_tanh,), (gate, up))
+    return sweep(run, FORWARD, (is_tanh,), dict(gate=gate, up=up), ("y",))
 
 
-def backward(run: Any, grad_y: Any, gate: Any, up: Any, is_tanh: bool) -> tuple[Any, ...]:
-    return sweep(run, BACKWARD, (is_tanh,), (grad_y, gate, up), outputs=2)
+def backward(run: Runtime, grad_y: Any, gate: Any, up: Any, is_tanh: bool) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (is_tanh,), dict(g=grad_y, gate=gate, up=up), ("dgate", "dup"))
 
 
 def reference(gate: Any, up: Any, approximate: str = "none") -> Any:

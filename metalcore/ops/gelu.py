@@ -9,6 +9,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import APPROXIMATIONS, benchmarks, check_approximate, left_to_torch, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("gelu", "gelu_forward", ("is_tanh",))
 BACKWARD = Kernel("gelu", "gelu_backward", ("is_tanh",))
@@ -27,12 +28,12 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     return OP(input, check_approximate("gelu", approximate))
 
 
-def forward(run: Any, x: Any, is_tanh: bool) -> tuple[Any, ...]:
-    return sweep(run, FORWARD, (is_tanh,), (x,))
+def forward(run: Runtime, x: Any, is_tanh: bool) -> tuple[Any, ...]:
+    return sweep(run, FORWARD, (is_tanh,), dict(x=x), ("y",))
 
 
-def backward(run: Any, grad_y: Any, x: Any, is_tanh: bool) -> tuple[Any, ...]:
-    return sweep(run, BACKWARD, (is_tanh,), (grad_y, x))
+def backward(run: Runtime, grad_y: Any, x: Any, is_tanh: bool) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (is_tanh,), dict(g=grad_y, x=x), ("dx",))
 
 
 def reference(input: Any, approximate: str = "none") -> Any:

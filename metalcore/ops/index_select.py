@@ -9,6 +9,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.index import INDEX_TYPES, check_index
 from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, draw_shape, left_to_torch, pick
 from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.runtime import Runtime
 
 
 def index_select(input: Any, dim: int, index: Any) -> Any:
@@ -31,14 +32,14 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return OP(input, index, check_dim("index_select", tuple(input.shape), dim))
 
 
-def forward(run: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
+def forward(run: Runtime, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     shape = list(input.shape)
     if shape:
         shape[dim] = index.shape[0] if len(index.shape) else 1
     return (pick(run, "index_select", input, index, dim, tuple(shape), True, "index"),)
 
 
-def backward(run: Any, grad_out: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_out: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     return (add_columns(run, "index_select", None, tuple(input.shape), index, grad_out, dim),)
 
 

@@ -13,6 +13,7 @@ from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.reduction import check_reduction
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("kl_div", "kl_div_forward")
 FINISH = Kernel("kl_div", "kl_div_finish")
@@ -52,7 +53,7 @@ def _divisor(shape: tuple[int, ...], reduction: str) -> float:
     return float(shape[0] if shape else 1) if reduction == "batchmean" else 1.0
 
 
-def forward(run: Any, input: Any, target: Any, reduction: str, log_target: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, input: Any, target: Any, reduction: str, log_target: bool) -> tuple[Any, ...]:
     dtype, shape = run.dtype(input), tuple(input.shape)
     x, target = run.contiguous(input), run.contiguous(target)
     count = math.prod(shape)
@@ -65,21 +66,26 @@ def forward(run: Any, input: Any, target: Any, reduction: str, log_target: bool)
         FORWARD,
         (dtype,),
         (),
-        (
-            *(x, target, Out(shape if by_element else (0,), dtype)),
-            *(Out((0 if by_element else blocks,), accumulator(dtype)), count, each, flags),
+        dict(
+            x=x,
+            target=target,
+            losses=Out(shape if by_element else (0,), dtype),
+            sums=Out((0 if by_element else blocks,), accumulator(dtype)),
+            count=count,
+            each=each,
+            options=flags,
         ),
         (blocks,),
         group,
     )
     if by_element:
         return (losses,)
-    arguments = (sums, Out((), dtype), blocks, _divisor(shape, reduction))
+    arguments = dict(sums=sums, loss=Out((), dtype), blocks=blocks, divisor=_divisor(shape, reduction))
     return tuple(run.launch(FINISH, (dtype,), (), arguments, (1,), group))
 
 
 def backward(
-    run: Any, grad_loss: Any, input: Any, target: Any, reduction: str, log_target: bool, wanted: Sequence[bool]
+    run: Runtime, grad_loss: Any, input: Any, target: Any, reduction: str, log_target: bool, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     dtype, shape = run.dtype(input), tuple(input.shape)
     g, x, target = run.contiguous(grad_loss), run.contiguous(input), run.contiguous(target)
@@ -87,8 +93,17 @@ def backward(
     chosen = policy("kl_div", run.family, dtype)
     flags = (IS_LOG if log_target else 0) | (IS_ELEMENTS if reduction == "none" else 0)
     flags |= (WANTS_X if wanted[0] else 0) | (WANTS_TARGET if wanted[1] else 0)
-    outputs = [Out(shape if want else (0,), dtype) for want in wanted]
-    arguments = (g, x, target, *outputs, count, chosen["chunk"], _divisor(shape, reduction), flags)
+    arguments = dict(
+        g=g,
+        x=x,
+        target=target,
+        dx=Out(shape if wanted[0] else (0,), dtype),
+        dtarget=Out(shape if wanted[1] else (0,), dtype),
+        count=count,
+        each=chosen["chunk"],
+        divisor=_divisor(shape, reduction),
+        options=flags,
+    )
     blocks = -(-count // chosen["chunk"])
     return tuple(run.launch(BACKWARD, (dtype,), (), arguments, (blocks,), (chosen["threads"],)))
 

@@ -12,6 +12,7 @@ from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_affine, check_normalized, is_exact, no_share
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("layer_norm", "layer_norm_forward", ("has_weight", "has_bias"))
 BACKWARD = Kernel("layer_norm", "layer_norm_backward", ("has_weight", "has_weight_share", "has_bias_share", "is_exact"))
@@ -35,20 +36,29 @@ def layer_norm(
     return OP(input, weight, bias, len(shape), check_eps("layer_norm", eps))
 
 
-def forward(run: Any, x: Any, weight: Any, bias: Any, dims: int, eps: float) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, weight: Any, bias: Any, dims: int, eps: float) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     shape = tuple(x.shape)
     width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
     kind = _kind(run, dtype, weight, bias)
     x, weight, bias = (None if a is None else run.contiguous(a) for a in (x, weight, bias))
     vector, group = row_launch(run, "layer_norm", dtype, width)
-    arguments = (x, weight, bias, Out(shape, dtype), Out((rows, 3), accumulator(dtype)), rows, width, eps)
+    arguments = dict(
+        x=x,
+        weight=weight,
+        bias=bias,
+        y=Out(shape, dtype),
+        moments=Out((rows, 3), accumulator(dtype)),
+        rows=rows,
+        width=width,
+        eps=eps,
+    )
     constants = (weight is not None, bias is not None)
     y, moments = run.launch(FORWARD, (dtype, kind, vector), constants, arguments, (-(-rows // at_once(vector)),), group)
     return y, moments
 
 
-def _kind(run: Any, dtype: str, weight: Any, bias: Any) -> str:
+def _kind(run: Runtime, dtype: str, weight: Any, bias: Any) -> str:
     """The dtype of weight and bias."""
     first = bias if weight is None else weight
     kind: str = dtype if first is None else run.dtype(first)
@@ -56,7 +66,7 @@ def _kind(run: Any, dtype: str, weight: Any, bias: Any) -> str:
 
 
 def backward(
-    run: Any, grad_y: Any, x: Any, weight: Any, bias: Any, moments: Any, dims: int, wanted: Sequence[bool]
+    run: Runtime, grad_y: Any, x: Any, weight: Any, bias: Any, moments: Any, dims: int, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     shape = tuple(x.shape)
@@ -67,12 +77,23 @@ def backward(
     vector, group = row_launch(run, "layer_norm", dtype, width)
     blocks = Blocks.of(run, "layer_norm", dtype, rows, width, vector)
     makes = (weight is not None and wanted[1], bias is not None and wanted[2])
-    shares = [blocks.share(shape[-dims:], kind) if made else no_share(kind) for made in makes]
+    of_weight, of_bias = (blocks.share(shape[-dims:], kind) if made else no_share(kind) for made in makes)
     dx, *found = run.launch(
         BACKWARD,
         (dtype, kind, vector),
         (weight is not None, *makes, is_exact(kind, rows, width)),
-        (g, x, weight, moments, Out(shape, dtype), *shares, rows, width, blocks.rows_each),
+        dict(
+            g=g,
+            x=x,
+            weight=weight,
+            moments=moments,
+            dx=Out(shape, dtype),
+            weight_shares=of_weight,
+            bias_shares=of_bias,
+            rows=rows,
+            width=width,
+            rows_each=blocks.rows_each,
+        ),
         (blocks.number,),
         group,
     )

@@ -12,6 +12,7 @@ from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.op import FLOATS, Op, Stage
 from metalcore.ops.base.softmax import View, benchmarks, check_dim, column_launch
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 ROWS = Kernel("logsumexp", "logsumexp_rows")
 ROWS_BACKWARD = Kernel("logsumexp", "logsumexp_rows_backward")
@@ -46,7 +47,7 @@ def logsumexp(input: Any, dim: int | Sequence[int], keepdim: bool = False) -> An
     return found.reshape([1 if i - rank in dims else n for i, n in enumerate(input.shape)]) if keepdim else found
 
 
-def forward(run: Any, x: Any, dim: int, count: int, keepdim: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, dim: int, count: int, keepdim: bool) -> tuple[Any, ...]:
     """`count` dimensions from `dim`, which counts from the end, are reduced."""
     dtype = run.dtype(x)
     view = View.of(tuple(x.shape), dim, count)
@@ -56,13 +57,17 @@ def forward(run: Any, x: Any, dim: int, count: int, keepdim: bool) -> tuple[Any,
     out, exact = Out(shape, dtype), Out((view.outer * view.inner,), accumulator(dtype))
     if view.inner == 1:
         vector, group = row_launch(run, "logsumexp", dtype, view.n)
-        return tuple(run.launch(ROWS, (dtype, vector), (), (x, out, exact, view.n), (view.outer,), group))
+        return tuple(
+            run.launch(ROWS, (dtype, vector), (), dict(x=x, y=out, exact=exact, width=view.n), (view.outer,), group)
+        )
     groups, threads = column_launch(run, "logsumexp", dtype, view)
-    return tuple(run.launch(COLUMNS, (dtype,), (), (x, out, exact, view.n, view.inner), groups, threads))
+    return tuple(
+        run.launch(COLUMNS, (dtype,), (), dict(x=x, y=out, exact=exact, n=view.n, inner=view.inner), groups, threads)
+    )
 
 
 def backward(
-    run: Any, grad_y: Any, x: Any, exact: Any, dim: int, count: int, wanted: Sequence[bool]
+    run: Runtime, grad_y: Any, x: Any, exact: Any, dim: int, count: int, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     view = View.of(tuple(x.shape), dim, count)
@@ -70,10 +75,19 @@ def backward(
     out = Out(tuple(x.shape), dtype)
     if view.inner == 1:
         vector, group = row_launch(run, "logsumexp", dtype, view.n)
-        arguments = (g, x, exact, out, view.n)
+        arguments = dict(g=g, x=x, exact=exact, dx=out, width=view.n)
         return tuple(run.launch(ROWS_BACKWARD, (dtype, vector), (), arguments, (view.outer,), group))
     groups, threads = column_launch(run, "logsumexp", dtype, view)
-    return tuple(run.launch(COLUMNS_BACKWARD, (dtype,), (), (g, x, exact, out, view.n, view.inner), groups, threads))
+    return tuple(
+        run.launch(
+            COLUMNS_BACKWARD,
+            (dtype,),
+            (),
+            dict(g=g, x=x, exact=exact, dx=out, n=view.n, inner=view.inner),
+            groups,
+            threads,
+        )
+    )
 
 
 def reference(input: Any, dim: Any, keepdim: bool = False) -> Any:

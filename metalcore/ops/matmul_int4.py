@@ -9,6 +9,7 @@ from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.quantized import Products, check_packed, check_width, multiply, multiply_back
 from metalcore.ops.dequantize_int4 import draw_packed
 from metalcore.ops.dequantize_int4 import reference as dequantized
+from metalcore.runtimes.runtime import Runtime
 
 PRODUCTS = Products.of("matmul_int4")
 
@@ -28,13 +29,15 @@ def matmul_int4(x: Any, packed: Any, scales: Any, zeros: Any, group_size: int) -
     return OP(x, packed, scales, zeros, group_size)
 
 
-def forward(run: Any, x: Any, packed: Any, scales: Any, zeros: Any, group_size: int) -> tuple[Any, ...]:
-    weight = packed, scales, zeros
+def forward(run: Runtime, x: Any, packed: Any, scales: Any, zeros: Any, group_size: int) -> tuple[Any, ...]:
+    weight = dict(packed=packed, scales=scales, zeros=zeros)
     return (multiply(run, "matmul_int4", PRODUCTS, x, weight, packed.shape[0], 2 * packed.shape[1], group_size),)
 
 
-def backward(run: Any, grad_y: Any, x: Any, packed: Any, scales: Any, zeros: Any, group_size: int) -> tuple[Any, ...]:
-    weight = packed, scales, zeros
+def backward(
+    run: Runtime, grad_y: Any, x: Any, packed: Any, scales: Any, zeros: Any, group_size: int
+) -> tuple[Any, ...]:
+    weight = dict(packed=packed, scales=scales, zeros=zeros)
     return (multiply_back(run, PRODUCTS, grad_y, tuple(x.shape), weight, packed.shape[0], group_size),)
 
 

@@ -8,6 +8,7 @@ from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.quantized import Products, check_constant, check_width, multiply, multiply_back
+from metalcore.runtimes.runtime import Runtime
 
 PRODUCTS = Products.of("matmul_int8")
 
@@ -43,13 +44,14 @@ def _sizes(weight: Any, scales: Any) -> tuple[int, int, int]:
     return outs, width, max(1, width // (scales.shape[1] if len(scales.shape) == 2 else 1))
 
 
-def forward(run: Any, x: Any, weight: Any, scales: Any) -> tuple[Any, ...]:
-    return (multiply(run, "matmul_int8", PRODUCTS, x, (weight, scales), *_sizes(weight, scales)),)
+def forward(run: Runtime, x: Any, weight: Any, scales: Any) -> tuple[Any, ...]:
+    return (multiply(run, "matmul_int8", PRODUCTS, x, dict(weight=weight, scales=scales), *_sizes(weight, scales)),)
 
 
-def backward(run: Any, grad_y: Any, x: Any, weight: Any, scales: Any) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_y: Any, x: Any, weight: Any, scales: Any) -> tuple[Any, ...]:
     outs, _, group_size = _sizes(weight, scales)
-    return (multiply_back(run, PRODUCTS, grad_y, tuple(x.shape), (weight, scales), outs, group_size),)
+    parts = dict(weight=weight, scales=scales)
+    return (multiply_back(run, PRODUCTS, grad_y, tuple(x.shape), parts, outs, group_size),)
 
 
 def reference(x: Any, weight_int8: Any, scales: Any) -> Any:

@@ -16,6 +16,7 @@ from metalcore.ops.base.check import check_array, check_float, refuse
 from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.kv_cache import check_scale
 from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.runtime import Runtime
 
 NOUN = "paged_attention"
 
@@ -115,7 +116,7 @@ def per_head(op: str, name: str, array: Any, heads: int) -> Any:
     return cast(array, "float32")
 
 
-def forward(run: Any, *arguments: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
     return (paged.attend(run, NOUN, *arguments),)
 
 

@@ -15,6 +15,7 @@ from metalcore.ops.base.kv_cache import FP8, check_cache, check_scale
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.paged_attention import count_up, draw_paged, per_head
 from metalcore.ops.paged_attention import reference as plain
+from metalcore.runtimes.runtime import Runtime
 
 NOUN = "paged_attention_v1"
 
@@ -99,7 +100,7 @@ def check(
         refuse(op, "max_seq_len", "a whole number, the length of the longest sequence", repr(longest))
 
 
-def attend(op: str, run: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def attend(op: str, run: Runtime, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     out, query, keys, values, tables, lengths, starts, slopes, scale, longest, k_scale, v_scale = arguments
     numbers = (scale, 0.0, -1, 1, longest, k_scale, v_scale)
     inputs = (query, keys, values, tables, lengths, starts, slopes, None)
@@ -108,7 +109,7 @@ def attend(op: str, run: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return (found,) if run.keeps_arguments else ()
 
 
-def forward(run: Any, *arguments: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
     return attend(NOUN, run, arguments)
 
 

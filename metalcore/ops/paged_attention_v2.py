@@ -10,6 +10,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.kv_cache import check_scale
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.paged_attention import count_up, per_head
+from metalcore.runtimes.runtime import Runtime
 
 NOUN = "paged_attention_v2"
 
@@ -59,7 +60,7 @@ def paged_attention_v2(
     return OP(*arrays, *given, *numbers)
 
 
-def forward(run: Any, *arguments: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
     return v1.attend(NOUN, run, arguments)
 
 

@@ -9,6 +9,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.quantized import LANES, check_group_size
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 KERNEL = Kernel("quantize_int4", "quantize_int4", ("symmetric",))
 
@@ -35,11 +36,15 @@ def quantize_int4(weight: Any, group_size: int = 128, symmetric: bool = False) -
     return found
 
 
-def forward(run: Any, weight: Any, group_size: int, symmetric: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, weight: Any, group_size: int, symmetric: bool) -> tuple[Any, ...]:
     dtype = run.dtype(weight)
     outs, width = weight.shape
-    outputs = Out((outs, width // 2), "uint8"), *[Out((outs, -(-width // group_size)), dtype)] * 2
-    arguments = (run.contiguous(weight), *outputs, width, group_size)
+    outputs = dict(
+        packed=Out((outs, width // 2), "uint8"),
+        scales=Out((outs, -(-width // group_size)), dtype),
+        zeros=Out((outs, -(-width // group_size)), dtype),
+    )
+    arguments = dict(weight=run.contiguous(weight), **outputs, width=width, group_size=group_size)
     return tuple(run.launch(KERNEL, (dtype,), (symmetric,), arguments, (outs,), (LANES,)))
 
 

@@ -17,6 +17,7 @@ from metalcore.ops.reshape_and_cache_flash import (
     draw_slots,
     stored,
 )
+from metalcore.runtimes.runtime import Runtime
 
 NOUN = "reshape_and_cache"
 
@@ -50,7 +51,7 @@ def reshape_and_cache(
     return OP(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, *scales)
 
 
-def forward(run: Any, *arguments: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
     return cache_tokens(run, NOUN, arguments, is_rows=False)
 
 

@@ -10,6 +10,7 @@ from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.index import INDEX_TYPES
 from metalcore.ops.base.kv_cache import FP8, cache_tokens, check_scale
 from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.runtime import Runtime
 
 NOUN = "reshape_and_cache_flash"
 SCHEMA = (
@@ -51,7 +52,7 @@ def reshape_and_cache_flash(
     return OP(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, *scales)
 
 
-def forward(run: Any, *arguments: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
     return cache_tokens(run, NOUN, arguments, is_rows=True)
 
 

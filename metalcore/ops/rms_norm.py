@@ -12,6 +12,7 @@ from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_normalized, check_parameter, is_exact, no_share
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("rms_norm", "rms_norm_forward", ("has_weight",))
 BACKWARD = Kernel("rms_norm", "rms_norm_backward", ("has_weight", "has_share", "is_exact"))
@@ -36,7 +37,7 @@ def rms_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, ep
     return OP(input, weight, len(shape), EPSILON[dtype] if eps is None else check_eps("rms_norm", eps))
 
 
-def forward(run: Any, x: Any, weight: Any, dims: int, eps: float) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, weight: Any, dims: int, eps: float) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     shape = tuple(x.shape)
     width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
@@ -44,14 +45,16 @@ def forward(run: Any, x: Any, weight: Any, dims: int, eps: float) -> tuple[Any, 
     weight = None if weight is None else run.contiguous(weight)
     vector, group = row_launch(run, "rms_norm", dtype, width)
     types = (dtype, dtype if weight is None else run.dtype(weight), vector)
-    arguments = (x, weight, Out(shape, dtype), Out((rows,), accumulator(dtype)), rows, width, eps)
+    arguments = dict(
+        x=x, weight=weight, y=Out(shape, dtype), power=Out((rows,), accumulator(dtype)), rows=rows, width=width, eps=eps
+    )
     groups = (-(-rows // at_once(vector)),)
     y, power = run.launch(FORWARD, types, (weight is not None,), arguments, groups, group)
     return y, power
 
 
 def backward(
-    run: Any, grad_y: Any, x: Any, weight: Any, power: Any, dims: int, wanted: Sequence[bool]
+    run: Runtime, grad_y: Any, x: Any, weight: Any, power: Any, dims: int, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     shape = tuple(x.shape)
@@ -67,7 +70,17 @@ def backward(
         BACKWARD,
         (dtype, weight_type, vector),
         (weight is not None, has_share, is_exact(weight_type, rows, width)),
-        (grad_y, x, weight, power, Out(shape, dtype), share, rows, width, blocks.rows_each),
+        dict(
+            g=grad_y,
+            x=x,
+            weight=weight,
+            power=power,
+            dx=Out(shape, dtype),
+            shares=share,
+            rows=rows,
+            width=width,
+            rows_each=blocks.rows_each,
+        ),
         (blocks.number,),
         group,
     )

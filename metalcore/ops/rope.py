@@ -12,6 +12,7 @@ from metalcore.ops.base.index import INDEX_TYPES, check_index, explain_index
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 KERNEL = Kernel("rope", "rope", ("is_interleaved", "is_spread", "has_positions"))
 WHOLE = -1  # no `rotary_dim` was given
@@ -88,7 +89,7 @@ def _check_tables(q: Any, cos: Any, sin: Any) -> None:
 
 
 def _turn(
-    run: Any, q: Any, k: Any, cos: Any, sin: Any, ids: Any, interleaved: bool, rotary_dim: int, backward: bool
+    run: Runtime, q: Any, k: Any, cos: Any, sin: Any, ids: Any, interleaved: bool, rotary_dim: int, backward: bool
 ) -> tuple[Any, Any]:
     dtype, table_type = check_alike("rope", run, q, k=k), check_alike("rope", run, cos, sin=sin)
     q_shape, k_shape = tuple(q.shape), tuple(k.shape)
@@ -110,10 +111,25 @@ def _turn(
         KERNEL,
         (dtype, table_type, "int64" if ids is None else run.dtype(ids), vector),
         (interleaved, interleaved and width == rot, ids is not None),
-        (
-            *(q, k, cos, sin, None if ids is None else run.contiguous(ids)),
-            *(Out(q_shape, dtype), Out(k_shape, dtype), Out((0 if ids is None else blocks * outer, 3), "int64")),
-            *(q_heads, k_heads, tokens, dim, rot, width, cos.shape[-2], max(1, batches), each, int(backward)),
+        dict(
+            q=q,
+            k=k,
+            cosines=cos,
+            sines=sin,
+            positions=None if ids is None else run.contiguous(ids),
+            q_out=Out(q_shape, dtype),
+            k_out=Out(k_shape, dtype),
+            errors=Out((0 if ids is None else blocks * outer, 3), "int64"),
+            q_heads=q_heads,
+            k_heads=k_heads,
+            tokens=tokens,
+            dim=dim,
+            rot=rot,
+            width=width,
+            table_rows=cos.shape[-2],
+            batches=max(1, batches),
+            each=each,
+            is_backward=int(backward),
         ),
         (q_heads + k_heads, blocks, outer),
         group,
@@ -126,14 +142,14 @@ def _turn(
 
 
 def forward(
-    run: Any, q: Any, k: Any, cos: Any, sin: Any, position_ids: Any, interleaved: bool, rotary_dim: int
+    run: Runtime, q: Any, k: Any, cos: Any, sin: Any, position_ids: Any, interleaved: bool, rotary_dim: int
 ) -> tuple[Any, ...]:
     check(q, k, cos, sin, position_ids)
     return _turn(run, q, k, cos, sin, position_ids, interleaved, rotary_dim, False)
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_q_out: Any,
     grad_k_out: Any,
     cos: Any,

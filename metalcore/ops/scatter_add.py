@@ -13,6 +13,7 @@ from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, draw_
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 COPY = Kernel("scatter_add", "copy")
 CHECK = Kernel("scatter_add", "check_index")
@@ -49,7 +50,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     return OP(input, index, src, dim)
 
 
-def forward(run: Any, input: Any, index: Any, src: Any, dim: int) -> tuple[Any, ...]:
+def forward(run: Runtime, input: Any, index: Any, src: Any, dim: int) -> tuple[Any, ...]:
     shape, count = tuple(input.shape), math.prod(index.shape)
     if count == 0:
         return (_copied(run, input),)
@@ -61,7 +62,7 @@ def forward(run: Any, input: Any, index: Any, src: Any, dim: int) -> tuple[Any, 
         CHECK,
         (run.dtype(index),),
         (),
-        (run.contiguous(index), Out((blocks, 3), "int64"), count, n, each),
+        dict(index=run.contiguous(index), errors=Out((blocks, 3), "int64"), count=count, n=n, each=each),
         (blocks,),
         (chosen["threads"],),
     )
@@ -69,17 +70,17 @@ def forward(run: Any, input: Any, index: Any, src: Any, dim: int) -> tuple[Any, 
     return (add_columns(run, "scatter_add", input, shape, index, src, dim),)
 
 
-def _copied(run: Any, x: Any) -> Any:
+def _copied(run: Runtime, x: Any) -> Any:
     """A copy: what an op returns must not be its input."""
     dtype, shape = run.dtype(x), tuple(x.shape)
     count, each = math.prod(shape), policy("indexed", run.family, dtype)["copy_chunk"]
-    arguments = (run.contiguous(x), Out(shape, dtype), count, each)
+    arguments = dict(x=run.contiguous(x), y=Out(shape, dtype), count=count, each=each)
     threads = policy("indexed", run.family, dtype)["threads"]
     (out,) = run.launch(COPY, (dtype,), (), arguments, (-(-count // each),), (threads,))
     return out
 
 
-def backward(run: Any, grad_out: Any, index: Any, src: Any, dim: int, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_out: Any, index: Any, src: Any, dim: int, wanted: Sequence[bool]) -> tuple[Any, ...]:
     dtype = run.dtype(grad_out)
     dx = _copied(run, grad_out) if wanted[0] else run.empty((0,), dtype)
     if not wanted[1]:

@@ -11,6 +11,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import benchmarks, left_to_torch, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("silu", "silu_forward")
 BACKWARD = Kernel("silu", "silu_backward")
@@ -37,12 +38,12 @@ def _written_into(x: Any) -> Any:
     return x.copy_(OP(x.clone() if x.requires_grad else x))
 
 
-def forward(run: Any, x: Any) -> tuple[Any, ...]:
-    return sweep(run, FORWARD, (), (x,))
+def forward(run: Runtime, x: Any) -> tuple[Any, ...]:
+    return sweep(run, FORWARD, (), dict(x=x), ("y",))
 
 
-def backward(run: Any, grad_y: Any, x: Any) -> tuple[Any, ...]:
-    return sweep(run, BACKWARD, (), (grad_y, x))
+def backward(run: Runtime, grad_y: Any, x: Any) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (), dict(g=grad_y, x=x), ("dx",))
 
 
 def reference(input: Any, inplace: bool = False) -> Any:

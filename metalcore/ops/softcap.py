@@ -10,6 +10,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import benchmarks, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("softcap", "softcap_forward")
 BACKWARD = Kernel("softcap", "softcap_backward")
@@ -28,12 +29,12 @@ def softcap(x: Any, cap: float) -> Any:
     return OP(x, float(cap))
 
 
-def forward(run: Any, x: Any, cap: float) -> tuple[Any, ...]:
-    return sweep(run, FORWARD, (), (x,), (cap,))
+def forward(run: Runtime, x: Any, cap: float) -> tuple[Any, ...]:
+    return sweep(run, FORWARD, (), dict(x=x), ("y",), cap=cap)
 
 
-def backward(run: Any, grad_y: Any, x: Any, cap: float) -> tuple[Any, ...]:
-    return sweep(run, BACKWARD, (), (grad_y, x), (cap,))
+def backward(run: Runtime, grad_y: Any, x: Any, cap: float) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (), dict(g=grad_y, x=x), ("dx",), cap=cap)
 
 
 def reference(x: Any, cap: float) -> Any:

@@ -11,6 +11,7 @@ from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.index import INDEX_TYPES
 from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
 from metalcore.ops.base.op import Op, Stage
+from metalcore.runtimes.runtime import Runtime
 
 
 def swap_blocks(src: Any, dst: Any, block_mapping: Any) -> Any:
@@ -31,7 +32,7 @@ def swap_blocks(src: Any, dst: Any, block_mapping: Any) -> Any:
     return OP(src, dst, block_mapping, src is dst)
 
 
-def forward(run: Any, src: Any, dst: Any, block_mapping: Any, is_one_array: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, src: Any, dst: Any, block_mapping: Any, is_one_array: bool) -> tuple[Any, ...]:
     dtype = check_cache("swap_blocks", "dst", dst)
     if check_array("swap_blocks", "src", src) != dtype:
         refuse("swap_blocks", "src", f"of the dtype of dst, {dtype}", f"of dtype {run.dtype(src)}")

@@ -9,6 +9,7 @@ from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import benchmarks, check_alike, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("swiglu", "swiglu_forward")
 BACKWARD = Kernel("swiglu", "swiglu_backward")
@@ -26,13 +27,13 @@ def swiglu(gate: Any, up: Any) -> Any:
     return OP(gate, up)
 
 
-def forward(run: Any, gate: Any, up: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, gate: Any, up: Any) -> tuple[Any, ...]:
     check_alike("swiglu", run, gate, up=up)
-    return sweep(run, FORWARD, (), (gate, up))
+    return sweep(run, FORWARD, (), dict(gate=gate, up=up), ("y",))
 
 
-def backward(run: Any, grad_y: Any, gate: Any, up: Any) -> tuple[Any, ...]:
-    return sweep(run, BACKWARD, (), (grad_y, gate, up), outputs=2)
+def backward(run: Runtime, grad_y: Any, gate: Any, up: Any) -> tuple[Any, ...]:
+    return sweep(run, BACKWARD, (), dict(g=grad_y, gate=gate, up=up), ("dgate", "dup"))
 
 
 def reference(gate: Any, up: Any) -> Any:

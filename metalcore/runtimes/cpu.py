@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from metalcore.engine.runtime.native_library import use_openmp
 from metalcore.engine.units import get_ready
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, Variant, any_set, raise_first, raise_info
+from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size, Variant, any_set, raise_first, raise_info
 from metalcore.runtimes.text import engine_text, include_dirs, parameter_dtypes
 from metalcore.runtimes.watch import launched, note_variant, recorders
 
@@ -98,17 +99,21 @@ class CpuRuntime:
     def check_info(self, info: Any, explain: Callable[[int, int], str]) -> None:
         raise_info(info, explain, self.arrays.linalg_error)
 
+    def stream(self, number: int) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     def launch(
-        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
     ) -> list[Any]:
         """Run `groups` threadgroups; each `Out` among the arguments is allocated, and all of them are returned."""
         prepared = self.prepared(kernel, types, constants)
         outputs: list[Any] = []
-        packed = prepared.pack(arguments, self.arrays, outputs)
+        values = kernel.ordered(arguments)
+        packed = prepared.pack(values, self.arrays, outputs)
         if 0 not in groups:
             if recorders:
                 launched(kernel, types, constants)
-            prepared.function.launch_packed(packed, (arguments, outputs), groups, group_size)
+            prepared.function.launch_packed(packed, (values, outputs), groups, group_size)
         return outputs
 
     def prepared(self, kernel: Kernel, types: Items, constants: Items) -> Prepared:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from metalcore.runtimes.arrays import TorchArrays
-from metalcore.runtimes.kernel import Out
+from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size
 
 
 class FakeRuntime:
@@ -17,8 +18,13 @@ class FakeRuntime:
         self.empty, self.dtype, self.cast = arrays.empty, arrays.dtype, arrays.cast
         self.contiguous = arrays.contiguous  # an output may be one: its strides must be those of the real one
 
-    def launch(self, kernel: Any, types: Any, constants: Any, arguments: Any, groups: Any, group_size: Any) -> Any:
-        return [self.empty(value.shape, value.dtype) for value in arguments if type(value) is Out]
+    def launch(
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
+    ) -> list[Any]:
+        return [self.empty(value.shape, value.dtype) for value in kernel.ordered(arguments) if type(value) is Out]
+
+    def stream(self, number: int) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def check_errors(self, errors: Any, explain: Any) -> None:
         """No kernel ran, so there is no error to find."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -27,7 +27,9 @@ MSL_TYPES = {
 
 
 Items = tuple[Any, ...]
-"""What a launch takes several of: types or numbers for the template, function constants, buffers."""
+"""What a launch takes several of: types or numbers for the template, function constants, buffers in their order."""
+Arguments = Mapping[str, Any]
+"""What fills the buffers of a kernel, by the names of its parameters in the Metal file."""
 Size = tuple[int, ...]
 """Threads or threadgroups in one to three dimensions."""
 
@@ -64,6 +66,34 @@ class Kernel:
     def parameters(self) -> tuple[Parameter, ...]:
         """Buffers in the order of their index, then thread attributes."""
         return parameters(read(self.file), self.name)
+
+    @cached_property
+    def buffers(self) -> tuple[str, ...]:
+        """The names of the parameters that a launch fills, in the order of their index."""
+        return tuple(p.name for p in self.parameters if p.kind != "thread")
+
+    def ordered(self, arguments: Arguments) -> Items:
+        """The arguments of a launch in the order of the buffers; an error where a name is missing or not known."""
+        try:
+            found = tuple([arguments[name] for name in self.buffers])
+        except (KeyError, TypeError):
+            found = ()
+        if len(found) != len(arguments):
+            self._refuse(arguments)
+        return found
+
+    def _refuse(self, arguments: object) -> None:
+        if not isinstance(arguments, Mapping):
+            kind = type(arguments).__name__
+            raise ArgumentError(f"kernel '{self.name}' takes its arguments by name, in a dict, not in a {kind}")
+        wrong = {
+            "without": [name for name in self.buffers if name not in arguments],
+            "with the unknown": [name for name in arguments if name not in self.buffers],
+        }
+        words = " and ".join(f"{word} {', '.join(names)}" for word, names in wrong.items() if names)
+        raise ArgumentError(
+            f"kernel '{self.name}' is launched {words}; kernels/{self.file}.metal names {', '.join(self.buffers)}"
+        )
 
     def variant(self, types: tuple[object, ...], constants: tuple[object, ...]) -> Variant:
         """One instantiation: dtypes or numbers for the template, values for the function constants."""

@@ -17,7 +17,7 @@ from metalcore.errors import ArgumentError, LinAlgError
 from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, any_set, raise_first, raise_info
+from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import DEVICE, is_own, metal_kernel_text
 from metalcore.runtimes.watch import launched, note_variant, recorders
@@ -45,7 +45,6 @@ class MlxKernel:
 
     def arguments(self, run: MlxRuntime, given: tuple[Any, ...]) -> tuple[list[Any], list[Out]]:
         """Inputs as MLX takes them, and what it is to allocate."""
-        self.slots.check_count(given)
         inputs: list[Any] = []
         outputs: list[Out] = []
         for slot, value in zip(self.slots.slots, given, strict=True):
@@ -99,17 +98,18 @@ class MlxRuntime:
         return mx.zeros(shape, getattr(mx, mlx_name(dtype)))
 
     def launch(
-        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
     ) -> list[Any]:
         """`groups` threadgroups as a step of the graph; returns an array for each `Out` among the arguments."""
+        values = kernel.ordered(arguments)
         if 0 in groups:
-            return [self.empty(a.shape, a.dtype) for a in arguments if type(a) is Out]
+            return [self.empty(a.shape, a.dtype) for a in values if type(a) is Out]
         mx = mlx_module()
         key = (kernel, types, constants)
         made = self._kernels.get(key) or self._kernels.setdefault(key, MlxKernel(self._make, Slots(make_variant(*key))))
         if recorders:
             launched(kernel, types, constants)
-        inputs, outputs = made.arguments(self, arguments)
+        inputs, outputs = made.arguments(self, values)
         grid, group = launch_size(kernel, groups, group_size, GRID_LIMIT)
         found = made.call(
             inputs=inputs,

@@ -6,6 +6,7 @@ Not yet run on a device: the tests run it with the engine's `metalcore.compile_s
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from metalcore.dropins.arrays import torch_module
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.dump import dump_shader
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size, any_set, raise_first, raise_info
+from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
 from metalcore.runtimes.text import DEVICE, is_own, shader_text
 from metalcore.runtimes.watch import launched, note_variant, recorders
@@ -32,7 +33,6 @@ class Shader:
 
     def arguments(self, run: MpsRuntime, given: tuple[Any, ...], outputs: list[Any]) -> list[Any]:
         """Tensors and numbers in the order of the buffers; outputs are allocated and added to `outputs`."""
-        self.slots.check_count(given)
         return [
             slot.convert(value) if slot.convert is not None else self._tensor(run, slot, value, outputs)
             for slot, value in zip(self.slots.slots, given, strict=True)
@@ -72,14 +72,17 @@ class MpsRuntime:
         self.nothing = torch.zeros(16, dtype=torch.uint8, device=device)
         self._shaders: dict[Any, Shader] = {}
 
+    def stream(self, number: int) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     def launch(
-        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
     ) -> list[Any]:
         """Run `groups` threadgroups; each `Out` among the arguments is allocated, and all of them are returned."""
         key = (kernel, types, constants)
         shader = self._shaders.get(key) or self._make(key)
         outputs: list[Any] = []
-        bound = shader.arguments(self, arguments, outputs)
+        bound = shader.arguments(self, kernel.ordered(arguments), outputs)
         if 0 not in groups:
             if recorders:
                 launched(kernel, types, constants)

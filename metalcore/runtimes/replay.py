@@ -17,7 +17,7 @@ from metalcore.engine.modes import is_plain_mode
 from metalcore.engine.runtime.recordings import Launch, Look, Recordings, Tensor
 from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.runtimes.cpu import CpuRuntime
-from metalcore.runtimes.kernel import Items, Kernel, Out, Size
+from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size
 from metalcore.runtimes.watch import recorders, watched
 
 _KEPT, _IN_C = 2048, 256
@@ -111,9 +111,10 @@ class _Recorder:
         return made
 
     def launch(
-        self, kernel: Kernel, types: Items, constants: Items, arguments: Items, groups: Size, group_size: Size
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
     ) -> list[Any]:
         outputs = self._run.launch(kernel, types, constants, arguments, groups, group_size)
+        values = kernel.ordered(arguments)
         prepared = self._run.prepared(kernel, types, constants)
         made = (*self.copies, *[self.allocation(o) for o in outputs])
         self.copies = []
@@ -122,7 +123,7 @@ class _Recorder:
         pairs: list[int] = []
         addresses: list[tuple[int, int]] = []
         numbers: list[Any] = []
-        for settled, value in zip(prepared.offsets, arguments, strict=True):
+        for settled, value in zip(prepared.offsets, values, strict=True):
             if settled is not None:
                 pairs += settled
                 numbers.append(value)

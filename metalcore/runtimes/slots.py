@@ -7,7 +7,6 @@ a parameter with the type of the array that came.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from metalcore.errors import ArgumentError, LaunchError
 from metalcore.runtimes.kernel import Kernel, Parameter, Variant
@@ -36,10 +35,6 @@ class Slots:
         buffers = [p for p in variant.kernel.parameters if p.kind != "thread"]
         self.slots = [Slot(p, dtype) for p, dtype in zip(buffers, parameter_dtypes(variant), strict=True)]
         self.outputs = [i for i, slot in enumerate(self.slots) if slot.parameter.kind == "output"]
-
-    def check_count(self, arguments: tuple[Any, ...]) -> None:
-        if len(arguments) != len(self.slots):
-            raise ArgumentError(f"kernel '{self.kernel}' has {len(self.slots)} buffers, not {len(arguments)}")
 
     def check_dtype(self, slot: Slot, dtype: str) -> None:
         if slot.dtype and dtype != slot.dtype:

@@ -33,7 +33,7 @@ def test_a_launch_checks_dtypes() -> None:
     kernel = Kernel("linalg/svd_gradient", "svd_negative")
     for given, made in ((np.float64, "float32"), (np.float32, "float64")):
         with pytest.raises(ArgumentError, match="an array of float32, not of float64"):
-            arguments = (np.zeros(3, given), Out((3,), made), 3)
+            arguments = dict(a=np.zeros(3, given), out=Out((3,), made), count=3)
             numpy_cpu().launch(kernel, ("float32",), (), arguments, (1,), (32,))
 
 

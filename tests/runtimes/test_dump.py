@@ -19,7 +19,7 @@ from metalcore.runtimes.mps import MpsRuntime
 from metalcore.runtimes.text import metal_kernel_text
 
 torch: Any = pytest.importorskip("torch")
-Launch = tuple[Kernel, tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], tuple[int, ...], tuple[int, ...]]
+Launch = tuple[Kernel, tuple[Any, ...], tuple[Any, ...], dict[str, Any], tuple[int, ...], tuple[int, ...]]
 
 
 def vector_launches() -> dict[str, Launch]:
@@ -29,21 +29,34 @@ def vector_launches() -> dict[str, Launch]:
     power = x.square().mean(-1) + 1e-6
     row = Out((3, 512), "float32")
     return {
-        "silu": (SILU, ("float32", 4), (), (x, row, x.numel()), (2,), (256,)),
+        "silu": (SILU, ("float32", 4), (), dict(x=x, y=row, count=x.numel()), (2,), (256,)),
         "forward": (
             FORWARD,
             ("float32",) * 2 + (4,),
             (True,),
-            (x, w, row, Out((3,), "float32"), 3, 512, 1e-6),
+            dict(x=x, weight=w, y=row, power=Out((3,), "float32"), rows=3, width=512, eps=1e-6),
             (3,),
             (128,),
         ),
         "backward": (
-            *(BACKWARD, ("float32",) * 2 + (4,), (True, True, True)),
-            (g, x, w, power, row, Out((2, 512), "float32"), 3, 512, 2),
-            *((2,), (128,)),
+            BACKWARD,
+            ("float32",) * 2 + (4,),
+            (True, True, True),
+            dict(
+                **dict(g=g, x=x, weight=w, power=power, dx=row, shares=Out((2, 512), "float32")),
+                **dict(rows=3, width=512, rows_each=2),
+            ),
+            (2,),
+            (128,),
         ),
-        "sum": (COLUMN_SUM, ("float32",), (), (g, Out((512,), "float32"), 3, 512), (2,), (256,)),
+        "sum": (
+            COLUMN_SUM,
+            ("float32",),
+            (),
+            dict(shares=g, out=Out((512,), "float32"), rows=3, width=512),
+            (2,),
+            (256,),
+        ),
     }
 
 
@@ -72,7 +85,8 @@ def test_dumped_text_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_dumped_metal_kernel_runs(name: str, tmp_path: Path) -> None:
     """On tensors: mlx allocates on multiples of 8 bytes on a CPU, where vectors of 4 floats cannot lie."""
     launch = vector_launches()[name]
-    kernel, types, constants, arguments, groups, group = launch
+    kernel, types, constants, named, groups, group = launch
+    arguments = kernel.ordered(named)
     truth = CpuRuntime(TorchArrays()).launch(*launch)
     from metalcore.runtimes.dump import write_kernel
 

@@ -20,10 +20,11 @@ mx: Any = pytest.importorskip("mlx.core")
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "uint32", "bool")
 
 
-def launch(run: Any, x: Any, weight: Any, *numbers: Any, groups: tuple[int, ...] = (2,)) -> list[Any]:
-    outs = (Out(tuple(x.shape), "float32"), Out((2,), "float32"))
+def launch(run: Any, x: Any, weight: Any, width: int, eps: float, groups: tuple[int, ...] = (2,)) -> list[Any]:
+    arguments = dict(x=x, weight=weight, y=Out(tuple(x.shape), "float32"), power=Out((2,), "float32"))
+    arguments |= dict(rows=2, width=width, eps=eps)
     types = ("float32", "float32", 1)
-    found: list[Any] = run.launch(FORWARD, types, (weight is not None,), (x, weight, *outs, 2, *numbers), groups, (32,))
+    found: list[Any] = run.launch(FORWARD, types, (weight is not None,), arguments, groups, (32,))
     return found
 
 
@@ -80,8 +81,9 @@ def test_refused() -> None:
     x = mx.ones((2, 8))
     with pytest.raises(ArgumentError, match="x holds float32, not float16"):
         launch(run, x.astype(mx.float16), None, 8, 0.0)
+    arguments = dict(x=x, weight=None, y=x, power=x, rows=2, width=8, eps=0.0)
     with pytest.raises(ArgumentError, match="mlx arrays are immutable"):
-        run.launch(FORWARD, ("float32", "float32", 1), (False,), (x, None, x, x, 2, 8, 0.0), (2,), (32,))
+        run.launch(FORWARD, ("float32", "float32", 1), (False,), arguments, (2,), (32,))
     assert [a.shape for a in launch(run, x, None, 8, 0.0, groups=(0,))] == [(2, 8), (2,)]
 
 

@@ -25,7 +25,8 @@ calls: list[tuple[Any, ...]] = []
 def plan(run: Any, x: Any, factor: Any = None) -> tuple[Any, ...]:
     """silu, and a note that Python was here."""
     calls.append((x.shape, factor))
-    return tuple(run.launch(SILU, ("float32", 1), (), (x, Out(tuple(x.shape), "float32"), x.numel()), (1, 1), (32, 1)))
+    arguments = dict(x=x, y=Out(tuple(x.shape), "float32"), count=x.numel())
+    return tuple(run.launch(SILU, ("float32", 1), (), arguments, (1, 1), (32, 1)))
 
 
 def plan_of_copy(run: Any, x: Any) -> tuple[Any, ...]:

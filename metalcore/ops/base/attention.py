@@ -10,6 +10,7 @@ from metalcore.ops.base.check import refuse
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("attention", "attention_forward", ("has_extras", "is_split", "is_exact", "is_parted"))
 MATRIX_FORWARD = Kernel("attention_matrix", "attention_matrix_forward", FORWARD.constants)
@@ -73,6 +74,9 @@ class Sizes:
         return max(-FAR, low), min(high, 0) if is_causal else min(FAR, high)
 
 
+STRIDES = ("mask_batch", "mask_head", "mask_query", "mask_key")
+
+
 @dataclass(frozen=True)
 class Extras:
     """What may be added to scores, as kernels take it."""
@@ -80,12 +84,16 @@ class Extras:
     bias: Any
     mask: Any
     slopes: Any
-    strides: tuple[int, int, int, int]  # of bias or mask: batch, head, query, key
+    strides: dict[str, int]  # of bias or mask
     flags: int
 
+    def arguments(self) -> dict[str, Any]:
+        """All but the flags, by the names that kernels have for them."""
+        return dict(bias=self.bias, mask=self.mask, slopes=self.slopes, **self.strides)
+
     @staticmethod
-    def of(run: Any, sizes: Sizes, attn_mask: Any, slopes: Any) -> Extras:
-        flags, bias, mask, strides = 0, None, None, (0, 0, 0, 0)
+    def of(run: Runtime, sizes: Sizes, attn_mask: Any, slopes: Any) -> Extras:
+        flags, bias, mask, strides = 0, None, None, dict.fromkeys(STRIDES, 0)
         if attn_mask is not None:
             found, (batches, heads, queries, keys) = run.contiguous(attn_mask), mask_shape(attn_mask)
             if batches not in (1, sizes.batch):
@@ -93,7 +101,7 @@ class Extras:
                 refuse("scaled_dot_product_attention", "attn_mask", expected, f"of shape {tuple(attn_mask.shape)}")
             steps = (heads * queries * keys, queries * keys, keys, 1)
             counts = (batches > 1, heads > 1, queries > 1, keys > 1)  # what has one element for all does not move
-            strides = (steps[0] * counts[0], steps[1] * counts[1], steps[2] * counts[2], steps[3] * counts[3])
+            strides = {name: step * moves for name, step, moves in zip(STRIDES, steps, counts, strict=True)}
             if run.dtype(found) == "bool":
                 mask, flags = found, HAS_MASK
             else:
@@ -110,7 +118,7 @@ def mask_shape(attn_mask: Any) -> tuple[int, int, int, int]:
     return math.prod(leading), heads, queries, keys
 
 
-def capacity(run: Any, dtype: str, sizes: Sizes, name: str = "capacities") -> int:
+def capacity(run: Runtime, dtype: str, sizes: Sizes, name: str = "capacities") -> int:
     fits: list[int] = policy("attention", run.family, dtype)[name]
     return min(n for n in fits if n >= max(sizes.depth, sizes.width))
 
@@ -123,7 +131,7 @@ def group_of(chosen: Any, rows: int, by_matrices: bool) -> tuple[int, int]:
 
 
 def lanes_or_matrices(
-    run: Any, dtype: str, sizes: Sizes, lanes: Kernel, matrices: Kernel, by_matrices: bool
+    run: Runtime, dtype: str, sizes: Sizes, lanes: Kernel, matrices: Kernel, by_matrices: bool
 ) -> tuple[Kernel, tuple[Any, ...]]:
     """The kernel and its template's arguments."""
     room = capacity(run, dtype, sizes)
@@ -132,7 +140,7 @@ def lanes_or_matrices(
     return lanes, (dtype, room, policy("attention", run.family, dtype)["is_tiled"])
 
 
-def split_count(run: Any, dtype: str, tasks: int, keys: int) -> int:
+def split_count(run: Runtime, dtype: str, tasks: int, keys: int) -> int:
     chosen = policy("attention", run.family, dtype)
     if not 0 < tasks < chosen["tasks"]:
         return 1
@@ -141,7 +149,7 @@ def split_count(run: Any, dtype: str, tasks: int, keys: int) -> int:
 
 
 def forward(
-    run: Any,
+    run: Runtime,
     query: Any,
     key: Any,
     value: Any,
@@ -186,32 +194,56 @@ def forward(
     splits = split_count(run, dtype, blocks * heads * sizes.batch, sizes.keys)
 
     shape, places = (*query.shape[:-1], sizes.width), (*sizes.leading, sizes.heads, sizes.queries)
-    results = (
-        Out(shape, dtype),
-        Out(shape if keeps else (0,), dtype),
-        Out((*places, 2), exact),
-        Out(places, exact),
+    results = dict(
+        out=Out(shape, dtype),
+        rest=Out(shape if keeps else (0,), dtype),
+        stats=Out((*places, 2), exact),
+        lse=Out(places, exact),
     )
-    nothing = tuple(Out((0,), out.dtype) for out in results)
-    parts = Out((*places, splits, sizes.width + 2) if splits > 1 else (0,), exact)
-    inputs = (query, key, value, extras.bias, extras.mask, extras.slopes, sinks)
-    numbers = (
-        *(sizes.queries, sizes.keys, sizes.key_rows, sizes.heads, sizes.heads_each, sizes.depth, sizes.width),
-        *(scale, softcap, *sizes.reach(is_causal, left, right), *extras.strides),
+    nothing = {name: Out((0,), out.dtype) for name, out in results.items()}
+    low, high = sizes.reach(is_causal, left, right)
+    arguments = dict(
+        extras.arguments(),
+        q=query,
+        k=key,
+        v=value,
+        sinks=sinks,
+        **(nothing if splits > 1 else results),
+        parts=Out((*places, splits, sizes.width + 2) if splits > 1 else (0,), exact),
+        queries=sizes.queries,
+        keys=sizes.keys,
+        key_rows=sizes.key_rows,
+        heads=sizes.heads,
+        heads_each=sizes.heads_each,
+        depth=sizes.depth,
+        width=sizes.width,
+        scale=scale,
+        softcap=softcap,
+        low=low,
+        high=high,
+        flags=flags,
+        splits=splits,
     )
-    outputs = (*(nothing if splits > 1 else results), parts)
     grid = (blocks * splits, heads, sizes.batch if sizes.queries else 0)
     if is_short:
         room = capacity(run, dtype, sizes, "short_capacities")
         constants = (has_extras, splits > 1, sizes.depth == sizes.width == room, False, False)
-        arguments = (*inputs, *outputs, *numbers, flags, splits)
         found = run.launch(DECODE, (dtype, room), constants, arguments, grid, (LANES,))
     else:
         kernel, types = lanes_or_matrices(run, dtype, sizes, FORWARD, MATRIX_FORWARD, by_matrices)
-        arguments = (*inputs, seed, *outputs, *numbers, dropout, flags, splits)
+        arguments |= dict(seed=seed, dropped=dropout)
         found = run.launch(kernel, types, (has_extras, splits > 1, is_exact, False), arguments, grid, (threads,))
     if splits > 1:
-        arguments = (found[-1], sinks, *results, sizes.queries, sizes.heads, sizes.width, flags, splits)
+        arguments = dict(
+            parts=found[-1],
+            sinks=sinks,
+            **results,
+            queries=sizes.queries,
+            heads=sizes.heads,
+            width=sizes.width,
+            flags=flags,
+            splits=splits,
+        )
         found = run.launch(JOIN, (dtype,), (False,), arguments, (sizes.queries, sizes.heads, sizes.batch), (LANES,))
     out, rest, stats, lse = found[:4]
     return out, lse, stats, rest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metalcore.ops.base.attention import (
@@ -23,6 +23,7 @@ from metalcore.ops.base.attention import (
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 DELTA = Kernel("attention_gradient", "attention_delta", CONSTANTS)
 QUERY_GRADIENT = Kernel("attention_gradient", "attention_query_gradient", CONSTANTS)
@@ -37,7 +38,7 @@ SINK_GRADIENT = Kernel("attention_gradient", "attention_sink_gradient")
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_out: Any,
     grad_lse: Any,
     query: Any,
@@ -73,53 +74,79 @@ def backward(
     places = (*sizes.leading, sizes.heads, sizes.queries)
 
     stats = run.contiguous(stats)
-    inputs: tuple[Any, ...] = (g, query, key, value, extras.bias, extras.mask, extras.slopes, seed, stats)
-    numbers = (
-        *(sizes.queries, sizes.keys, sizes.heads, sizes.heads_each, sizes.depth, sizes.width, scale, softcap),
-        *(*sizes.reach(is_causal, left, right), *extras.strides, dropout, flags),
+    low, high = sizes.reach(is_causal, left, right)
+    inputs = dict(
+        extras.arguments(),
+        g=g,
+        q=query,
+        k=key,
+        v=value,
+        seed=seed,
+        stats=stats,
+        queries=sizes.queries,
+        keys=sizes.keys,
+        heads=sizes.heads,
+        heads_each=sizes.heads_each,
+        depth=sizes.depth,
+        width=sizes.width,
+        scale=scale,
+        softcap=softcap,
+        low=low,
+        high=high,
+        dropped=dropout,
+        flags=flags,
     )
     threads, each = group_of(chosen, sizes.queries, by_matrices)
     grid = (-(-sizes.queries // each), sizes.heads, sizes.batch)
-    results = (run.contiguous(out), run.contiguous(rest) if keeps else None, run.contiguous(grad_lse))
-    arguments: tuple[Any, ...] = (*inputs, *results, Out((*places, 2), exact), *numbers)
+    arguments = dict(
+        inputs,
+        out=run.contiguous(out),
+        rest=run.contiguous(rest) if keeps else None,
+        g_lse=run.contiguous(grad_lse),
+        delta=Out((*places, 2), exact),
+    )
     kernel, types = lanes_or_matrices(run, dtype, sizes, DELTA, MATRIX_DELTA, by_matrices)
     (delta,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
-    inputs = (*inputs, delta)
+    inputs["delta"] = delta
     dq = dk = dv = run.empty((0,), dtype)
     is_joint = 0 < chosen["joint_heads"] <= sizes.batch * sizes.key_heads and not is_exact
     if is_joint and wanted[0] and (wanted[1] or wanted[2]):
-        outputs = tuple(Out(tuple(x.shape), dtype) for x in (query, key, value))
-        arguments = (*inputs, *outputs, Out(tuple(query.shape) if dtype != exact else (0,), dtype), *numbers)
+        arguments = dict(
+            inputs,
+            dq=Out(tuple(query.shape), dtype),
+            dk=Out(tuple(key.shape), dtype),
+            dv=Out(tuple(value.shape), dtype),
+            lower=Out(tuple(query.shape) if dtype != exact else (0,), dtype),
+        )
         types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
         constants, grid = (has_extras, is_exact, False), (sizes.key_heads, sizes.batch, 1)
         dq, dk, dv, _ = run.launch(JOINT_GRADIENT, types, constants, arguments, grid, (LANES,))
         wanted = (False, False, False, *wanted[3:])
     if wanted[0]:
-        arguments = (*inputs, Out(tuple(query.shape), dtype), *numbers)
+        arguments = dict(inputs, dq=Out(tuple(query.shape), dtype))
         kernel, types = lanes_or_matrices(run, dtype, sizes, QUERY_GRADIENT, MATRIX_QUERY_GRADIENT, by_matrices)
         (dq,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     if wanted[1] or wanted[2]:
         threads, each = group_of(chosen, sizes.keys, by_matrices)
         grid = (-(-sizes.keys // each), sizes.key_heads, sizes.batch)
         kernel, types = lanes_or_matrices(run, dtype, sizes, KEY_GRADIENT, MATRIX_KEY_GRADIENT, by_matrices)
-        arguments = (*inputs, Out(tuple(key.shape), dtype), Out(tuple(value.shape), dtype), *numbers)
+        arguments = dict(inputs, dk=Out(tuple(key.shape), dtype), dv=Out(tuple(value.shape), dtype))
         dk, dv = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     dmask = dsinks = run.empty((0,), dtype)
     if wanted[3] and extras.bias is not None:
         types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
-        dmask = _bias_gradient(run, sizes, (*inputs[:5], *inputs[6:]), numbers, types, attn_mask, is_exact)
+        dmask = _bias_gradient(run, sizes, inputs, types, attn_mask, is_exact)
     if wanted[4] and sinks is not None:
-        arguments = (run.contiguous(sinks), stats, delta, Out((sizes.heads,), exact))
-        arguments += (sizes.queries, sizes.heads, sizes.batch)
+        arguments = dict(sinks=run.contiguous(sinks), stats=stats, delta=delta, dsinks=Out((sizes.heads,), exact))
+        arguments |= dict(queries=sizes.queries, heads=sizes.heads, batches=sizes.batch)
         (dsinks,) = run.launch(SINK_GRADIENT, (exact,), (), arguments, (sizes.heads,), (LANES,))
     return dq, dk, dv, dmask, dsinks
 
 
 def _bias_gradient(
-    run: Any,
+    run: Runtime,
     sizes: Sizes,
-    inputs: tuple[Any, ...],
-    numbers: tuple[Any, ...],
+    inputs: Mapping[str, Any],
     types: tuple[Any, ...],
     bias: Any,
     is_exact: bool,
@@ -128,12 +155,21 @@ def _bias_gradient(
     dtype = types[0]
     batches, heads, queries, keys = mask_shape(bias)
     whole = Out((batches, heads, sizes.queries, sizes.keys), accumulator(dtype))
-    arguments = (*inputs, whole, *numbers, batches, heads, sizes.batch)
+    arguments = {name: value for name, value in inputs.items() if name != "mask"}
+    arguments |= dict(dbias=whole, batches=batches, head_count=heads, all_batches=sizes.batch)
     grid = (-(-sizes.queries // LANES), -(-sizes.keys // LANES), batches * heads)
     (found,) = run.launch(BIAS_GRADIENT, types, (True, is_exact, False), arguments, grid, (LANES,))
     if dtype == accumulator(dtype) and (queries, keys) == (sizes.queries, sizes.keys):
         return found.reshape(bias.shape)
     count = math.prod(bias.shape)
-    arguments = (found, Out(tuple(bias.shape), dtype), sizes.queries, sizes.keys, queries, keys, count)
+    arguments = dict(
+        whole=found,
+        dbias=Out(tuple(bias.shape), dtype),
+        queries=sizes.queries,
+        keys=sizes.keys,
+        query_count=queries,
+        key_count=keys,
+        count=count,
+    )
     (summed,) = run.launch(BIAS_SUM, (dtype,), (), arguments, (-(-count // LANES),), (LANES,))
     return summed

@@ -11,6 +11,7 @@ from metalcore.ops.base.elementwise import check_alike
 from metalcore.ops.base.launch import accumulator, blocks_for, column_sum, row_launch, vector_width
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 
 def check_bias(op: str, x: Any, bias: Any) -> None:
@@ -22,7 +23,7 @@ def check_bias(op: str, x: Any, bias: Any) -> None:
         refuse(op, "bias", f"of shape ({x.shape[-1]},), as the last dimension of x", f"of shape {tuple(bias.shape)}")
 
 
-def bias_forward(run: Any, kernel: Kernel, constants: tuple[object, ...], x: Any, bias: Any) -> tuple[Any, ...]:
+def bias_forward(run: Runtime, kernel: Kernel, constants: tuple[object, ...], x: Any, bias: Any) -> tuple[Any, ...]:
     """Rows of the grid are rows of x."""
     op = kernel.file
     dtype, shape = check_alike(op, run, x, bias=bias), tuple(x.shape)
@@ -32,11 +33,12 @@ def bias_forward(run: Any, kernel: Kernel, constants: tuple[object, ...], x: Any
     steps = width // vector
     threads = min(policy("elementwise", run.family, dtype)["threads"], max(32, -(-steps // 32) * 32))
     groups, group = (-(-steps // threads), rows), (threads, 1)
-    return tuple(run.launch(kernel, (dtype, vector), constants, (x, bias, Out(shape, dtype), width), groups, group))
+    arguments = dict(x=x, bias=bias, y=Out(shape, dtype), width=width)
+    return tuple(run.launch(kernel, (dtype, vector), constants, arguments, groups, group))
 
 
 def bias_backward(
-    run: Any, kernel: Kernel, constants: tuple[object, ...], g: Any, x: Any, bias: Any, wanted: Sequence[bool]
+    run: Runtime, kernel: Kernel, constants: tuple[object, ...], g: Any, x: Any, bias: Any, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     """Blocks of rows: each gives the gradient of its rows, and its share of that of the bias."""
     op = kernel.file
@@ -47,6 +49,6 @@ def bias_backward(
     blocks, each = blocks_for(run, op, dtype, rows)
     sums_bias = bool(wanted[1])
     shares = Out((blocks, width) if sums_bias else (0,), accumulator(dtype))
-    arguments = (g, x, bias, Out(shape, dtype), shares, rows, width, each)
+    arguments = dict(g=g, x=x, bias=bias, dx=Out(shape, dtype), shares=shares, rows=rows, width=width, rows_each=each)
     dx, found = run.launch(kernel, (dtype, vector), (*constants, sums_bias), arguments, (blocks,), group)
     return dx, column_sum(run, found, (width,), dtype) if sums_bias else run.empty((0,), dtype)

@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.op import FLOATS, Benchmark
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 ROW = 1 << 30  # elements that one row of the grid covers: as in kernels/elementwise.h
 APPROXIMATIONS = ("none", "tanh")
 
 
 def sweep(
-    run: Any,
+    run: Runtime,
     kernel: Kernel,
     constants: tuple[object, ...],
-    arrays: Sequence[Any],
-    numbers: tuple[float, ...] = (),
-    outputs: int = 1,
+    arrays: Mapping[str, Any],
+    outputs: Sequence[str],
+    **numbers: float,
 ) -> tuple[Any, ...]:
-    """Launch a kernel of kernels/elementwise.h: arrays of one shape and dtype in, as many `outputs` like them out."""
-    dtype, shape = run.dtype(arrays[0]), tuple(arrays[0].shape)
+    """Launch a kernel of kernels/elementwise.h: arrays of one shape and dtype in, `outputs` like them out, all by the
+    names of the kernel's parameters."""
+    first = next(iter(arrays.values()))
+    dtype, shape = run.dtype(first), tuple(first.shape)
     count = math.prod(shape)
-    arrays = [run.contiguous(a) for a in arrays]
     chosen = policy("elementwise", run.family, dtype)
     vector: int = chosen["vector"]
     threads: int = chosen["threads"]
     groups = (-(-min(count, ROW) // (threads * vector)), -(-count // ROW))
-    arguments = (*arrays, *[Out(shape, dtype)] * outputs, count, *numbers)
+    arguments = {name: run.contiguous(array) for name, array in arrays.items()}
+    arguments |= dict.fromkeys(outputs, Out(shape, dtype))
+    arguments |= dict(count=count, **numbers)
     return tuple(run.launch(kernel, (dtype, vector), constants, arguments, groups, (threads, 1)))
 
 
-def check_alike(op: str, run: Any, first: Any, **others: Any) -> str:
+def check_alike(op: str, run: Runtime, first: Any, **others: Any) -> str:
     """The dtype that all arrays have. Plans call it, for autocast may change what the caller gave."""
     dtype: str = run.dtype(first)
     for name, array in others.items():

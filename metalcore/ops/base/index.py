@@ -7,6 +7,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_array, refuse
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 INDEX_TYPES = ("int64", "int32")
 """What torch takes; mlx gives uint32, which is taken too."""
@@ -22,13 +23,13 @@ def check_index(op: str, argument: str, array: Any) -> str:
     return name
 
 
-def narrowed(run: Any, array: Any) -> Any:
+def narrowed(run: Runtime, array: Any) -> Any:
     """Indices as int32. A number that does not fit becomes one that is out of range too, not what its low bits are."""
     array = run.contiguous(array)
     dtype, count = run.dtype(array), math.prod(array.shape)
     if dtype == "int32":
         return array
-    arguments = (array, Out(tuple(array.shape), "int32"), count)
+    arguments = dict(x=array, y=Out(tuple(array.shape), "int32"), count=count)
     (found,) = run.launch(NARROW, (dtype,), (), arguments, (-(-count // _THREADS),), (_THREADS,))
     return found
 

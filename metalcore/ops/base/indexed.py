@@ -14,6 +14,7 @@ from metalcore.ops.base.launch import accumulator, column_sum
 from metalcore.ops.base.op import FLOATS, Benchmark
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 PICK = Kernel("gather", "pick", ("is_last",))
 ADD_COLUMNS = Kernel("scatter_add", "add_columns", ("is_last",))
@@ -29,7 +30,7 @@ def check_dim(op: str, shape: tuple[int, ...], dim: Any) -> int:
     return dim % size
 
 
-def pick(run: Any, op: str, x: Any, index: Any, dim: int, shape: tuple[int, ...], shared: bool, name: str) -> Any:
+def pick(run: Runtime, op: str, x: Any, index: Any, dim: int, shape: tuple[int, ...], shared: bool, name: str) -> Any:
     """x at `index` along `dim`, as an array of this shape."""
     dtype, sizes = run.dtype(x), tuple(x.shape) or (1,)
     m = (shape or (1,))[dim]
@@ -44,7 +45,18 @@ def pick(run: Any, op: str, x: Any, index: Any, dim: int, shape: tuple[int, ...]
         PICK,
         (dtype, run.dtype(index)),
         (is_last,),
-        (x, index, Out(shape, dtype), Out((blocks, 3), "int64"), rows, m, n, inner, each, int(shared)),
+        dict(
+            x=x,
+            index=index,
+            out=Out(shape, dtype),
+            errors=Out((blocks, 3), "int64"),
+            rows=rows,
+            m=m,
+            n=n,
+            inner=inner,
+            each=each,
+            options=int(shared),
+        ),
         (blocks,),
         (chosen["threads"],),
     )
@@ -52,14 +64,14 @@ def pick(run: Any, op: str, x: Any, index: Any, dim: int, shape: tuple[int, ...]
     return out
 
 
-def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: Any, src: Any, dim: int) -> Any:
+def add_columns(run: Runtime, op: str, start: Any, shape: tuple[int, ...], index: Any, src: Any, dim: int) -> Any:
     """Sums of `src` at the places of `index` along `dim`, on top of `start` (or of zeros), in the type of `src`."""
     dtype, sizes = run.dtype(src), shape or (1,)
     of_index, shared = tuple(src.shape) or (1,), len(index.shape) != len(src.shape)
     outer, n, inner = math.prod(sizes[:dim]), sizes[dim], math.prod(sizes[dim + 1 :])
     index, src = run.contiguous(index), run.contiguous(src)
-    outers = _levels(op, sizes[:dim], of_index[:dim])
-    inners = _levels(op, sizes[dim + 1 :], of_index[dim + 1 :])
+    outer_low, index_outer_low, index_outer_high = _levels(op, sizes[:dim], of_index[:dim])
+    inner_low, index_inner_low, index_inner_high = _levels(op, sizes[dim + 1 :], of_index[dim + 1 :])
     is_last, is_exact = inner == 1, dtype == accumulator(dtype)
     if shared and not is_last and start is None:
         return _add_rows(run, shape, index, src, (outer, of_index[dim], n, inner))
@@ -71,10 +83,22 @@ def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: An
         ADD_COLUMNS,
         (dtype, run.dtype(index)),
         (is_last,),
-        (
-            *(src if start is None else run.contiguous(start), index, src),
-            Out(shape if is_exact else (1, math.prod(sizes)), accumulator(dtype)),
-            *(outer, of_index[dim], n, inner, *outers, *inners, flags),
+        dict(
+            start=src if start is None else run.contiguous(start),
+            index=index,
+            src=src,
+            sums=Out(shape if is_exact else (1, math.prod(sizes)), accumulator(dtype)),
+            outer=outer,
+            m=of_index[dim],
+            n=n,
+            inner=inner,
+            outer_low=outer_low,
+            index_outer_low=index_outer_low,
+            index_outer_high=index_outer_high,
+            inner_low=inner_low,
+            index_inner_low=index_inner_low,
+            index_inner_high=index_inner_high,
+            options=flags,
         ),
         groups if n else (0,),
         (threads,),
@@ -82,14 +106,15 @@ def add_columns(run: Any, op: str, start: Any, shape: tuple[int, ...], index: An
     return sums if is_exact else column_sum(run, sums, shape, dtype)  # one row: it is only rounded
 
 
-def _add_rows(run: Any, shape: tuple[int, ...], index: Any, src: Any, sizes: tuple[int, ...]) -> Any:
+def _add_rows(run: Runtime, shape: tuple[int, ...], index: Any, src: Any, sizes: tuple[int, ...]) -> Any:
     """The same for one index that holds for all of outer and inner."""
     dtype, (outer, m, n, inner) = run.dtype(src), sizes
     ordered, order = run.sort(index)
     chosen = policy("indexed", run.family, dtype)
     each = max(1, -(-n // chosen["blocks"]))
     group = (min(chosen["most_threads"], max(32, -(-inner // 32) * 32)),)
-    types, arguments = (dtype, run.dtype(index)), (ordered, order, src, Out(shape, dtype), m, n, inner, each)
+    types = (dtype, run.dtype(index))
+    arguments = dict(sorted=ordered, order=order, src=src, sums=Out(shape, dtype), m=m, n=n, inner=inner, each=each)
     groups = (-(-n // each), outer) if inner else (0,)
     (sums,) = run.launch(ADD_ROWS, types, (), arguments, groups, group)
     return sums

@@ -12,6 +12,7 @@ from metalcore.ops.base.launch import blocks_for
 from metalcore.ops.base.op import FLOATS
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 CHECK_SLOTS = Kernel("kv_cache", "check_slots")
 CACHE_TOKENS = Kernel("kv_cache", "cache_tokens", ("is_rows",))
@@ -62,29 +63,41 @@ def check_scale(op: str, argument: str, scale: Any) -> float:
     return float(scale)
 
 
-def cache_tokens(run: Any, op: str, arguments: tuple[Any, ...], is_rows: bool) -> tuple[Any, ...]:
+def cache_tokens(run: Runtime, op: str, arguments: tuple[Any, ...], is_rows: bool) -> tuple[Any, ...]:
     """The plan of reshape_and_cache and reshape_and_cache_flash (`is_rows`), with the arguments of their schema."""
     key, value, key_cache, value_cache, slot_mapping, _, k_scale, v_scale = arguments
     block_size = _check_tokens(op, arguments, is_rows)
     tokens, dtype, cached, index = key.shape[0], run.dtype(key), run.dtype(key_cache), run.dtype(slot_mapping)
     slots = key_cache.shape[0] * block_size
-    widths = math.prod(key.shape[1:]), math.prod(value.shape[1:])
-    parts = widths if is_rows else (key_cache.shape[4], 1)
+    key_width, value_width = math.prod(key.shape[1:]), math.prod(value.shape[1:])
+    key_x, value_x = (key_width, value_width) if is_rows else (key_cache.shape[4], 1)
     key, value, slot_mapping = run.contiguous(key), run.contiguous(value), run.contiguous(slot_mapping)
     blocks, each = blocks_for(run, "indexed", dtype, tokens)
     threads = policy("indexed", run.family, dtype)["threads"]
     if tokens:
-        arguments = (slot_mapping, Out((blocks, 3), "int64"), tokens, slots, each)
-        (errors,) = run.launch(CHECK_SLOTS, (index,), (), arguments, (blocks,), (threads,))
+        checked = dict(slots=slot_mapping, errors=Out((blocks, 3), "int64"), tokens=tokens, count=slots, each=each)
+        (errors,) = run.launch(CHECK_SLOTS, (index,), (), checked, (blocks,), (threads,))
         run.check_errors(errors, lambda token, slot: _explain_slot(op, token, slot, slots))
-    numbers = (tokens, *widths, *parts, block_size)
-    types, scales = (dtype, cached, index), (k_scale, v_scale)
+    types = (dtype, cached, index)
+    given = dict(
+        key=key,
+        value=value,
+        slots=slot_mapping,
+        tokens=tokens,
+        key_width=key_width,
+        value_width=value_width,
+        key_x=key_x,
+        value_x=value_x,
+        block_size=block_size,
+        k_scale=k_scale,
+        v_scale=v_scale,
+    )
     if not run.keeps_arguments:
         run.launch(
             CACHE_TOKENS,
             types,
             (is_rows,),
-            (key, value, slot_mapping, key_cache, value_cache, *numbers, slots, each, *scales),
+            dict(given, key_cache=key_cache, value_cache=value_cache, count=slots, each=each),
             (blocks,),
             (threads,),
         )
@@ -93,12 +106,14 @@ def cache_tokens(run: Any, op: str, arguments: tuple[Any, ...], is_rows: bool) -
         CACHE_WITH_TOKENS,
         types,
         (is_rows,),
-        (
-            *(key, value, slot_mapping, run.contiguous(key_cache), run.contiguous(value_cache)),
-            *(Out(tuple(key_cache.shape), cached), Out(tuple(value_cache.shape), cached)),
-            *(*numbers, *scales),
+        dict(
+            given,
+            old_keys=run.contiguous(key_cache),
+            old_values=run.contiguous(value_cache),
+            key_cache=Out(tuple(key_cache.shape), cached),
+            value_cache=Out(tuple(value_cache.shape), cached),
         ),
-        (key_cache.shape[0] if block_size and sum(widths) else 0,),
+        (key_cache.shape[0] if block_size and key_width + value_width else 0,),
         (threads,),
     )
     return tuple(made)
@@ -154,7 +169,7 @@ def check_mapping(op: str, mapping: Any) -> None:
         refuse(op, "block_mapping", "of shape (pairs, 2): source and target", f"of shape {tuple(mapping.shape)}")
 
 
-def check_pairs(run: Any, op: str, mapping: Any, sources: int, targets: int, is_one_array: bool) -> None:
+def check_pairs(run: Runtime, op: str, mapping: Any, sources: int, targets: int, is_one_array: bool) -> None:
     """Raises for a pair that is out of range, or is not independent of the others."""
     pairs = mapping.shape[0]
     if not pairs:
@@ -164,7 +179,15 @@ def check_pairs(run: Any, op: str, mapping: Any, sources: int, targets: int, is_
         CHECK_PAIRS,
         (run.dtype(mapping),),
         (),
-        (mapping, Out((blocks, 3), "int64"), pairs, sources, targets, int(is_one_array), each),
+        dict(
+            mapping=mapping,
+            errors=Out((blocks, 3), "int64"),
+            pairs=pairs,
+            source_blocks=sources,
+            target_blocks=targets,
+            is_one_array=int(is_one_array),
+            each=each,
+        ),
         (blocks,),
         (policy("indexed", run.family, "float32")["threads"],),
     )
@@ -181,18 +204,33 @@ def _explain_pair(op: str, place: int, block: int, sources: int, targets: int) -
     return f"{op}: block_mapping writes block {block} in pair {pair}, which {why}: pairs must be independent"
 
 
-def move_blocks(run: Any, source: Any, target: Any, mapping: Any) -> tuple[Any, ...]:
+def move_blocks(run: Runtime, source: Any, target: Any, mapping: Any) -> tuple[Any, ...]:
     """Blocks of `source` into `target`: in place, or as one new array where the caller's cannot be written."""
     dtype, size, pairs = run.dtype(target), math.prod(target.shape[1:]), mapping.shape[0]
     chosen = policy("indexed", run.family, dtype)
     each, threads, types = chosen["copy_chunk"], (chosen["threads"],), (dtype, run.dtype(mapping))
-    chunks, blocks = -(-size // each), (source.shape[0], target.shape[0])
+    chunks, source_blocks, target_blocks = -(-size // each), source.shape[0], target.shape[0]
     if not run.keeps_arguments:
-        arguments = (run.contiguous(source), mapping, target, size, *blocks, each)
+        arguments = dict(
+            source=run.contiguous(source),
+            mapping=mapping,
+            target=target,
+            size=size,
+            source_blocks=source_blocks,
+            target_blocks=target_blocks,
+            each=each,
+        )
         run.launch(COPY_PAIRS, types, (), arguments, (chunks, pairs), threads)
         return ()
     out = Out(tuple(target.shape), dtype)
-    held = (run.contiguous(source), run.contiguous(target), mapping)
+    held = dict(source=run.contiguous(source), old=run.contiguous(target), mapping=mapping)
     return tuple(
-        run.launch(WITH_PAIRS, types, (), (*held, out, pairs, size, blocks[0], each), (chunks, blocks[1]), threads)
+        run.launch(
+            WITH_PAIRS,
+            types,
+            (),
+            dict(**held, out=out, pairs=pairs, size=size, source_blocks=source_blocks, each=each),
+            (chunks, target_blocks),
+            threads,
+        )
     )

@@ -12,12 +12,13 @@ from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.mlstm_parts import LANES, Pass, Sizes
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 PARALLEL = Kernel("mlstm_parallel", "mlstm_parallel")
 
 
 def forward(
-    run: Any,
+    run: Runtime,
     q: Any,
     k: Any,
     v: Any,
@@ -34,7 +35,7 @@ def forward(
     q, k, v, i, f = (run.contiguous(x) for x in (q, k, v, i, f))
     c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
     if sizes.by_rows and sizes.length == 1 and m is not None and not sizes.is_tiny(dtype):
-        return mlstm_steps.step(run, sizes, (q, k, v, i, f, c, n, m), eps)
+        return mlstm_steps.step(run, sizes, dict(q=q, k=k, v=v, i=i, f=f, c=c, n=n, m=m), eps)
     wide, is_few = accumulator(dtype), sizes.is_few(dtype)
     way = Pass(v, q, k, None, False, False, False, (c, None))
     if sizes.by_rows or is_few:
@@ -47,7 +48,7 @@ def forward(
 
 
 def forward_parallel(
-    run: Any, q: Any, k: Any, v: Any, i: Any, f: Any, eps: float, chunk: int, is_sigmoid: bool
+    run: Runtime, q: Any, k: Any, v: Any, i: Any, f: Any, eps: float, chunk: int, is_sigmoid: bool
 ) -> tuple[Any, ...]:
     sizes = Sizes.of(q, v, chunk)
     dtype = run.dtype(q)
@@ -57,14 +58,14 @@ def forward_parallel(
     whole = replace(sizes, chunk=max(1, sizes.length))
     found = mlstm_steps.prepare(run, whole, q, k, i, f, None, None, eps, is_sigmoid)
     room, threads = mlstm_chunks.row_room(run, dtype, max(sizes.depth, sizes.width))
-    numbers = (sizes.heads, sizes.length, sizes.depth, sizes.width, sizes.scale)
-    arguments = (q, k, v, found.gates, found.norms, Out(tuple(v.shape), dtype), *numbers)
+    numbers = dict(heads=sizes.heads, length=sizes.length, depth=sizes.depth, width=sizes.width, scale=sizes.scale)
+    arguments = dict(q=q, k=k, v=v, gates=found.gates, norms=found.norms, h=Out(tuple(v.shape), dtype), **numbers)
     grid = (-(-sizes.length // LANES), sizes.heads)
     return tuple(run.launch(PARALLEL, (dtype, *room), (), arguments, grid, (threads,)))
 
 
 def backward_parallel(
-    run: Any,
+    run: Runtime,
     grad_h: Any,
     q: Any,
     k: Any,
@@ -85,7 +86,7 @@ def backward_parallel(
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_h: Any,
     grad_c: Any,
     grad_n: Any,

@@ -8,8 +8,9 @@ from typing import Any
 from metalcore.ops.base import mlstm_steps
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.mlstm_parts import DELTA_PLANES, LANES, Pass, Prepared, Sizes, room_for
-from metalcore.runtimes.kernel import Items, Kernel, Out
+from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 SCORES = Kernel("mlstm", "mlstm_scores")
 SCAN = Kernel("mlstm_scan", "mlstm_scan", ("has_states", "is_backwards", "is_of_keys", "keeps_states"))
@@ -19,7 +20,7 @@ GATE_GRADIENT = Kernel("mlstm_gradient", "mlstm_gate_gradient", ("is_sigmoid", "
 MOST_SIMDGROUPS = 8
 
 
-def row_room(run: Any, dtype: str, count: int) -> tuple[tuple[int, int], int]:
+def row_room(run: Runtime, dtype: str, count: int) -> tuple[tuple[int, int], int]:
     """Room for a row's elements in all, those that one simdgroup has of them, and the threads of all simdgroups."""
     room = room_for(run, dtype, count)
     slices: list[int] = policy("mlstm", run.family, dtype)["slices"]
@@ -28,20 +29,30 @@ def row_room(run: Any, dtype: str, count: int) -> tuple[tuple[int, int], int]:
 
 
 def prepare(
-    run: Any, sizes: Sizes, q: Any, k: Any, i: Any, f: Any, n: Any, m: Any, eps: float, is_sigmoid: bool
+    run: Runtime, sizes: Sizes, q: Any, k: Any, i: Any, f: Any, n: Any, m: Any, eps: float, is_sigmoid: bool
 ) -> Prepared:
     """Of chunks, with the normaliser row by row: all rests on it, and it is little work beside the rest."""
     dtype, chunk = run.dtype(q), sizes.chunk
     found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
     room, threads = row_room(run, dtype, sizes.depth)
     scores = Out((sizes.heads, sizes.chunks, chunk, chunk), accumulator(dtype))
-    arguments = (q, k, found.gates, scores, sizes.heads, sizes.length, sizes.depth, chunk, sizes.scale)
+    arguments = dict(
+        q=q,
+        k=k,
+        gates=found.gates,
+        scores=scores,
+        heads=sizes.heads,
+        length=sizes.length,
+        depth=sizes.depth,
+        chunk=chunk,
+        scale=sizes.scale,
+    )
     (scores,) = run.launch(SCORES, (dtype, *room), (), arguments, (sizes.blocks, sizes.heads), (threads,))
     return replace(found, scores=scores)
 
 
 def scan(
-    run: Any,
+    run: Runtime,
     sizes: Sizes,
     way: Pass,
     matrix: Any,
@@ -58,16 +69,26 @@ def scan(
     columns = -(-width // LANES)
     nothing = Out((0,), wide)
     keeps, uses = way.keeps_states and not way.is_backwards, way.keeps_states and way.is_backwards
-    arguments = (
-        *(way.lanes, way.read, way.write, way.own, matrix, found.gates, found.keep, found.norms, deltas, *way.initial),
-        Out((*sizes.leading, sizes.length, width), result or dtype),
-        Out((0,) if way.is_of_keys else (*sizes.leading, depth, width), state),
-        Out((*sizes.leading, width) if way.is_of_keys and way.is_backwards else (0,), state),
-        Out((sizes.heads, sizes.chunks + 1, columns, depth + 1, LANES), wide) if keeps else nothing,
-        kept,
-        Out((sizes.heads, sizes.chunks + 2, columns), wide) if uses else nothing,
-        Out((sizes.heads, sizes.length, columns), wide) if way.is_of_keys else nothing,
-        *(sizes.heads, sizes.length, depth, width, sizes.chunk, sizes.scale),
+    arguments = dict(
+        way.arrays(),
+        matrix=matrix,
+        gates=found.gates,
+        keep=found.keep,
+        norms=found.norms,
+        deltas=deltas,
+        out=Out((*sizes.leading, sizes.length, width), result or dtype),
+        last=Out((0,) if way.is_of_keys else (*sizes.leading, depth, width), state),
+        n_last=Out((*sizes.leading, width) if way.is_of_keys and way.is_backwards else (0,), state),
+        states=Out((sizes.heads, sizes.chunks + 1, columns, depth + 1, LANES), wide) if keeps else nothing,
+        kept_states=kept,
+        shares=Out((sizes.heads, sizes.chunks + 2, columns), wide) if uses else nothing,
+        products=Out((sizes.heads, sizes.length, columns), wide) if way.is_of_keys else nothing,
+        heads=sizes.heads,
+        length=sizes.length,
+        depth=depth,
+        width=width,
+        chunk=sizes.chunk,
+        scale=sizes.scale,
     )
     given = wide if way.initial[0] is None else run.dtype(way.initial[0])
     constants = (way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states)
@@ -78,7 +99,7 @@ def scan(
 
 
 def gradients(
-    run: Any,
+    run: Runtime,
     sizes: Sizes,
     passes: tuple[Pass, Pass, Pass],
     found: Prepared,
@@ -96,23 +117,60 @@ def gradients(
     dtype, wide = run.dtype(dh), accumulator(run.dtype(dh))
     heads, length, chunk = sizes.heads, sizes.length, sizes.chunk
     rows = heads * length
-    arguments: Items = (h, dh, found.norms, Out((DELTA_PLANES, heads, length), wide), rows, sizes.width, eps)
+    arguments = dict(
+        h=h,
+        dh=dh,
+        norms=found.norms,
+        deltas=Out((DELTA_PLANES, heads, length), wide),
+        rows=rows,
+        width=sizes.width,
+        eps=eps,
+    )
     (deltas,) = run.launch(DELTA, (dtype, run.dtype(h)), (), arguments, (rows,), (LANES,))
     room, threads = row_room(run, dtype, sizes.width)
     a_row = Out((heads, length), wide)
-    arguments = (
-        *(dh, v, found.gates, found.norms, deltas, found.scores, Out((heads, sizes.chunks, chunk, chunk), wide)),
-        *(a_row, a_row, Out((heads, sizes.blocks, chunk), wide), heads, length, sizes.width, chunk, sizes.scale),
+    arguments = dict(
+        dh=dh,
+        v=v,
+        gates=found.gates,
+        norms=found.norms,
+        deltas=deltas,
+        scores=found.scores,
+        gradients=Out((heads, sizes.chunks, chunk, chunk), wide),
+        own=a_row,
+        row_sums=a_row,
+        key_sums=Out((heads, sizes.blocks, chunk), wide),
+        heads=heads,
+        length=length,
+        width=sizes.width,
+        chunk=chunk,
+        scale=sizes.scale,
     )
     grid = (sizes.blocks, heads)
-    matrix, *sums = run.launch(SCORE_GRADIENT, (dtype, *room), (), arguments, grid, (threads,))
+    matrix, own, row_sums, key_sums = run.launch(SCORE_GRADIENT, (dtype, *room), (), arguments, grid, (threads,))
     dq, _, _, states, _, products = scan(run, sizes, of_q, matrix, found, deltas, None, state)
     dk, _, dn_initial, _, shares, others = scan(run, sizes, of_k, matrix, found, deltas, states, state)
     dv, dc_initial, *_ = scan(run, sizes, of_v, found.scores, found, deltas, None, state)
-    arguments = (
-        *(i, f, found.gates, found.keep, deltas, *sums, products, others, shares, dm),
-        *(Out(tuple(i.shape), dtype), Out(tuple(f.shape), dtype)),
-        *(Out(sizes.leading if has_states else (0,), state), heads, length, chunk, -(-sizes.depth // LANES)),
+    arguments = dict(
+        i=i,
+        f=f,
+        gates=found.gates,
+        keep=found.keep,
+        deltas=deltas,
+        own=own,
+        row_sums=row_sums,
+        key_sums=key_sums,
+        read=products,
+        written=others,
+        shares=shares,
+        dm_last=dm,
+        di=Out(tuple(i.shape), dtype),
+        df=Out(tuple(f.shape), dtype),
+        dm_initial=Out(sizes.leading if has_states else (0,), state),
+        heads=heads,
+        length=length,
+        chunk=chunk,
+        elements=-(-sizes.depth // LANES),
     )
     constants, lanes = (is_sigmoid, has_states, dm is not None), (-(-heads // LANES),)
     di, df, dm_initial = run.launch(GATE_GRADIENT, (dtype, state), constants, arguments, lanes, (LANES,))

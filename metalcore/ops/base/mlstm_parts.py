@@ -9,6 +9,7 @@ from typing import Any
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 GATES = Kernel("mlstm", "mlstm_gates", ("is_sigmoid", "has_states"))
 
@@ -96,23 +97,35 @@ class Pass:
     keeps_states: bool
     initial: tuple[Any, Any]
 
+    def arrays(self) -> dict[str, Any]:
+        """The arrays by the names that kernels have for them."""
+        c, n = self.initial
+        return dict(lanes=self.lanes, read=self.read, write=self.write, own=self.own, initial=c, n_initial=n)
+
     def sides(self, sizes: Sizes) -> tuple[int, int]:
         """Elements of a column of the state, and columns."""
         return (sizes.width, sizes.depth) if self.is_of_keys else (sizes.depth, sizes.width)
 
 
-def room_for(run: Any, dtype: str, count: int) -> int:
+def room_for(run: Runtime, dtype: str, count: int) -> int:
     """For so many elements of a row."""
     rooms: list[int] = policy("mlstm", run.family, dtype)["rooms"]
     return next(n for n in rooms if n >= count)
 
 
-def gates_of(run: Any, sizes: Sizes, i: Any, f: Any, m: Any, is_sigmoid: bool) -> tuple[Any, Any, Any]:
+def gates_of(run: Runtime, sizes: Sizes, i: Any, f: Any, m: Any, is_sigmoid: bool) -> tuple[Any, Any, Any]:
     """Planes of gates, what each chunk keeps, the last stabiliser."""
     wide = accumulator(run.dtype(i))
-    arguments = (
-        *(i, f, m, Out((GATE_PLANES, sizes.heads, sizes.length), wide), Out((sizes.heads, sizes.chunks), wide)),
-        *(Out(sizes.leading, wide), sizes.heads, sizes.length, sizes.chunk),
+    arguments = dict(
+        i=i,
+        f=f,
+        m_initial=m,
+        gates=Out((GATE_PLANES, sizes.heads, sizes.length), wide),
+        keep=Out((sizes.heads, sizes.chunks), wide),
+        m_last=Out(sizes.leading, wide),
+        heads=sizes.heads,
+        length=sizes.length,
+        chunk=sizes.chunk,
     )
     types = (run.dtype(i), wide if m is None else run.dtype(m))
     grid = (-(-sizes.heads // LANES),)

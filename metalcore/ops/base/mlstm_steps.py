@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.mlstm_parts import DELTA_PLANES, LANES, NORM_PLANES, Pass, Prepared, Sizes, gates_of, room_for
-from metalcore.runtimes.kernel import Items, Kernel, Out
+from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 NORMALISER = Kernel("mlstm_steps", "mlstm_step_normaliser", ("has_states", "is_exact"))
 STEPS = Kernel("mlstm_steps", "mlstm_steps", ("has_states", "is_backwards", "is_of_keys", "keeps_states", "is_exact"))
@@ -16,7 +18,7 @@ STEP = Kernel("mlstm_step", "mlstm_step")
 
 
 def prepare(
-    run: Any,
+    run: Runtime,
     sizes: Sizes,
     q: Any,
     k: Any,
@@ -29,15 +31,28 @@ def prepare(
 ) -> Prepared:
     dtype, wide = run.dtype(q), accumulator(run.dtype(q))
     gates, keep, m_last = gates_of(run, sizes, i, f, m, is_sigmoid)
-    outputs = (Out((NORM_PLANES, sizes.heads, sizes.length), wide), Out((*sizes.leading, sizes.depth), wide))
-    arguments = (q, k, gates, n, *outputs, sizes.heads, sizes.length, sizes.depth, sizes.scale, eps)
+    outputs = dict(
+        norms=Out((NORM_PLANES, sizes.heads, sizes.length), wide), n_last=Out((*sizes.leading, sizes.depth), wide)
+    )
+    arguments = dict(
+        q=q,
+        k=k,
+        gates=gates,
+        n_initial=n,
+        **outputs,
+        heads=sizes.heads,
+        length=sizes.length,
+        depth=sizes.depth,
+        scale=sizes.scale,
+        eps=eps,
+    )
     types = (dtype, wide if n is None else run.dtype(n), room_for(run, dtype, sizes.depth))
     norms, n_last = run.launch(NORMALISER, types, (n is not None, dtype == wide), arguments, (sizes.heads,), (LANES,))
     return Prepared(gates, keep, m_last, n_last, norms)
 
 
 def steps(
-    run: Any,
+    run: Runtime,
     sizes: Sizes,
     way: Pass,
     found: Prepared,
@@ -52,16 +67,23 @@ def steps(
     columns = -(-width // LANES)
     rows, nothing = (*sizes.leading, sizes.length, width), Out((0,), wide)
     keeps, uses = way.keeps_states and not way.is_backwards, way.keeps_states and way.is_backwards
-    arguments = (
-        *(way.lanes, way.read, way.write, way.own, found.gates, found.norms, deltas, *way.initial),
-        Out(rows, dtype),
-        nothing if way.is_of_keys or way.is_backwards else Out(rows, wide),
-        Out((0,) if way.is_of_keys else (*sizes.leading, depth, width), state),
-        Out((*sizes.leading, width) if way.is_of_keys and way.is_backwards else (0,), state),
-        Out((sizes.heads, sizes.length + 1, columns, depth + 1, 2, LANES), wide) if keeps else nothing,
-        kept,
-        Out((sizes.heads, sizes.length + 1, columns, 4), wide) if uses else nothing,
-        *(sizes.heads, sizes.length, depth, width, sizes.scale),
+    arguments = dict(
+        way.arrays(),
+        gates=found.gates,
+        norms=found.norms,
+        deltas=deltas,
+        out=Out(rows, dtype),
+        out_low=nothing if way.is_of_keys or way.is_backwards else Out(rows, wide),
+        last=Out((0,) if way.is_of_keys else (*sizes.leading, depth, width), state),
+        n_last=Out((*sizes.leading, width) if way.is_of_keys and way.is_backwards else (0,), state),
+        states=Out((sizes.heads, sizes.length + 1, columns, depth + 1, 2, LANES), wide) if keeps else nothing,
+        kept_states=kept,
+        shares=Out((sizes.heads, sizes.length + 1, columns, 4), wide) if uses else nothing,
+        heads=sizes.heads,
+        length=sizes.length,
+        depth=depth,
+        width=width,
+        scale=sizes.scale,
     )
     given = wide if way.initial[0] is None else run.dtype(way.initial[0])
     constants = (way.initial[0] is not None, way.is_backwards, way.is_of_keys, way.keeps_states, is_exact)
@@ -70,21 +92,27 @@ def steps(
     return launched
 
 
-def step(run: Any, sizes: Sizes, arrays: tuple[Any, ...], eps: float) -> tuple[Any, ...]:
-    """One row with its states, (q, k, v, i, f, c, n, m), in one launch: h and the new states."""
-    dtype, wide = run.dtype(arrays[0]), accumulator(run.dtype(arrays[0]))
+def step(run: Runtime, sizes: Sizes, arrays: Mapping[str, Any], eps: float) -> tuple[Any, ...]:
+    """One row with its states, q, k, v, i, f, c, n and m, in one launch: h and the new states."""
+    dtype, wide = run.dtype(arrays["q"]), accumulator(run.dtype(arrays["q"]))
     state = (*sizes.leading, sizes.depth)
-    outputs = (
-        *(Out((*sizes.leading, 1, sizes.width), dtype), Out((*state, sizes.width), wide)),
-        *(Out(state, wide), Out(sizes.leading, wide)),
+    arguments = dict(
+        arrays,
+        h=Out((*sizes.leading, 1, sizes.width), dtype),
+        c_new=Out((*state, sizes.width), wide),
+        n_new=Out(state, wide),
+        m_new=Out(sizes.leading, wide),
+        depth=sizes.depth,
+        width=sizes.width,
+        scale=sizes.scale,
+        eps=eps,
     )
-    arguments = (*arrays, *outputs, sizes.depth, sizes.width, sizes.scale, eps)
     grid = (-(-sizes.width // (2 * LANES)), sizes.heads)
-    return tuple(run.launch(STEP, (dtype, run.dtype(arrays[5])), (), arguments, grid, (LANES,)))
+    return tuple(run.launch(STEP, (dtype, run.dtype(arrays["c"])), (), arguments, grid, (LANES,)))
 
 
 def gradients(
-    run: Any,
+    run: Runtime,
     sizes: Sizes,
     again: Pass,
     passes: tuple[Pass, Pass, Pass],
@@ -102,14 +130,26 @@ def gradients(
     rows, has_states = sizes.heads * sizes.length, again.initial[0] is not None
     h, h_low, *_ = steps(run, sizes, again, found, None, None, wide)
     deltas = Out((DELTA_PLANES, sizes.heads, sizes.length), wide)
-    arguments: Items = (h, h_low, of_q.read, found.norms, deltas, rows, sizes.width, eps)
+    arguments = dict(
+        h=h, h_low=h_low, dh=of_q.read, norms=found.norms, deltas=deltas, rows=rows, width=sizes.width, eps=eps
+    )
     (deltas,) = run.launch(DELTA, (dtype,), (True,), arguments, (rows,), (LANES,))
     dq, _, _, _, states, _ = steps(run, sizes, of_q, found, deltas, None, state)
     dk, _, _, dn_initial, _, shares = steps(run, sizes, of_k, found, deltas, states, state)
     dv, _, dc_initial, *_ = steps(run, sizes, of_v, found, deltas, None, state)
-    arguments = (
-        *(i, f, found.gates, deltas, shares, dm, Out(tuple(i.shape), dtype), Out(tuple(f.shape), dtype)),
-        *(Out(sizes.leading if has_states else (0,), state), sizes.heads, sizes.length, -(-sizes.depth // LANES)),
+    arguments = dict(
+        i=i,
+        f=f,
+        gates=found.gates,
+        deltas=deltas,
+        shares=shares,
+        dm_last=dm,
+        di=Out(tuple(i.shape), dtype),
+        df=Out(tuple(f.shape), dtype),
+        dm_initial=Out(sizes.leading if has_states else (0,), state),
+        heads=sizes.heads,
+        length=sizes.length,
+        blocks=-(-sizes.depth // LANES),
     )
     grid = (-(-sizes.heads // LANES),)
     constants = (is_sigmoid, has_states, dm is not None)

@@ -14,6 +14,7 @@ from metalcore.ops.base.launch import accumulator, column_sum
 from metalcore.ops.base.op import Benchmark
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 SIZES = ((1, 4096), (512, 768), (4096, 2048), (1024, 8192))
 
@@ -81,7 +82,7 @@ class Blocks(NamedTuple):
     rows_each: int
 
     @staticmethod
-    def of(run: Any, op: str, dtype: str, rows: int, width: int, vector: int) -> Blocks:
+    def of(run: Runtime, op: str, dtype: str, rows: int, width: int, vector: int) -> Blocks:
         """About `blocks` blocks, of at least `block_rows` rows, so that adding up their shares costs little, and at
         most `most_rows`, so that a share has few roundings. Of few elements each block takes its rows at once: its
         share is rounded once, and column_sum adds without rounding."""
@@ -97,20 +98,23 @@ class Blocks(NamedTuple):
         kind = accumulator(dtype)
         return Out(shape if self.number == 1 and kind == dtype else (self.number, math.prod(shape)), kind)
 
-    def total(self, run: Any, share: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    def total(self, run: Runtime, share: Any, shape: tuple[int, ...], dtype: str) -> Any:
         """The sum of the shares."""
         if self.number == 1 and dtype == accumulator(dtype):
             return share
         return column_sum(run, share, shape, dtype)
 
     def totals(
-        self, run: Any, shares: Sequence[Any], makes: Sequence[bool], shape: tuple[int, ...], dtype: str
+        self, run: Runtime, shares: Sequence[Any], makes: Sequence[bool], shape: tuple[int, ...], dtype: str
     ) -> list[Any]:
         """The gradients of weight and bias; one that was not made has no elements."""
         if all(makes) and not (self.number == 1 and dtype == accumulator(dtype)):
             width, out = math.prod(shape), Out(shape, dtype)
             threads: int = policy("column_sum", run.family, dtype)["threads"]
-            arguments = (*shares, out, out, self.number, width)
+            first, second = shares
+            arguments = dict(
+                first_shares=first, second_shares=second, first=out, second=out, rows=self.number, width=width
+            )
             found: list[Any] = run.launch(COLUMN_SUM_PAIR, (dtype,), (), arguments, (-(-width // threads),), (threads,))
             return found
         return [

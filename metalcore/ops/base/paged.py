@@ -21,6 +21,7 @@ from metalcore.ops.base.kv_cache import check_device
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 _CONSTANTS = ("has_extras", "is_split", "is_whole", "is_exact", "is_parted")
 CHECK = Kernel("attention_paged", "attention_paged_check")
@@ -79,7 +80,7 @@ def check_tables(op: str, block_tables: Any, seq_lens: Any, starts: Any) -> int:
 
 
 def attend(
-    run: Any,
+    run: Runtime,
     op: str,
     query: Any,
     key_cache: Any,
@@ -110,15 +111,24 @@ def attend(
     total, heads, depth = query.shape
     width = depth if is_parted else value_cache.shape[-1]
     query, key_cache, value_cache = run.contiguous(query), run.contiguous(key_cache), run.contiguous(value_cache)
-    indices = [narrowed(run, x) for x in (starts, seq_lens, block_tables)]
+    indices = dict(starts=narrowed(run, starts), lengths=narrowed(run, seq_lens), tables=narrowed(run, block_tables))
     most = block_tables.shape[1]
     limits = (min(most * block, longest), most_queries, blocks)
     if not sequences and total:
         refuse(op, "query", "of no tokens where there are no sequences", f"{total}")
     if sequences:
-        numbers: tuple[Any, ...] = (sequences, total, block, blocks, most, most_queries, longest)
-        arguments: tuple[Any, ...] = (*indices, Out((1, 3), "int64"), *numbers)
-        (errors,) = run.launch(CHECK, (), (), arguments, (1,), (LANES,))
+        checked = dict(
+            indices,
+            errors=Out((1, 3), "int64"),
+            sequences=sequences,
+            total=total,
+            block=block,
+            blocks=blocks,
+            most=most,
+            most_queries=most_queries,
+            longest=longest,
+        )
+        (errors,) = run.launch(CHECK, (), (), checked, (1,), (LANES,))
         run.check_errors(errors, lambda s, value: _explain(op, s, value, sequences, total, limits))
     each, chosen = heads // key_heads, policy("attention", run.family, dtype)
     sizes = Sizes((sequences,), most_queries, most * block, most * block, heads, key_heads, depth, width)
@@ -130,13 +140,31 @@ def attend(
     splits = split_count(run, dtype, row_blocks * key_heads * sequences, most * block) if rows <= LANES else 1
     flags = (HAS_SLOPES if alibi_slopes is not None else 0) | (HAS_SINKS if sinks is not None else 0)
     result = Out((total, heads, width), dtype) if out is None else out
-    written: Any = (result, Out((0,), exact))
-    if splits > 1:
-        written = (Out((0,), dtype), Out((total, heads, splits, width + 2), exact))
-    numbers = (total, heads, each, depth, width, scale, softcap, FAR if left < 0 else left, flags, splits)
-    arguments = (
-        *(query, key_cache, value_cache, alibi_slopes, sinks, *indices, *written, *numbers),
-        *(block, blocks, most, part, k_scale, v_scale),
+    arguments = dict(
+        indices,
+        q=query,
+        k=key_cache,
+        v=value_cache,
+        slopes=alibi_slopes,
+        sinks=sinks,
+        out=Out((0,), dtype) if splits > 1 else result,
+        parts=Out((total, heads, splits, width + 2) if splits > 1 else (0,), exact),
+        total=total,
+        heads=heads,
+        heads_each=each,
+        depth=depth,
+        width=width,
+        scale=scale,
+        softcap=softcap,
+        left=FAR if left < 0 else left,
+        flags=flags,
+        splits=splits,
+        block=block,
+        blocks=blocks,
+        most=most,
+        part=part,
+        k_scale=k_scale,
+        v_scale=v_scale,
     )
     room = capacity(run, dtype, sizes, "short_capacities" if is_short else "capacities")
     has_extras = bool(flags & HAS_SLOPES) or softcap > 0
@@ -145,8 +173,18 @@ def attend(
     kernel = DECODE if is_short else FORWARD
     found = run.launch(kernel, (dtype, cached, room), constants, arguments, grid, (threads,))
     if splits > 1:
-        places = (Out((0,), dtype), Out((total, heads, 2), exact), Out((total, heads), exact))
-        arguments = (found[-1], sinks, result, *places, 1, heads, width, flags, splits)
+        places = dict(rest=Out((0,), dtype), stats=Out((total, heads, 2), exact), lse=Out((total, heads), exact))
+        arguments = dict(
+            parts=found[-1],
+            sinks=sinks,
+            out=result,
+            **places,
+            queries=1,
+            heads=heads,
+            width=width,
+            flags=flags,
+            splits=splits,
+        )
         found = run.launch(JOIN, (dtype,), (False,), arguments, (1, heads, total), (LANES,))
     return found[0] if out is None else out
 

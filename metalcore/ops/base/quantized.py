@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 LANES, ROWS = 32, 64  # of a tile, as in kernels/quantized.h
 
@@ -67,14 +69,15 @@ def check_width(op: str, x: Any, width: int) -> None:
 
 
 def multiply(
-    run: Any, op: str, products: Products, x: Any, weight: tuple[Any, ...], outs: int, width: int, group_size: int
+    run: Runtime, op: str, products: Products, x: Any, weight: Mapping[str, Any], outs: int, width: int, group_size: int
 ) -> Any:
-    """x w^T. `weight` has the codes, the scales and, where there are some, the zeros."""
-    dtype, types = run.dtype(x), (run.dtype(x), run.dtype(weight[1]))
+    """x w^T. `weight` has the codes, the scales and, where there are some, the zeros, by the kernel's names."""
+    dtype, types = run.dtype(x), (run.dtype(x), run.dtype(weight["scales"]))
     shape = tuple(x.shape)
     rows = math.prod(shape[:-1])
-    x, *weight_parts = (run.contiguous(a) for a in (x, *weight))
-    arguments = (x, *weight_parts, Out((*shape[:-1], outs), dtype), rows, outs, width, group_size)
+    arguments = {name: run.contiguous(a) for name, a in weight.items()}
+    arguments |= dict(x=run.contiguous(x), y=Out((*shape[:-1], outs), dtype))
+    arguments |= dict(rows=rows, outs=outs, width=width, group_size=group_size)
     if rows > policy(op, run.family, dtype)["few_rows"]:
         groups = -(-outs // LANES), -(-rows // ROWS)
         whole = (width % (4 * products.columns) == 0,)
@@ -87,13 +90,20 @@ def multiply(
 
 
 def multiply_back(
-    run: Any, products: Products, g: Any, shape: tuple[int, ...], weight: tuple[Any, ...], outs: int, group_size: int
+    run: Runtime,
+    products: Products,
+    g: Any,
+    shape: tuple[int, ...],
+    weight: Mapping[str, Any],
+    outs: int,
+    group_size: int,
 ) -> Any:
     """g w, of this shape."""
-    dtype, types = run.dtype(g), (run.dtype(g), run.dtype(weight[1]))
+    dtype, types = run.dtype(g), (run.dtype(g), run.dtype(weight["scales"]))
     rows, width = math.prod(shape[:-1]), shape[-1]
-    g, *weight_parts = (run.contiguous(a) for a in (g, *weight))
-    arguments = (g, *weight_parts, Out(shape, dtype), rows, outs, width, group_size)
+    arguments = {name: run.contiguous(a) for name, a in weight.items()}
+    arguments |= dict(g=run.contiguous(g), dx=Out(shape, dtype))
+    arguments |= dict(rows=rows, outs=outs, width=width, group_size=group_size)
     groups = -(-width // LANES), -(-rows // ROWS)
     (dx,) = run.launch(products.back, types, (group_size % LANES == 0,), arguments, groups, (LANES, 1))
     return dx

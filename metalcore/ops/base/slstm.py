@@ -10,6 +10,7 @@ from metalcore.ops.base.elementwise import check_alike
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 FORWARD = Kernel("slstm", "slstm_forward", ("has_states", "has_history"))
 TURN = Kernel("slstm_gradient", "slstm_turn")
@@ -70,7 +71,7 @@ class Sizes(NamedTuple):
     def of(x: Any) -> Sizes:
         return Sizes(x.shape[0], x.shape[1] if len(x.shape) == 5 else 1, *x.shape[-2:])
 
-    def launch(self, run: Any, dtype: str) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+    def launch(self, run: Runtime, dtype: str) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
         """Sequences of a threadgroup, floats of a number, threadgroups and threads."""
         chosen = policy("slstm", run.family, dtype)
         count = 4 * self.batch * self.steps * self.heads * self.depth * self.depth
@@ -89,7 +90,7 @@ class Sizes(NamedTuple):
 
 
 def forward(
-    run: Any,
+    run: Runtime,
     x: Any,
     R: Any,
     b: Any,
@@ -101,7 +102,8 @@ def forward(
 ) -> tuple[Any, ...]:
     op = "slstm" if len(x.shape) == 5 else "slstm_step"
     dtype = check_alike(op, run, x, R=R, b=b)
-    wide, states = accumulator(dtype), (y_state, c_state, n_state, m_state)
+    wide = accumulator(dtype)
+    states = dict(y_state=y_state, c_state=c_state, n_state=n_state, m_state=m_state)
     kind = dtype if y_state is None else run.dtype(y_state)
     if kind not in (dtype, wide):
         refuse(op, "states", f"of dtype {dtype}, as x is, or {wide}", f"of dtype {kind}")
@@ -109,12 +111,20 @@ def forward(
     rows, floats, groups, group = sizes.launch(run, dtype)
     batch, steps, heads, depth = sizes
     state, past = (batch, heads, depth), (floats, heads, batch, steps, KEPT, depth)
-    arguments = (
-        *(run.contiguous(a) for a in (x, R, b)),
-        *(None if s is None else run.contiguous(s) for s in states),
-        *(Out((*x.shape[:-3], heads, depth), dtype), *[Out(state, wide)] * 4),
-        *(Out((3, *state) if floats > 1 else (0,), wide), Out(past if wants_gradient else (0,), wide)),
-        *sizes,
+    last = Out(state, wide)
+    arguments = dict(
+        x=run.contiguous(x),
+        R=run.contiguous(R),
+        b=run.contiguous(b),
+        **{name: None if s is None else run.contiguous(s) for name, s in states.items()},
+        y=Out((*x.shape[:-3], heads, depth), dtype),
+        y_last=last,
+        c_last=last,
+        n_last=last,
+        m_last=last,
+        rest=Out((3, *state) if floats > 1 else (0,), wide),
+        history=Out(past if wants_gradient else (0,), wide),
+        **sizes._asdict(),
     )
     constants = (y_state is not None, wants_gradient)
     y, y_last, c, n, m, _, history = run.launch(
@@ -124,7 +134,7 @@ def forward(
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_y: Any,
     grad_y_last: Any,
     grad_c_last: Any,
@@ -151,27 +161,41 @@ def backward(
     y_state, c_state, n_state = (None if s is None else run.contiguous(s) for s in (y_state, c_state, n_state))
     history = run.contiguous(history)
 
-    arguments: tuple[Any, ...] = (run.contiguous(R), Out((4, heads, depth, depth), wide), depth)
+    arguments = dict(R=run.contiguous(R), turned=Out((4, heads, depth, depth), wide), depth=depth)
     (turned,) = run.launch(TURN, (dtype,), (), arguments, (depth, 4 * heads, 1), group)
-    arguments = (
-        *(run.contiguous(g) for g in (grad_y, grad_y_last, grad_c_last, grad_n_last, grad_m_last)),
-        *(turned, c_state, n_state, history),
-        *(Out(raw, dtype), Out((floats, 4, heads, batch, steps, depth), wide), state, state, state, state),
-        *(Out((floats, 3, batch, heads, depth), wide), *sizes),
+    arguments = dict(
+        grad_y=run.contiguous(grad_y),
+        grad_y_last=run.contiguous(grad_y_last),
+        grad_c_last=run.contiguous(grad_c_last),
+        grad_n_last=run.contiguous(grad_n_last),
+        grad_m_last=run.contiguous(grad_m_last),
+        turned=turned,
+        c_state=c_state,
+        n_state=n_state,
+        history=history,
+        dx=Out(raw, dtype),
+        draws=Out((floats, 4, heads, batch, steps, depth), wide),
+        dy_state=state,
+        dc_state=state,
+        dn_state=state,
+        dm_state=state,
+        carried=Out((floats, 3, batch, heads, depth), wide),
+        **sizes._asdict(),
     )
     types = (dtype, kind, rows, floats)
     dx, draws, *dstates, _ = run.launch(BACKWARD, types, (has_states,), arguments, groups, group)
     dR = db = run.empty((0,), dtype)
     if wanted[1] or wanted[2]:
-        arguments = (
-            draws,
-            history,
-            y_state,
-            Out(tuple(R.shape), dtype),
-            Out(tuple(b.shape), dtype),
+        arguments = dict(
+            draws=draws,
+            history=history,
+            y_state=y_state,
+            dR=Out(tuple(R.shape), dtype),
+            db=Out(tuple(b.shape), dtype),
+            **sizes._asdict(),
         )
         grid = (-(-depth // 32), -(-depth // EACH) + 1, 4 * heads)
-        dR, db = run.launch(WEIGHTS, (dtype, kind, floats), (has_states,), (*arguments, *sizes), grid, (32, 1, 1))
+        dR, db = run.launch(WEIGHTS, (dtype, kind, floats), (has_states,), arguments, grid, (32, 1, 1))
     return (dx, dR, db, *dstates)
 
 

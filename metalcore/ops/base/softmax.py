@@ -16,6 +16,7 @@ from metalcore.ops.base.launch import row_launch
 from metalcore.ops.base.op import FLOATS, Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 GROUPS = 4
 """Groups of dimensions that a mask may be broadcast over in turns; a mask with more of them is written out."""
@@ -79,10 +80,11 @@ class Spread(NamedTuple):
     groups: tuple[tuple[int, int], ...]
     step: int
 
-    def numbers(self) -> tuple[int, ...]:
-        """Sizes of the last three groups, steps of all four."""
+    def numbers(self) -> dict[str, int]:
+        """Sizes of the last three groups, steps of all four, by the kernel's names."""
         groups = ((1, 0),) * (GROUPS - len(self.groups)) + self.groups
-        return (*(size for size, _ in groups[1:]), *(step for _, step in groups))
+        sizes = {f"size{i}": size for i, (size, _) in enumerate(groups) if i}
+        return sizes | {f"step{i}": step for i, (_, step) in enumerate(groups)}
 
 
 NO_MASK = Spread((), 0)
@@ -120,7 +122,7 @@ class View(NamedTuple):
         return View(math.prod(shape[: end - count]), math.prod(shape[end - count : end]), math.prod(shape[end:]))
 
 
-def column_launch(run: Any, op: str, dtype: str, view: View) -> tuple[tuple[int, int], tuple[int]]:
+def column_launch(run: Runtime, op: str, dtype: str, view: View) -> tuple[tuple[int, int], tuple[int]]:
     """For a kernel that gives a column to one thread: threadgroups and the size of one."""
     most: int = policy(op, run.family, dtype)["column_threads"]
     threads = min(most, max(32, -(-view.inner // 32) * 32))
@@ -138,7 +140,9 @@ class Kernels:
         self.rows_backward = Kernel(noun, f"{noun}_rows_backward", known[2:3])
         self.columns_backward = Kernel(noun, f"{noun}_columns_backward", known[2:])
 
-    def forward(self, run: Any, x: Any, mask: Any, dim: int, causal: bool, source: str, dtype: str) -> tuple[Any, ...]:
+    def forward(
+        self, run: Runtime, x: Any, mask: Any, dim: int, causal: bool, source: str, dtype: str
+    ) -> tuple[Any, ...]:
         shape = tuple(x.shape) or (1,)
         view = View.of(shape, dim)
         queries = shape[-2] if causal else 1
@@ -154,16 +158,17 @@ class Kernels:
             vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n)
             if self.noun == "softmax":
                 flags = (*flags, view.n <= policy(self.noun, run.family, source)["keeps"])
-            arguments = (x, mask, out, view.n, queries, *spread.numbers())
+            arguments = dict(x=x, mask=mask, y=out, width=view.n, queries=queries, **spread.numbers())
             wide = (source, dtype, kind, vector)
             return tuple(run.launch(self.rows, wide, flags, arguments, (view.outer,), group))
         groups, group = column_launch(run, self.noun, source, view)
-        arguments = (x, mask, out, view.n, view.inner, queries, shape[-1], *spread.numbers(), spread.step)
+        arguments = dict(x=x, mask=mask, y=out, n=view.n, inner=view.inner, queries=queries, keys=shape[-1])
+        arguments |= dict(spread.numbers(), mask_stride=spread.step)
         types = (source, dtype, kind)
         return tuple(run.launch(self.columns, types, (*flags, dim == -2), arguments, groups, group))
 
     def backward(
-        self, run: Any, grad_y: Any, y: Any, dim: int, causal: bool, source: str, wanted: Sequence[bool]
+        self, run: Runtime, grad_y: Any, y: Any, dim: int, causal: bool, source: str, wanted: Sequence[bool]
     ) -> tuple[Any, ...]:
         shape, dtype = tuple(y.shape) or (1,), run.dtype(y)
         view = View.of(shape, dim)
@@ -172,11 +177,11 @@ class Kernels:
         out = Out(tuple(y.shape), source)
         if _is_rows(view, dim, causal):
             vector, group = (1, (32,)) if causal else row_launch(run, self.noun, source, view.n)
-            numbers = (view.n, queries)
+            arguments = dict(g=g, y=y, dx=out, width=view.n, queries=queries)
             types = (source, dtype, vector)
-            return tuple(run.launch(self.rows_backward, types, (causal,), (g, y, out, *numbers), (view.outer,), group))
+            return tuple(run.launch(self.rows_backward, types, (causal,), arguments, (view.outer,), group))
         groups, group = column_launch(run, self.noun, source, view)
-        arguments = (g, y, out, view.n, view.inner, queries, shape[-1])
+        arguments = dict(g=g, y=y, dx=out, n=view.n, inner=view.inner, queries=queries, keys=shape[-1])
         flags = (causal, dim == -2)
         return tuple(run.launch(self.columns_backward, (source, dtype), flags, arguments, groups, group))
 

@@ -18,6 +18,7 @@ from metalcore.ops.base.index import narrowed
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 FILE = "attention_varlen"
 CHECK = Kernel(FILE, "attention_varlen_check")
@@ -32,7 +33,7 @@ class Call:
 
     def __init__(
         self,
-        run: Any,
+        run: Runtime,
         arrays: tuple[Any, Any, Any],
         starts: tuple[Any, Any],
         slopes: Any,
@@ -46,9 +47,14 @@ class Call:
         total_q, heads, depth = query.shape
         (total_k, key_heads), width = key.shape[:2], value.shape[2]
         self.sizes = Sizes((), most_q, most_k, most_k, heads, key_heads, depth, width)
-        self.arrays = tuple(run.contiguous(x) for x in arrays)
-        self.starts = tuple(narrowed(run, x) for x in starts)
-        self.slopes = None if slopes is None else run.contiguous(slopes)
+        self.starts = dict(starts_q=narrowed(run, starts[0]), starts_k=narrowed(run, starts[1]))
+        self.arrays = dict(
+            q=run.contiguous(query),
+            k=run.contiguous(key),
+            v=run.contiguous(value),
+            slopes=None if slopes is None else run.contiguous(slopes),
+            **self.starts,
+        )
         flags = KEEPS_REST if keeps_rest else 0
         if slopes is not None:
             flags |= HAS_SLOPES | (SLOPES_BY_BATCH if len(slopes.shape) > 1 else 0)
@@ -57,8 +63,20 @@ class Call:
         self.constants = (slopes is not None or softcap > 0 or dropout > 0, few, False)
         self.chosen = policy("attention", run.family, self.dtype)
         self.types = (self.dtype, capacity(run, self.dtype, self.sizes), self.chosen["is_tiled"])
-        sizes = (total_q, total_k, heads, heads // max(1, key_heads), depth, width)
-        self.numbers = (*sizes, scale, softcap, left, right, dropout, flags)
+        self.numbers = dict(
+            total_q=total_q,
+            total_k=total_k,
+            heads=heads,
+            heads_each=heads // max(1, key_heads),
+            depth=depth,
+            width=width,
+            scale=scale,
+            softcap=softcap,
+            left=left,
+            right=right,
+            dropped=dropout,
+            flags=flags,
+        )
 
     def grid(self, longest: int, heads: int) -> tuple[tuple[int, int, int], tuple[int]]:
         threads = min(self.chosen["threads"], max(1, -(-longest // LANES)) * LANES)
@@ -66,7 +84,7 @@ class Call:
 
 
 def forward(
-    run: Any,
+    run: Runtime,
     query: Any,
     key: Any,
     value: Any,
@@ -87,24 +105,28 @@ def forward(
     keeps = wants_gradient and dtype not in ("float32", "float64")
     numbers = (most_q, most_k, dropout, scale, softcap, left, right)
     call = Call(run, (query, key, value), (starts_q, starts_k), alibi_slopes, numbers, keeps)
-    arguments: tuple[Any, ...] = (*call.starts, Out((2, 3), "int64"), call.sequences, *call.totals, most_q, most_k)
-    (errors,) = run.launch(CHECK, (), (), arguments, (2,), (LANES,))
+    total_q, total_k = call.totals
+    checked = dict(call.starts, errors=Out((2, 3), "int64"), sequences=call.sequences)
+    checked |= dict(total_q=total_q, total_k=total_k, most_q=most_q, most_k=most_k)
+    (errors,) = run.launch(CHECK, (), (), checked, (2,), (LANES,))
     run.check_errors(errors, lambda place, found: _explain(place, found, call))
     (total, heads), width = query.shape[:2], value.shape[2]
-    results = (
-        Out((total, heads, width), dtype),
-        Out((total, heads, width) if keeps else (0,), dtype),
-        Out((heads, total, 2), exact),
-        Out((heads, total), exact),
+    arguments = dict(
+        call.arrays,
+        seed=seed,
+        out=Out((total, heads, width), dtype),
+        rest=Out((total, heads, width) if keeps else (0,), dtype),
+        stats=Out((heads, total, 2), exact),
+        lse=Out((heads, total), exact),
+        **call.numbers,
     )
-    arguments = (*call.arrays, call.slopes, seed, *call.starts, *results, *call.numbers)
     grid, group = call.grid(most_q, heads)
     out, rest, stats, lse = run.launch(FORWARD, call.types, call.constants, arguments, grid, group)
     return out, lse, stats, rest
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_out: Any,
     grad_lse: Any,
     query: Any,
@@ -131,19 +153,24 @@ def backward(
     numbers = (most_q, most_k, dropout, scale, softcap, left, right)
     call = Call(run, (query, key, value), (starts_q, starts_k), alibi_slopes, numbers, keeps)
     heads, key_heads = query.shape[1], key.shape[1]
-    inputs = (run.contiguous(grad_out), *call.arrays, call.slopes, seed, *call.starts, run.contiguous(stats))
-    results = (run.contiguous(out), run.contiguous(rest) if keeps else None, run.contiguous(grad_lse))
+    inputs = dict(call.arrays, g=run.contiguous(grad_out), seed=seed, stats=run.contiguous(stats), **call.numbers)
+    arguments = dict(
+        inputs,
+        out=run.contiguous(out),
+        rest=run.contiguous(rest) if keeps else None,
+        g_lse=run.contiguous(grad_lse),
+        delta=Out((heads, query.shape[0], 2), exact),
+    )
     grid, group = call.grid(most_q, heads)
-    arguments: tuple[Any, ...] = (*inputs, *results, Out((heads, query.shape[0], 2), exact), *call.numbers)
     (delta,) = run.launch(DELTA, call.types, call.constants, arguments, grid, group)
+    inputs["delta"] = delta
     dq = dk = dv = run.empty((0,), dtype)
     if wanted[0]:
-        arguments = (*inputs, delta, Out(tuple(query.shape), dtype), *call.numbers)
+        arguments = dict(inputs, dq=Out(tuple(query.shape), dtype))
         (dq,) = run.launch(QUERY_GRADIENT, call.types, call.constants, arguments, grid, group)
     if wanted[1] or wanted[2]:
         grid, group = call.grid(most_k, key_heads)
-        made = (Out(tuple(key.shape), dtype), Out(tuple(value.shape), dtype))
-        arguments = (*inputs, delta, *made, *call.numbers)
+        arguments = dict(inputs, dk=Out(tuple(key.shape), dtype), dv=Out(tuple(value.shape), dtype))
         dk, dv = run.launch(KEY_GRADIENT, call.types, call.constants, arguments, grid, group)
     return dq, dk, dv
 

@@ -14,6 +14,7 @@ from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.ops.linalg.base.triangular import BLOCK_ROWS, solve_block, solve_triangular, triangle
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["cholesky", "cholesky_ex"]
 IN_LANES = Kernel("linalg/cholesky", "cholesky_lanes", ("is_upper",))
@@ -38,32 +39,32 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
     return named("linalg_cholesky_ex", "L info", CHOLESKY_EX(A, bool(upper), bool(check_errors)))
 
 
-def forward_ex(run: Any, A: Any, upper: bool, check_errors: bool) -> tuple[Any, ...]:
+def forward_ex(run: Runtime, A: Any, upper: bool, check_errors: bool) -> tuple[Any, ...]:
     factor, info = factorise(run, promoted(run, A), upper)
     if check_errors:
         run.check_info(info, _explain("linalg.cholesky_ex", len(A.shape) > 2))
     return run.cast(factor, run.dtype(A)), info
 
 
-def factorise(run: Any, a: Any, upper: bool) -> tuple[Any, Any]:
+def factorise(run: Runtime, a: Any, upper: bool) -> tuple[Any, Any]:
     """The factor and info of contiguous float32 (or float64) matrices; the way depends on their size and number."""
     batch, n, dtype = Batch.of(a), a.shape[-1], run.dtype(a)
-    outs = (Out(batch.shape(n, n), dtype), Out(batch.leading, "int32"))
+    outs = dict(factor=Out(batch.shape(n, n), dtype), info=Out(batch.leading, "int32"))
     if n <= CAPACITIES[-1] and batch.number >= policy("linalg_cholesky", run.family, dtype)["lanes_from"]:
-        arguments = (a, *outs, batch.number, n)
+        arguments = dict(a=a, **outs, count=batch.number, size=n)
         factor, info = run.launch(
             IN_LANES, (dtype, capacity(n)), (upper,), arguments, lane_groups(batch.number), (LANES,)
         )
         return factor, info
     if n <= BLOCK_ROWS:
-        given = (a, outs[0], None, outs[1], n, 0, n)
+        given = dict(a=a, **outs, before=None, size=n, start=0, order=n)
         factor, info = run.launch(IN_BLOCK, (dtype,), (upper, True, False), given, (batch.number,), (LANES,))
         return factor, info
     factor, info = _blocked(run, triangle(run, a, upper=upper, mirrored=upper))
     return run.contiguous(factor.swapaxes(-1, -2)) if upper else factor, info
 
 
-def _blocked(run: Any, work: Any) -> tuple[Any, Any]:
+def _blocked(run: Runtime, work: Any) -> tuple[Any, Any]:
     """L of matrices of which the lower triangle is given: a block of the diagonal, the columns below it, and their
     share of what is left. `work` is changed in place where the runtime can."""
     batch, n, dtype = Batch.of(work), work.shape[-1], run.dtype(work)
@@ -73,10 +74,14 @@ def _blocked(run: Any, work: Any) -> tuple[Any, Any]:
         end, left = start + size, n - start - size
         in_place = run.writes_in_place
         is_first = start == 0
-        arguments = (
-            *(work, work if in_place else Out(batch.shape(n, n), dtype)),
-            *(info, info if in_place and not is_first else Out(batch.leading, "int32")),
-            *(size, start, n),
+        arguments = dict(
+            a=work,
+            factor=work if in_place else Out(batch.shape(n, n), dtype),
+            before=info,
+            info=info if in_place and not is_first else Out(batch.leading, "int32"),
+            size=size,
+            start=start,
+            order=n,
         )
         made = run.launch(IN_BLOCK, (dtype,), (False, is_first, not in_place), arguments, (batch.number,), (LANES,))
         if not in_place:
@@ -93,13 +98,13 @@ def _blocked(run: Any, work: Any) -> tuple[Any, Any]:
     return work, info
 
 
-def forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     factor, info = factorise(run, promoted(run, A), upper)
     run.check_info(info, _explain("linalg.cholesky", len(A.shape) > 2))
     return (run.cast(factor, run.dtype(A)),)
 
 
-def backward(run: Any, grad_L: Any, L: Any, upper: bool) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_L: Any, L: Any, upper: bool) -> tuple[Any, ...]:
     """dA = L^-T S L^-1, where S is half of the lower triangle of L^T dL and its mirror image."""
     dtype, g, factor = run.dtype(L), promoted(run, grad_L), promoted(run, L)
     if upper:

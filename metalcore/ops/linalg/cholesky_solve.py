@@ -14,6 +14,7 @@ from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.symmetric import add_transpose, identity
 from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["cholesky_inverse", "cholesky_solve"]
 
@@ -49,17 +50,17 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     return INVERSE(L, bool(upper))
 
 
-def solve(run: Any, b: Any, factor: Any, upper: bool) -> Any:
+def solve(run: Runtime, b: Any, factor: Any, upper: bool) -> Any:
     """A^-1 b of contiguous float32 (or float64) arrays."""
     half = solve_triangular(run, factor, b, upper=upper, transpose=upper)
     return solve_triangular(run, factor, half, upper=upper, transpose=not upper)
 
 
-def forward(run: Any, B: Any, L: Any, upper: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, B: Any, L: Any, upper: bool) -> tuple[Any, ...]:
     return (run.cast(solve(run, promoted(run, B), promoted(run, L), upper), run.dtype(B)),)
 
 
-def backward(run: Any, grad_X: Any, L: Any, X: Any, upper: bool, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_X: Any, L: Any, X: Any, upper: bool, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """dB = A^-1 dX; dL = -(dB X^T + X dB^T) L, of which L has a triangle."""
     dtype, factor, x = run.dtype(L), promoted(run, L), promoted(run, X)
     db = solve(run, promoted(run, grad_X), factor, upper)
@@ -69,7 +70,7 @@ def backward(run: Any, grad_X: Any, L: Any, X: Any, upper: bool, wanted: Sequenc
     return run.cast(db, dtype), dl
 
 
-def inverse_forward(run: Any, L: Any, upper: bool) -> tuple[Any, ...]:
+def inverse_forward(run: Runtime, L: Any, upper: bool) -> tuple[Any, ...]:
     factor = promoted(run, L)
     n, leading = factor.shape[-1], tuple(factor.shape[:-2])
     half = solve_triangular(run, factor, identity(run, leading, n, run.dtype(factor)), upper=upper)
@@ -78,14 +79,14 @@ def inverse_forward(run: Any, L: Any, upper: bool) -> tuple[Any, ...]:
     return (run.cast(y, run.dtype(L)),)
 
 
-def inverse_backward(run: Any, grad_Y: Any, L: Any, Y: Any, upper: bool) -> tuple[Any, ...]:
+def inverse_backward(run: Runtime, grad_Y: Any, L: Any, Y: Any, upper: bool) -> tuple[Any, ...]:
     """dL = -Y (dY + dY^T) Y L, of which L has a triangle."""
     factor, y = promoted(run, L), promoted(run, Y)
     common = matmul(run, matmul(run, y, promoted(run, grad_Y)), y)
     return (run.cast(_factor_gradient(run, common, factor, upper), run.dtype(L)),)
 
 
-def _factor_gradient(run: Any, common: Any, factor: Any, upper: bool) -> Any:
+def _factor_gradient(run: Runtime, common: Any, factor: Any, upper: bool) -> Any:
     """-(C + C^T) L, or -U (C + C^T), where it has numbers."""
     both, factor = add_transpose(run, common), triangle(run, factor, upper=upper)  # the rest may be anything
     full = matmul(run, factor, both) if upper else matmul(run, both, factor)

@@ -23,6 +23,7 @@ from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["eigh", "eigvalsh"]
 IN_LANES = Kernel("linalg/eigh", "eigh_lanes")
@@ -56,7 +57,7 @@ def _is_upper(op: str, UPLO: Any) -> bool:
     return UPLO in "Uu"
 
 
-def decompose(run: Any, A: Any, is_upper: bool, has_vectors: bool) -> tuple[Any, Any]:
+def decompose(run: Runtime, A: Any, is_upper: bool, has_vectors: bool) -> tuple[Any, Any]:
     """Eigenvalues, and eigenvectors (an array of no elements where they are not wanted), not yet in A's dtype."""
     batch, n = Batch.of(A), A.shape[-1]
     work = promoted(run, A)
@@ -68,32 +69,53 @@ def decompose(run: Any, A: Any, is_upper: bool, has_vectors: bool) -> tuple[Any,
     return values, vectors
 
 
-def _outs(batch: Batch, n: int, dtype: str, has_vectors: bool) -> tuple[Out, Out, Out]:
+def _outs(batch: Batch, n: int, dtype: str, has_vectors: bool) -> dict[str, Out]:
     vectors = Out(batch.shape(n, n) if has_vectors else (0,), dtype)
-    return Out(batch.shape(n), dtype), vectors, Out(batch.leading, "int32")
+    return dict(values=Out(batch.shape(n), dtype), vectors=vectors, info=Out(batch.leading, "int32"))
 
 
-def _in_lanes(run: Any, a: Any, batch: Batch, n: int, wanted: tuple[bool, bool]) -> list[Any]:
-    dtype = run.dtype(a)
-    arguments = (a, *_outs(batch, n, dtype, wanted[1]), batch.number, n, *wanted)
+def _in_lanes(run: Runtime, a: Any, batch: Batch, n: int, wanted: tuple[bool, bool]) -> list[Any]:
+    dtype, (is_upper, has_vectors) = run.dtype(a), wanted
+    arguments = dict(a=a, **_outs(batch, n, dtype, has_vectors), count=batch.number, size=n)
+    arguments |= dict(upper=is_upper, with_vectors=has_vectors)
     types = (dtype, capacity(max(n, policy("linalg_eigh", run.family, dtype)["capacity"])))
     found: list[Any] = run.launch(IN_LANES, types, (), arguments, lane_groups(batch.number), (LANES,))
     return found
 
 
-def _in_groups(run: Any, a: Any, batch: Batch, n: int, wanted: tuple[bool, bool]) -> list[Any]:
+def _in_groups(run: Runtime, a: Any, batch: Batch, n: int, wanted: tuple[bool, bool]) -> list[Any]:
     is_upper, has_vectors = wanted
     dtype, number = run.dtype(a), batch.number
     chosen = policy("linalg_eigh", run.family, dtype)
-    rows, strips = [Out((number, n), dtype)] * 3, -(-n // LANES)
+    row, strips = Out((number, n), dtype), -(-n // LANES)
     threads = min(chosen["threads"], strips * LANES)
     room = Out((number, 2 + threads // LANES, strips * LANES), dtype)
-    arguments = (a, Out((number, n, strips * LANES), dtype), *rows, Out((number,), dtype), room, n, is_upper)
-    *reduced, _ = run.launch(TRIDIAGONALISE, (dtype,), (), arguments, (number,), (threads,))
+    arguments = dict(
+        a=a,
+        turned=Out((number, n, strips * LANES), dtype),
+        diagonal=row,
+        off=row,
+        taus=row,
+        scales=Out((number,), dtype),
+        room=room,
+        size=n,
+        upper=is_upper,
+    )
+    turned, diagonal, off, taus, scales, _ = run.launch(TRIDIAGONALISE, (dtype,), (), arguments, (number,), (threads,))
     shares = strip_groups(chosen["groups"], strips, number) if has_vectors else 1
-    rooms = (Out((number, shares, 4, n), dtype), Out((number, shares, n), "int32"))
-    strip = Out((number, strips, n, LANES) if has_vectors else (0,), dtype)
-    arguments = (*reduced, strip, *rooms, *_outs(batch, n, dtype, has_vectors), n, has_vectors)
+    arguments = dict(
+        turned=turned,
+        diagonal=diagonal,
+        off=off,
+        taus=taus,
+        scales=scales,
+        strips=Out((number, strips, n, LANES) if has_vectors else (0,), dtype),
+        room=Out((number, shares, 4, n), dtype),
+        orders=Out((number, shares, n), "int32"),
+        **_outs(batch, n, dtype, has_vectors),
+        size=n,
+        with_vectors=has_vectors,
+    )
     found = run.launch(TRIDIAGONAL_EIGH, (dtype,), (), arguments, (shares, number), (LANES,))
     last: list[Any] = found[3:]
     return last
@@ -106,17 +128,17 @@ def _explain(position: int, code: int, is_batch: bool) -> str:
     )
 
 
-def forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     found, given = decompose(run, A, upper, True), run.dtype(A)
     return *(run.cast(x, given) for x in found), *kept(run, given, found)
 
 
-def forward_values(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
+def forward_values(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     return (run.cast(decompose(run, A, upper, False)[0], run.dtype(A)),)
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_eigenvalues: Any,
     grad_eigenvectors: Any,
     eigenvalues: Any,
@@ -128,17 +150,23 @@ def backward(
     values, vectors = unrounded(run, (eigenvalues, eigenvectors), (kept_values, kept_vectors))
     dvalues, dvectors = promoted(run, grad_eigenvalues), promoted(run, grad_eigenvectors)
     batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
-    arguments = (matmul(run, vectors, dvectors, transpose_a=True), values, dvalues, Out(batch.shape(n, n), dtype), n)
+    arguments = dict(
+        p=matmul(run, vectors, dvectors, transpose_a=True),
+        values=values,
+        grad_values=dvalues,
+        m=Out(batch.shape(n, n), dtype),
+        size=n,
+    )
     (middle,) = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
     found = matmul(run, matmul(run, vectors, middle), vectors, transpose_b=True)
     return (run.cast(found, run.dtype(eigenvectors)),)
 
 
-def backward_values(run: Any, grad_eigenvalues: Any, A: Any, upper: bool) -> tuple[Any, ...]:
+def backward_values(run: Runtime, grad_eigenvalues: Any, A: Any, upper: bool) -> tuple[Any, ...]:
     """The vectors are found here: who asks for eigenvalues alone should not wait for them."""
     vectors, dvalues = decompose(run, A, upper, True)[1], promoted(run, grad_eigenvalues)
     batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
-    arguments = (vectors, dvalues, Out(batch.shape(n, n), dtype), n)
+    arguments = dict(vectors=vectors, grad_values=dvalues, scaled=Out(batch.shape(n, n), dtype), size=n)
     (scaled,) = run.launch(VALUES_GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
     return (run.cast(matmul(run, scaled, vectors, transpose_b=True), run.dtype(A)),)
 

@@ -15,6 +15,7 @@ from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.reflectors import compact, copied
 from metalcore.ops.linalg.base.result import named
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["geqrf", "householder_product", "ormqr"]
 PRODUCT = Kernel("linalg/householder", "householder_lanes")
@@ -70,7 +71,7 @@ def _check(op: str, argument: str, array: Any, tau: Any) -> None:
         refuse(op, "tau", f"at most {min(array.shape[-2:])} numbers for each matrix", f"of shape {tuple(tau.shape)}")
 
 
-def geqrf_forward(run: Any, input: Any) -> tuple[Any, ...]:
+def geqrf_forward(run: Runtime, input: Any) -> tuple[Any, ...]:
     given, work = run.dtype(input), promoted(run, input)
     batch, dtype = Batch.of(work), run.dtype(work)
     least = min(batch.rows, batch.columns)
@@ -79,18 +80,24 @@ def geqrf_forward(run: Any, input: Any) -> tuple[Any, ...]:
     else:
         packed, scales, _ = panel_qr.factorise(run, work)
         packed = panel_qr.upper(run, packed, scales, batch.rows, keeps_lower=True)
-        arguments = (packed, Out(batch.shape(least), dtype), batch.rows, batch.columns, least)
+        arguments = dict(
+            a=packed,
+            tau=Out(batch.shape(least), dtype),
+            row_count=batch.rows,
+            column_count=batch.columns,
+            reflectors=least,
+        )
         groups = (-(-least // LANES), batch.number, 1)
         (tau,) = run.launch(TAUS, (dtype,), (), arguments, groups, (LANES,))
     return run.cast(packed, given), run.cast(tau, given)
 
 
-def product_forward(run: Any, A: Any, tau: Any) -> tuple[Any, ...]:
+def product_forward(run: Runtime, A: Any, tau: Any) -> tuple[Any, ...]:
     given, work, taus = run.dtype(A), promoted(run, A), promoted(run, tau)
     batch, dtype = Batch.of(work), run.dtype(work)
     if batch.rows <= LANES:
-        numbers = (batch.number, batch.rows, batch.columns, taus.shape[-1])
-        arguments = (work, taus, Out(tuple(work.shape), dtype), *numbers)
+        numbers = dict(count=batch.number, row_count=batch.rows, column_count=batch.columns, reflectors=taus.shape[-1])
+        arguments = dict(a=work, tau=taus, q=Out(tuple(work.shape), dtype), **numbers)
         types = (dtype, capacity(batch.rows))
         (q,) = run.launch(PRODUCT, types, (), arguments, lane_groups(batch.number), (LANES,))
     else:
@@ -98,23 +105,29 @@ def product_forward(run: Any, A: Any, tau: Any) -> tuple[Any, ...]:
     return (run.cast(q, given),)
 
 
-def product_backward(run: Any, grad_Q: Any, A: Any, tau: Any, Q: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def product_backward(run: Runtime, grad_Q: Any, A: Any, tau: Any, Q: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     grads = _gradients(run, *(promoted(run, x) for x in (A, tau, Q, grad_Q)), is_reversed=False)
     return tuple(run.cast(x, run.dtype(A)) for x in grads[:2])
 
 
-def _gradients(run: Any, a: Any, tau: Any, q: Any, dq: Any, *, is_reversed: bool) -> tuple[Any, Any, Any]:
+def _gradients(run: Runtime, a: Any, tau: Any, q: Any, dq: Any, *, is_reversed: bool) -> tuple[Any, Any, Any]:
     """Of the reflectors, of tau, and of the C in Q = H_0 ... C, or in H_k-1 ... H_0 C."""
     batch, dtype, columns = Batch.of(a), run.dtype(a), q.shape[-1]
     same, pair = Out(tuple(q.shape), dtype), Out(batch.shape(2, columns), dtype)
-    outs = (same, same, pair, Out(tuple(a.shape), dtype), Out(tuple(tau.shape), dtype))
-    numbers = (batch.rows, batch.columns, columns, tau.shape[-1], int(is_reversed))
-    arguments = (a, tau, q, dq, *outs, *numbers)
+    outs = dict(p=same, g=same, u=pair, grad_a=Out(tuple(a.shape), dtype), grad_tau=Out(tuple(tau.shape), dtype))
+    numbers = dict(
+        row_count=batch.rows,
+        a_columns=batch.columns,
+        q_columns=columns,
+        reflectors=tau.shape[-1],
+        is_reversed=int(is_reversed),
+    )
+    arguments = dict(a=a, tau=tau, q=q, grad=dq, **outs, **numbers)
     _, dc, _, da, dtau = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number,), (LANES,))
     return da, dtau, dc
 
 
-def ormqr_forward(run: Any, input: Any, tau: Any, other: Any, left: bool, transpose: bool) -> tuple[Any, ...]:
+def ormqr_forward(run: Runtime, input: Any, tau: Any, other: Any, left: bool, transpose: bool) -> tuple[Any, ...]:
     given = run.dtype(input)
     if not left:
         other, transpose = other.swapaxes(-1, -2), not transpose
@@ -127,7 +140,7 @@ def ormqr_forward(run: Any, input: Any, tau: Any, other: Any, left: bool, transp
 
 
 def ormqr_backward(
-    run: Any, grad_out: Any, input: Any, tau: Any, left: bool, transpose: bool, out: Any, wanted: Sequence[bool]
+    run: Runtime, grad_out: Any, input: Any, tau: Any, left: bool, transpose: bool, out: Any, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     if not left:
         grad_out, out, transpose = grad_out.swapaxes(-1, -2), out.swapaxes(-1, -2), not transpose

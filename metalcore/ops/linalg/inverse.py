@@ -12,6 +12,7 @@ from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["det", "inv", "inv_ex", "slogdet"]
 DETERMINANT = Kernel("linalg/lu_parts", "lu_determinant", ("is_logarithm",))
@@ -61,67 +62,67 @@ def _explain(op: str, is_batch: bool) -> Any:
     )
 
 
-def forward_ex(run: Any, A: Any, check_errors: bool) -> tuple[Any, ...]:
+def forward_ex(run: Runtime, A: Any, check_errors: bool) -> tuple[Any, ...]:
     x, info = lu.inverse(run, promoted(run, A))
     if check_errors:
         run.check_info(info, _explain("inv_ex", len(A.shape) > 2))
     return run.cast(x, run.dtype(A)), info
 
 
-def forward(run: Any, A: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     x, info = lu.inverse(run, promoted(run, A))
     run.check_info(info, _explain("inv", len(A.shape) > 2))
     return (run.cast(x, run.dtype(A)),)
 
 
-def backward(run: Any, grad_inverse: Any, inverse: Any) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_inverse: Any, inverse: Any) -> tuple[Any, ...]:
     """dA = -X^T dX X^T."""
     x = promoted(run, inverse)
     left = matmul(run, x, promoted(run, grad_inverse), transpose_a=True)
     return (run.cast(matmul(run, left, x, transpose_b=True, alpha=-1.0), run.dtype(inverse)),)
 
 
-def _determinant(run: Any, A: Any, is_logarithm: bool) -> tuple[Any, ...]:
+def _determinant(run: Runtime, A: Any, is_logarithm: bool) -> tuple[Any, ...]:
     """The determinant, or its sign and the logarithm of its size."""
     a = promoted(run, A)
     batch, dtype = Batch.of(a), run.dtype(a)
-    outs = (Out(batch.leading, dtype), Out(batch.leading if is_logarithm else (0,), dtype))
+    outs = dict(determinants=Out(batch.leading, dtype), logarithms=Out(batch.leading if is_logarithm else (0,), dtype))
     if lu.is_for_lanes(run, dtype, batch.number, batch.rows, batch.rows):
         types, groups = (dtype, capacity(batch.rows if batch.number else 0)), lane_groups(batch.number)
-        numbers = (batch.number, batch.rows)
-        found = run.launch(IN_LANES, types, (is_logarithm,), (a, *outs, *numbers), groups, (LANES,))
+        numbers = dict(count=batch.number, size=batch.rows)
+        found = run.launch(IN_LANES, types, (is_logarithm,), dict(a=a, **outs, **numbers), groups, (LANES,))
     else:
         factors, pivots, _ = lu.factor(run, a)
-        arguments = (factors, pivots, *outs, batch.rows)
+        arguments = dict(factors=factors, pivots=pivots, **outs, size=batch.rows)
         found = run.launch(DETERMINANT, (dtype,), (is_logarithm,), arguments, (batch.number,), (LANES,))
     return tuple(run.cast(x, run.dtype(A)) for x in (found if is_logarithm else found[:1]))
 
 
-def forward_det(run: Any, A: Any) -> tuple[Any, ...]:
+def forward_det(run: Runtime, A: Any) -> tuple[Any, ...]:
     return _determinant(run, A, False)
 
 
-def forward_slogdet(run: Any, A: Any) -> tuple[Any, ...]:
+def forward_slogdet(run: Runtime, A: Any) -> tuple[Any, ...]:
     return _determinant(run, A, True)
 
 
-def _scaled_inverse(run: Any, A: Any, scales: Any, factors: Any) -> Any:
+def _scaled_inverse(run: Runtime, A: Any, scales: Any, factors: Any) -> Any:
     """scales * factors * A^-T"""
     x, _ = lu.inverse(run, promoted(run, A), transposed=True)
     batch, dtype = Batch.of(x), run.dtype(x)
     size = batch.rows * batch.columns
     other = None if factors is None else promoted(run, factors)
-    arguments = (x, promoted(run, scales), other, Out(tuple(x.shape), dtype), size)
+    arguments = dict(x=x, scales=promoted(run, scales), factors=other, y=Out(tuple(x.shape), dtype), size=size)
     groups = (batch.number if size else 0,)
     (scaled,) = run.launch(SCALE, (dtype,), (factors is not None,), arguments, groups, (LANES,))
     return run.cast(scaled, run.dtype(A))
 
 
-def backward_det(run: Any, grad_det: Any, A: Any, det: Any) -> tuple[Any, ...]:
+def backward_det(run: Runtime, grad_det: Any, A: Any, det: Any) -> tuple[Any, ...]:
     return (_scaled_inverse(run, A, grad_det, det),)
 
 
-def backward_slogdet(run: Any, grad_logabsdet: Any, A: Any) -> tuple[Any, ...]:
+def backward_slogdet(run: Runtime, grad_logabsdet: Any, A: Any) -> tuple[Any, ...]:
     return (_scaled_inverse(run, A, grad_logabsdet, None),)
 
 

@@ -23,6 +23,7 @@ from metalcore.ops.linalg.inverse import inv_ex
 from metalcore.ops.linalg.norm import matrix_norm, vector_norm
 from metalcore.ops.linalg.svd import svdvals
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
 INVERTED = Kernel("linalg/svd_solve", "svd_inverted")
@@ -177,18 +178,29 @@ def _tolerances(op: str, A: Any, atol: Any, rtol: Any) -> tuple[float, float]:
     return absolute or 0.0, relative
 
 
-def _inverted(run: Any, rows: Any, values: Any, atol: float, rtol: float) -> Any:
+def _inverted(run: Runtime, rows: Any, values: Any, atol: float, rtol: float) -> Any:
     """Row i over singular value i, or zero."""
     batch, dtype = Batch.of(rows), run.dtype(rows)
     count = batch.number * batch.rows * batch.columns
-    arguments = (rows, values, Out(tuple(rows.shape), dtype), count, batch.rows, batch.columns, atol, rtol)
+    arguments = dict(
+        a=rows,
+        values=values,
+        out=Out(tuple(rows.shape), dtype),
+        count=count,
+        size=batch.rows,
+        columns=batch.columns,
+        atol=atol,
+        rtol=rtol,
+    )
     (found,) = run.launch(INVERTED, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     return found
 
 
-def _rank(run: Any, values: Any, leading: tuple[int, ...], atol: float, rtol: float) -> Any:
+def _rank(run: Runtime, values: Any, leading: tuple[int, ...], atol: float, rtol: float) -> Any:
     number = math.prod(leading)
-    arguments = (values, Out(leading, "int64"), number, values.shape[-1], atol, rtol)
+    arguments = dict(
+        values=values, ranks=Out(leading, "int64"), count=number, size=values.shape[-1], atol=atol, rtol=rtol
+    )
     (found,) = run.launch(RANK, (run.dtype(values),), (), arguments, thread_groups(number), (THREADS,))
     return found
 
@@ -198,29 +210,29 @@ def _u_rows(found: Decomposition) -> Any:
     return found.left if found.is_tall else found.right
 
 
-def _pinv(run: Any, work: Any, atol: float, rtol: float) -> Any:
+def _pinv(run: Runtime, work: Any, atol: float, rtol: float) -> Any:
     found = decompose(run, work)
     check(run, found.info, len(work.shape) > 2)
     return matmul(run, _inverted(run, found.vh, found.values, atol, rtol), _u_rows(found), transpose_a=True)
 
 
-def _as_read(run: Any, A: Any, hermitian: bool) -> Any:
+def _as_read(run: Runtime, A: Any, hermitian: bool) -> Any:
     """A, or the symmetric matrix that its lower triangle stands for."""
     work = promoted(run, A)
     return triangle(run, work, upper=False, mirrored=True) if hermitian else work
 
 
-def forward_pinv(run: Any, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
+def forward_pinv(run: Runtime, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
     return (run.cast(_pinv(run, _as_read(run, A, hermitian), atol, rtol), run.dtype(A)),)
 
 
-def forward_rank(run: Any, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
+def forward_rank(run: Runtime, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
     found = decompose(run, _as_read(run, A, hermitian), has_vectors=False)
     check(run, found.info, len(A.shape) > 2)
     return (_rank(run, found.values, tuple(A.shape[:-2]), atol, rtol),)
 
 
-def forward_lstsq(run: Any, A: Any, B: Any, rcond: float) -> tuple[Any, ...]:
+def forward_lstsq(run: Runtime, A: Any, B: Any, rcond: float) -> tuple[Any, ...]:
     a, b = promoted(run, A), promoted(run, B)
     found = decompose(run, a)
     check(run, found.info, len(A.shape) > 2)
@@ -228,22 +240,24 @@ def forward_lstsq(run: Any, A: Any, B: Any, rcond: float) -> tuple[Any, ...]:
     solution = matmul(run, found.vh, scaled, transpose_a=True)
     batch = Batch.of(b)
     count = batch.number * batch.columns
-    arguments = (matmul(run, a, solution), b, Out(batch.shape(batch.columns), run.dtype(b)), count)
-    sizes = (batch.rows, batch.columns)
-    (residuals,) = run.launch(RESIDUAL, (run.dtype(b),), (), (*arguments, *sizes), thread_groups(count), (THREADS,))
+    arguments = dict(a=matmul(run, a, solution), b=b, out=Out(batch.shape(batch.columns), run.dtype(b)), count=count)
+    sizes = dict(rows=batch.rows, columns=batch.columns)
+    (residuals,) = run.launch(
+        RESIDUAL, (run.dtype(b),), (), dict(**arguments, **sizes), thread_groups(count), (THREADS,)
+    )
     rank, given = _rank(run, found.values, batch.leading, 0.0, rcond), run.dtype(A)
     return run.cast(solution, given), run.cast(residuals, given), rank, run.cast(found.values, given)
 
 
 def backward_pinv(
-    run: Any, grad_inverse: Any, inverse: Any, A: Any, hermitian: bool, wanted: Sequence[bool]
+    run: Runtime, grad_inverse: Any, inverse: Any, A: Any, hermitian: bool, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     """That of `hermitian` is not put into the lower triangle, as torch's is not."""
     found = _pinv_gradient(run, promoted(run, grad_inverse), promoted(run, inverse), _as_read(run, A, hermitian))
     return (run.cast(found, run.dtype(A)),)
 
 
-def _pinv_gradient(run: Any, grad: Any, inverse: Any, a: Any) -> Any:
+def _pinv_gradient(run: Runtime, grad: Any, inverse: Any, a: Any) -> Any:
     """With P the pseudoinverse and G its gradient: P^T P (G^T - K A) + K P^T - A P K P^T - K^T P^T, K = G^T P."""
 
     def product(x: Any, y: Any, **flags: bool) -> Any:
@@ -262,15 +276,15 @@ def _pinv_gradient(run: Any, grad: Any, inverse: Any, a: Any) -> Any:
     return added(found, k, inverse, -1.0, transpose_a=True, transpose_b=True)
 
 
-def _difference(run: Any, a: Any, b: Any) -> Any:
+def _difference(run: Runtime, a: Any, b: Any) -> Any:
     dtype, count = run.dtype(a), math.prod(a.shape)
-    arguments = (a, b, Out(tuple(a.shape), dtype), count)
+    arguments = dict(a=a, b=b, out=Out(tuple(a.shape), dtype), count=count)
     (found,) = run.launch(DIFFERENCE, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     return found
 
 
 def backward_lstsq(
-    run: Any, grad_solution: Any, grad_residuals: Any, A: Any, B: Any, rcond: float, wanted: Sequence[bool]
+    run: Runtime, grad_solution: Any, grad_residuals: Any, A: Any, B: Any, rcond: float, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     """The solution X is that of the pseudoinverse. Residuals are the squares of the columns of R = A X - B, and R is
     orthogonal to A: with g their gradients on a diagonal, dA = 2 R g X^T and dB = -2 R g."""

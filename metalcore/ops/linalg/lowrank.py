@@ -23,6 +23,7 @@ from metalcore.ops.linalg.base.singular import check, decompose
 from metalcore.ops.linalg.svd import gradient as svd_gradient
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["svd_lowrank", "topk_svd"]
 RANDOM = Kernel("linalg/svd_random", "svd_random")
@@ -84,7 +85,7 @@ def _broadcast(op: str, M: Any, shape: tuple[int, ...]) -> Any:
     return expand(M, shape)
 
 
-def forward(run: Any, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[Any, ...]:
     work, mean = promoted(run, A), None if M is None else promoted(run, M)
     batch, dtype, given = Batch.of(work), run.dtype(work), run.dtype(A)
     is_wide = bool(batch.rows < batch.columns)
@@ -99,7 +100,7 @@ def forward(run: Any, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[An
         return update(run, Block.of(found), Block.of(mean), Block.of(other), alpha=-1.0, transpose_a=flag)
 
     count = batch.number * few * q
-    arguments = (Out(batch.shape(few, q), dtype), count, seed)
+    arguments = dict(out=Out(batch.shape(few, q), dtype), count=count, seed=seed)
     (start,) = run.launch(RANDOM, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     basis, _ = factorise(run, product(start, False), "reduced")
     for _ in range(niter):
@@ -112,7 +113,7 @@ def forward(run: Any, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[An
     return run.cast(left, given), run.cast(rest.values, given), run.cast(right, given)
 
 
-def _times_thin(run: Any, a: Any, thin: Any, transpose: bool) -> Any:
+def _times_thin(run: Runtime, a: Any, thin: Any, transpose: bool) -> Any:
     """op(a) times a thin matrix. Not transposed, a band of columns at a time: bands do not depend on each other, and
     each has a stream of its own where the runtime has streams. Transposed, as thin^T a: rows of `a` are read as they
     lie in memory, and no part of a tile is idle."""
@@ -123,13 +124,13 @@ def _times_thin(run: Any, a: Any, thin: Any, transpose: bool) -> Any:
     found = []
     for number, first in enumerate(range(0, max(1, q), band)):
         columns = Block(thin, 0, first, rows, min(band, q - first))
-        with run.stream(number) if q > band and hasattr(run, "stream") else nullcontext():
+        with run.stream(number) if q > band else nullcontext():
             found.append(multiply(run, Block.of(a), columns))
     return reduce(lambda left, right: joined(run, left, right), found)
 
 
 def backward(
-    run: Any, grad_U: Any, grad_S: Any, grad_V: Any, U: Any, S: Any, V: Any, M: Any, wanted: Sequence[bool]
+    run: Runtime, grad_U: Any, grad_S: Any, grad_V: Any, U: Any, S: Any, V: Any, M: Any, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     turned = (x.swapaxes(-1, -2) for x in (grad_V, V))
     grad_Vh, Vh = turned
@@ -137,7 +138,7 @@ def backward(
     negative = run.empty((0,), run.dtype(U))
     if M is not None and wanted[1]:
         count = math.prod(gradient.shape)
-        arguments = (gradient, Out(tuple(gradient.shape), run.dtype(gradient)), count)
+        arguments = dict(a=gradient, out=Out(tuple(gradient.shape), run.dtype(gradient)), count=count)
         (negative,) = run.launch(NEGATIVE, (run.dtype(gradient),), (), arguments, thread_groups(count), (THREADS,))
     return gradient, negative
 

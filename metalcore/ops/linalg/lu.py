@@ -16,6 +16,7 @@ from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, check_s
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["lu", "lu_factor", "lu_factor_ex", "lu_solve"]
 CHECK_PIVOTS = Kernel("linalg/lu_parts", "check_pivots")
@@ -91,20 +92,20 @@ def explain(op: str, is_batch: bool) -> Any:
     )
 
 
-def forward_factor(run: Any, A: Any, pivot: bool) -> tuple[Any, ...]:
+def forward_factor(run: Runtime, A: Any, pivot: bool) -> tuple[Any, ...]:
     factors, pivots, info = factor(run, promoted(run, A), pivot)
     run.check_info(info, explain("lu_factor", len(A.shape) > 2))
     return run.cast(factors, run.dtype(A)), pivots
 
 
-def forward_factor_ex(run: Any, A: Any, pivot: bool, check_errors: bool) -> tuple[Any, ...]:
+def forward_factor_ex(run: Runtime, A: Any, pivot: bool, check_errors: bool) -> tuple[Any, ...]:
     factors, pivots, info = factor(run, promoted(run, A), pivot)
     if check_errors:
         run.check_info(info, explain("lu_factor_ex", len(A.shape) > 2))
     return run.cast(factors, run.dtype(A)), pivots, info
 
 
-def backward_factor(run: Any, grad_LU: Any, LU: Any, pivots: Any) -> tuple[Any, ...]:
+def backward_factor(run: Runtime, grad_LU: Any, LU: Any, pivots: Any) -> tuple[Any, ...]:
     grad, factors = promoted(run, grad_LU), promoted(run, LU)
     steps = min(LU.shape[-2:])
     _, lower, upper = unpack(run, factors, None)
@@ -112,7 +113,7 @@ def backward_factor(run: Any, grad_LU: Any, LU: Any, pivots: Any) -> tuple[Any, 
     return (run.cast(lu_gradient(run, lower, upper, pivots, dlower, dupper), run.dtype(LU)),)
 
 
-def forward_lu(run: Any, A: Any, pivot: bool) -> tuple[Any, ...]:
+def forward_lu(run: Runtime, A: Any, pivot: bool) -> tuple[Any, ...]:
     a, dtype = promoted(run, A), run.dtype(A)
     batch = Batch.of(a)
     if 0 not in a.shape and is_for_lanes(run, run.dtype(a), batch.number, batch.rows, batch.columns):
@@ -123,14 +124,14 @@ def forward_lu(run: Any, A: Any, pivot: bool) -> tuple[Any, ...]:
     return (*(run.cast(part, dtype) for part in parts), pivots)
 
 
-def backward_lu(run: Any, grad_L: Any, grad_U: Any, L: Any, U: Any, pivots: Any) -> tuple[Any, ...]:
+def backward_lu(run: Runtime, grad_L: Any, grad_U: Any, L: Any, U: Any, pivots: Any) -> tuple[Any, ...]:
     lower, upper, dlower, dupper = (promoted(run, x) for x in (L, U, grad_L, grad_U))
     return (run.cast(lu_gradient(run, lower, upper, pivots, dlower, dupper), run.dtype(L)),)
 
 
-def forward_solve(run: Any, LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> tuple[Any, ...]:
+def forward_solve(run: Runtime, LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> tuple[Any, ...]:
     n, pivots = LU.shape[-1], run.contiguous(pivots)
-    arguments = (pivots, Out((1, 3), "int64"), math.prod(pivots.shape), n)
+    arguments = dict(pivots=pivots, errors=Out((1, 3), "int64"), count=math.prod(pivots.shape), rows=n)
     (errors,) = run.launch(CHECK_PIVOTS, (), (), arguments, (1,), (LANES,))
     run.check_errors(errors, lambda at, value: f"linalg.lu_solve: pivot {value} at {at} is not one of 1 to {n}")
     factors, b = promoted(run, LU), promoted(run, B)
@@ -142,7 +143,7 @@ def forward_solve(run: Any, LU: Any, pivots: Any, B: Any, left: bool, adjoint: b
 
 
 def backward_solve(
-    run: Any, grad_X: Any, LU: Any, pivots: Any, X: Any, left: bool, adjoint: bool, wanted: Sequence[bool]
+    run: Runtime, grad_X: Any, LU: Any, pivots: Any, X: Any, left: bool, adjoint: bool, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     factors, pivots, grad, x = promoted(run, LU), run.contiguous(pivots), promoted(run, grad_X), promoted(run, X)
     if not left:

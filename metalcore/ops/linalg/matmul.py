@@ -12,6 +12,7 @@ from metalcore.ops.linalg.base import product
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import promoted
 from metalcore.ops.linalg.base.reference import of_torch
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["matmul"]
 
@@ -47,12 +48,12 @@ def matmul(input: Any, other: Any) -> Any:
     return found.reshape((*leading, *last))
 
 
-def forward(run: Any, input: Any, other: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, input: Any, other: Any) -> tuple[Any, ...]:
     found = product.matmul(run, promoted(run, input), promoted(run, other))
     return (run.cast(found, run.dtype(input)),)
 
 
-def backward(run: Any, grad_y: Any, input: Any, other: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_y: Any, input: Any, other: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """dA = dY B^T, dB = A^T dY; that of a single matrix beside a batch is the sum over the batch."""
     dtype = run.dtype(input)
     g, a, b = promoted(run, grad_y), promoted(run, input), promoted(run, other)
@@ -78,7 +79,7 @@ def _number(batch: Any) -> int:
     return rows
 
 
-def _side_by_side(run: Any, batch: Any) -> Any:
+def _side_by_side(run: Runtime, batch: Any) -> Any:
     """The matrices of a batch beside each other."""
     rows, columns = batch.shape[-2:]
     number = _number(batch) // rows if rows else 0

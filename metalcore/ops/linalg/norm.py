@@ -17,6 +17,7 @@ from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.svd import svdvals
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 ROWS = Kernel("linalg/norm", "vector_norm_rows")
@@ -126,7 +127,7 @@ def _wider(op: str, array: Any, dtype: Any) -> Any:
     return array if asked == given else array.to(dtype) if hasattr(array, "to") else array.astype(dtype)
 
 
-def forward(run: Any, x: Any, ord: float, dim: Sequence[int], keepdim: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, x: Any, ord: float, dim: Sequence[int], keepdim: bool) -> tuple[Any, ...]:
     dtype, shape = run.dtype(x), tuple(x.shape)
     seen = Reduced.of(run, x, dim)
     if keepdim:
@@ -148,22 +149,30 @@ def forward(run: Any, x: Any, ord: float, dim: Sequence[int], keepdim: bool) -> 
 
 
 def _launch(
-    run: Any, types: tuple[str, str], kind: int, arrays: tuple[Any, Out], seen: Reduced, width: int, each: int, p: float
+    run: Runtime,
+    types: tuple[str, str],
+    kind: int,
+    arrays: tuple[Any, Out],
+    seen: Reduced,
+    width: int,
+    each: int,
+    p: float,
 ) -> Any:
     """One pass over (outer, width, inner): a norm for each block of `each`."""
     threads, blocks = policy("linalg_norm", run.family, types[0])["threads"], max(1, -(-width // max(1, each)))
+    arguments = dict(x=arrays[0], norms=arrays[1], width=width, each=each, p=p, which=kind)
     if seen.inner == 1:
         groups: tuple[int, ...] = (seen.outer, blocks)
-        (found,) = run.launch(ROWS, types, (), (*arrays, width, each, p, kind), groups, (threads, 1))
+        (found,) = run.launch(ROWS, types, (), arguments, groups, (threads, 1))
     else:
         groups = (-(-seen.inner // threads), blocks, seen.outer)
-        arguments = (*arrays, width, each, seen.inner, p, kind)
+        arguments["inner"] = seen.inner
         (found,) = run.launch(COLUMNS, types, (), arguments, groups, (threads, 1, 1))
     return found
 
 
 def backward(
-    run: Any, grad_norm: Any, x: Any, norm: Any, ord: float, dim: Sequence[int], keepdim: bool
+    run: Runtime, grad_norm: Any, x: Any, norm: Any, ord: float, dim: Sequence[int], keepdim: bool
 ) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     seen = Reduced.of(run, x, dim)
@@ -171,12 +180,12 @@ def backward(
     number = ord if kind == POWER else 0.0
     threads = policy("linalg_norm", run.family, dtype)["threads"]
     out = Out(tuple(seen.array.shape), dtype)
-    arrays = (seen.array, run.contiguous(norm), run.contiguous(grad_norm), out)
+    arrays = dict(x=seen.array, norms=run.contiguous(norm), grads=run.contiguous(grad_norm), dx=out)
     if seen.inner == 1:
-        arguments: tuple[Any, ...] = (*arrays, seen.width, number, kind)
+        arguments = dict(**arrays, width=seen.width, p=number, which=kind)
         (dx,) = run.launch(ROWS_BACKWARD, (dtype,), (), arguments, (seen.outer,), (threads,))
     else:
-        arguments = (*arrays, seen.width, seen.inner, number, kind)
+        arguments = dict(**arrays, width=seen.width, inner=seen.inner, p=number, which=kind)
         groups = (-(-seen.inner // threads), seen.outer)
         (dx,) = run.launch(COLUMNS_BACKWARD, (dtype,), (), arguments, groups, (threads, 1))
     return (seen.restored(dx),)

@@ -12,6 +12,7 @@ from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
 from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient, positive_qr
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["complete_basis", "orthogonalize"]
 COMPLETED = Kernel("linalg/polar", "completed")
@@ -47,27 +48,29 @@ def complete_basis(Q: Any) -> Any:
     return COMPLETE_BASIS(Q)
 
 
-def forward(run: Any, A: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     given, is_wide = run.dtype(A), A.shape[-2] < A.shape[-1]
     work = promoted(run, A.swapaxes(-1, -2) if is_wide else A)
     q, r = positive_qr(run, work)
     return run.cast(run.contiguous(q.swapaxes(-1, -2)) if is_wide else q, given), r
 
 
-def backward(run: Any, grad_Q: Any, Q: Any, R: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_Q: Any, Q: Any, R: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     given, is_wide = run.dtype(Q), Q.shape[-2] < Q.shape[-1]
     q, dq = (promoted(run, x.swapaxes(-1, -2) if is_wide else x) for x in (Q, grad_Q))
     found = orthogonal_gradient(run, dq, None, q, R)
     return (run.cast(run.contiguous(found.swapaxes(-1, -2)) if is_wide else found, given),)
 
 
-def complete_forward(run: Any, Q: Any) -> tuple[Any, ...]:
+def complete_forward(run: Runtime, Q: Any) -> tuple[Any, ...]:
     given, work = run.dtype(Q), promoted(run, Q)
     batch, dtype = Batch.of(work), run.dtype(work)
     whole, _ = factorise(run, work, "complete")
     if batch.columns == 0:
         return (run.cast(whole, given),)
-    arguments = (work, whole, Out(tuple(whole.shape), dtype), batch.rows, batch.columns)
+    arguments = dict(
+        q=work, whole=whole, out=Out(tuple(whole.shape), dtype), row_count=batch.rows, column_count=batch.columns
+    )
     group = (policy("linalg_panel_qr", run.family, dtype)["row_threads"],)
     (out,) = run.launch(COMPLETED, (dtype,), (), arguments, (batch.rows, batch.number, 1), group)
     return (run.cast(out, given),)

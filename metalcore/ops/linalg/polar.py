@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import check_eps, refuse
@@ -14,6 +14,7 @@ from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.singular import check, decompose, scaled_rows
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["newton_schulz", "polar"]
 UNIT = Kernel("linalg/polar", "unit_norm")
@@ -66,7 +67,7 @@ def newton_schulz(G: Any, steps: int = 5, coefficients: Sequence[float] = MUON, 
     return NEWTON_SCHULZ(G, steps, a, b, c, check_eps(op, eps))
 
 
-def forward(run: Any, A: Any) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     given, found = run.dtype(A), decompose(run, promoted(run, A))
     check(run, found.info, len(A.shape) > 2, "linalg.polar")
     vh = run.contiguous(found.vh)
@@ -75,7 +76,9 @@ def forward(run: Any, A: Any) -> tuple[Any, ...]:
     return run.cast(u, given), run.cast(p, given)
 
 
-def newton_schulz_forward(run: Any, G: Any, steps: int, a: float, b: float, c: float, eps: float) -> tuple[Any, ...]:
+def newton_schulz_forward(
+    run: Runtime, G: Any, steps: int, a: float, b: float, c: float, eps: float
+) -> tuple[Any, ...]:
     given, is_tall = run.dtype(G), G.shape[-2] > G.shape[-1]
     x = _unit(run, promoted(run, G.swapaxes(-1, -2) if is_tall else G), eps)
     for _ in range(steps):
@@ -84,32 +87,30 @@ def newton_schulz_forward(run: Any, G: Any, steps: int, a: float, b: float, c: f
     return (run.cast(run.contiguous(x.swapaxes(-1, -2)) if is_tall else x, given),)
 
 
-def _unit(run: Any, array: Any, eps: float) -> Any:
+def _unit(run: Runtime, array: Any, eps: float) -> Any:
     batch, dtype = Batch.of(array), run.dtype(array)
-    arguments = (array, Out(tuple(array.shape), dtype), batch.rows * batch.columns, eps)
+    arguments = dict(a=array, out=Out(tuple(array.shape), dtype), size=batch.rows * batch.columns, eps=eps)
     group = (policy("linalg_panel_qr", run.family, dtype)["threads"],)
     (out,) = run.launch(UNIT, (dtype,), (), arguments, (batch.number,), group)
     return out
 
 
-def _mixed(run: Any, x: Any, y: Any, one: float, two: float, three: float) -> Any:
+def _mixed(run: Runtime, x: Any, y: Any, one: float, two: float, three: float) -> Any:
     batch = Batch.of(x)
-    numbers = (batch.rows, batch.columns, one, two, three)
-    return _by_rows(run, MIXED, (x, y), tuple(x.shape), batch.rows, numbers)
+    arguments = dict(x=x, y=y, row_count=batch.rows, column_count=batch.columns, one=one, two=two, three=three)
+    return _by_rows(run, MIXED, arguments, tuple(x.shape), batch.rows)
 
 
-def _symmetric(run: Any, x: Any) -> Any:
-    return _by_rows(run, SYMMETRIC, (x,), tuple(x.shape), x.shape[-1], (x.shape[-1],))
+def _symmetric(run: Runtime, x: Any) -> Any:
+    return _by_rows(run, SYMMETRIC, dict(x=x, size=x.shape[-1]), tuple(x.shape), x.shape[-1])
 
 
-def _by_rows(
-    run: Any, kernel: Kernel, arrays: tuple[Any, ...], shape: tuple[int, ...], rows: int, numbers: tuple[float, ...]
-) -> Any:
-    """A kernel that gives a row to a threadgroup."""
-    dtype = run.dtype(arrays[0])
+def _by_rows(run: Runtime, kernel: Kernel, arguments: Mapping[str, Any], shape: tuple[int, ...], rows: int) -> Any:
+    """A kernel that gives a row to a threadgroup: `out`, of this shape, from x and what else it takes."""
+    dtype = run.dtype(arguments["x"])
     group = (policy("linalg_panel_qr", run.family, dtype)["row_threads"],)
     groups = (rows, math.prod(shape[:-2]), 1)
-    (out,) = run.launch(kernel, (dtype,), (), (*arrays, Out(shape, dtype), *numbers), groups, group)
+    (out,) = run.launch(kernel, (dtype,), (), dict(arguments, out=Out(shape, dtype)), groups, group)
     return out
 
 

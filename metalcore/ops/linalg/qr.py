@@ -14,6 +14,7 @@ from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.reflectors import copied, joined
 from metalcore.ops.linalg.base.result import named
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["qr"]
 MODES = ("reduced", "complete", "r")
@@ -37,13 +38,15 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     return named("linalg_qr", "Q R", QR(A, mode))
 
 
-def forward(run: Any, A: Any, mode: str) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any, mode: str) -> tuple[Any, ...]:
     given = run.dtype(A)
     q, r = factorise(run, promoted(run, A), mode)
     return run.cast(q, given), run.cast(r, given)
 
 
-def backward(run: Any, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(
+    run: Runtime, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
     """[dQ + Q S] R^-T, where S is symmetric with the upper triangle of dR R^T - Q^T dQ. Of a wide A the columns beyond
     the m-th depend on R alone."""
     if mode == "r":

@@ -14,6 +14,7 @@ from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.ops.linalg.lu import lu_factor_ex
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["solve", "solve_ex"]
 
@@ -73,20 +74,20 @@ def _explain(op: str, is_batch: bool) -> Any:
     )
 
 
-def forward_ex(run: Any, A: Any, B: Any, left: bool, check_errors: bool) -> tuple[Any, ...]:
+def forward_ex(run: Runtime, A: Any, B: Any, left: bool, check_errors: bool) -> tuple[Any, ...]:
     x, info = _solved(run, promoted(run, A), promoted(run, B), left, False)
     if check_errors:
         run.check_info(info, _explain("solve_ex", len(A.shape) > 2))
     return run.cast(x, run.dtype(B)), info
 
 
-def forward(run: Any, A: Any, B: Any, left: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any, B: Any, left: bool) -> tuple[Any, ...]:
     x, info = _solved(run, promoted(run, A), promoted(run, B), left, False)
     run.check_info(info, _explain("solve", len(A.shape) > 2))
     return (run.cast(x, run.dtype(B)),)
 
 
-def _solved(run: Any, a: Any, b: Any, left: bool, transposed: bool) -> tuple[Any, Any]:
+def _solved(run: Runtime, a: Any, b: Any, left: bool, transposed: bool) -> tuple[Any, Any]:
     """X of op(a) X = b or X op(a) = b, where op transposes or not."""
     if left:
         return lu.solve(run, a, b, transposed)
@@ -94,7 +95,9 @@ def _solved(run: Any, a: Any, b: Any, left: bool, transposed: bool) -> tuple[Any
     return lu.transposed_copy(run, x), info
 
 
-def backward(run: Any, grad_result: Any, A: Any, result: Any, left: bool, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(
+    run: Runtime, grad_result: Any, A: Any, result: Any, left: bool, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
     """dB = A^-T dX and dA = -dB X^T; where X A = B was solved, dB = dX A^-T and dA = -X^T dB."""
     a, x, grad, dtype = promoted(run, A), promoted(run, result), promoted(run, grad_result), run.dtype(A)
     db, _ = _solved(run, a, grad, left, True)

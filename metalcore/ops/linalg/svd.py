@@ -14,6 +14,7 @@ from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import named
 from metalcore.ops.linalg.base.singular import DRIVERS, check, decompose, scaled_rows
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["svd", "svdvals"]
 MIDDLE = Kernel("linalg/svd_gradient", "svd_middle")
@@ -54,21 +55,21 @@ def _driver(op: str, driver: Any) -> str:
     return driver or ""
 
 
-def forward(run: Any, A: Any, full_matrices: bool, driver: str) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any, full_matrices: bool, driver: str) -> tuple[Any, ...]:
     found = decompose(run, promoted(run, A), is_full=full_matrices, driver=driver)
     check(run, found.info, len(A.shape) > 2)
     given, parts = run.dtype(A), (found.u, found.values, found.vh)
     return *(run.cast(x, given) for x in parts), *kept(run, given, parts)
 
 
-def forward_values(run: Any, A: Any, driver: str) -> tuple[Any, ...]:
+def forward_values(run: Runtime, A: Any, driver: str) -> tuple[Any, ...]:
     found = decompose(run, promoted(run, A), has_vectors=False, driver=driver)
     check(run, found.info, len(A.shape) > 2)
     return (run.cast(found.values, run.dtype(A)),)
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_U: Any,
     grad_S: Any,
     grad_Vh: Any,
@@ -85,7 +86,7 @@ def backward(
     return (run.cast(gradient(run, grad_U, grad_S, grad_Vh, *parts), run.dtype(U)),)
 
 
-def gradient(run: Any, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: Any, Vh: Any) -> Any:
+def gradient(run: Runtime, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: Any, Vh: Any) -> Any:
     """With P = U^T grad_U and Q = Vh grad_Vh^T, where U and V are those of the singular values alone:
     U M Vh + (grad_U / S) Vh + U (grad_Vh / S), the last two only where U or V is not square, and
     M_ij = ((P_ij - P_ji) S_j + S_i (Q_ij - Q_ji)) / (S_j^2 - S_i^2) - P_ij / S_j - Q_ji / S_i, M_ii with grad_S_i."""
@@ -97,7 +98,17 @@ def gradient(run: Any, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: Any, V
     p = matmul(run, U, grad_U, transpose_a=True)
     q = matmul(run, Vh, grad_Vh, transpose_b=True)
     count = batch.number * k * k
-    arguments = (p, q, S, grad_S, Out(batch.shape(k, k), dtype), count, k, int(m > k), int(n > k))
+    arguments = dict(
+        p=p,
+        q=q,
+        values=S,
+        grad_values=grad_S,
+        middle=Out(batch.shape(k, k), dtype),
+        count=count,
+        size=k,
+        has_more_rows=int(m > k),
+        has_more_columns=int(n > k),
+    )
     (middle,) = run.launch(MIDDLE, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     x = matmul(run, U, middle)
     if m > k:
@@ -109,17 +120,25 @@ def gradient(run: Any, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: Any, V
     return found
 
 
-def _divided(run: Any, a: Any, values: Any, added: Any, is_rows: bool) -> Any:
+def _divided(run: Runtime, a: Any, values: Any, added: Any, is_rows: bool) -> Any:
     """a / S, by rows or by columns, plus `added`."""
     batch, dtype = Batch.of(a), run.dtype(a)
     count = batch.number * batch.rows * batch.columns
-    arguments = (a, values, added, Out(tuple(a.shape), dtype), count, batch.rows, batch.columns)
+    arguments = dict(
+        a=a,
+        values=values,
+        added=added,
+        out=Out(tuple(a.shape), dtype),
+        count=count,
+        rows=batch.rows,
+        columns=batch.columns,
+    )
     constants = (is_rows, added is not None)
     (found,) = run.launch(DIVIDED, (dtype,), constants, arguments, thread_groups(count), (THREADS,))
     return found
 
 
-def backward_values(run: Any, grad_S: Any, A: Any, driver: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """U diag(grad_S) Vh."""
     found = decompose(run, promoted(run, A), driver=driver)
     vh = run.contiguous(found.vh)

@@ -13,6 +13,7 @@ from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.reference import of_torch
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["solve_triangular"]
 
@@ -39,13 +40,13 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     return SOLVE(A, B, bool(upper), bool(left), bool(unitriangular))
 
 
-def forward(run: Any, A: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> tuple[Any, ...]:
     x = triangular.solve_triangular(run, promoted(run, A), promoted(run, B), upper=upper, left=left, unit=unitriangular)
     return (run.cast(x, run.dtype(B)),)
 
 
 def backward(
-    run: Any, grad_X: Any, A: Any, X: Any, upper: bool, left: bool, unitriangular: bool, wanted: Sequence[bool]
+    run: Runtime, grad_X: Any, A: Any, X: Any, upper: bool, left: bool, unitriangular: bool, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     """dB = A^-T dX and dA = -dB X^T (X A = B: dB = dX A^-T, dA = -X^T dB), of which A has a triangle."""
     dtype, a, x = run.dtype(A), promoted(run, A), promoted(run, X)

@@ -15,6 +15,7 @@ from metalcore.ops.linalg.qr import QR as PLAIN_QR
 from metalcore.ops.linalg.qr import qr as plain_qr
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["cholesky", "qr"]
 CHOLESKY_KERNEL = Kernel("precise_factor", "precise_cholesky", ("is_upper",))
@@ -65,11 +66,11 @@ def qr(A: Any, mode: str = "reduced", *, precision: str = "float-float") -> Any:
     return named("linalg_qr", "Q R", QR(A, mode))
 
 
-def cholesky_forward(run: Any, A: Any, upper: bool) -> tuple[Any, ...]:
+def cholesky_forward(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     work, batch = promoted(run, A), Batch.of(A)
     dtype, n = run.dtype(work), batch.rows
     shape, threads = tuple(A.shape), policy("precise", run.family, dtype)["threads"]
-    arguments = (work, Out(shape, dtype), Out(shape, dtype), Out(batch.leading, "int32"), n)
+    arguments = dict(a=work, high=Out(shape, dtype), low=Out(shape, dtype), info=Out(batch.leading, "int32"), size=n)
     high, _, info = run.launch(CHOLESKY_KERNEL, (dtype,), (upper,), arguments, (batch.number,), (threads,))
     run.check_info(info, lambda at, order: _explain(at, order, len(shape) > 2))
     factor = high if upper else run.contiguous(high.swapaxes(-1, -2))
@@ -83,20 +84,21 @@ def _explain(position: int, order: int, is_batch: bool) -> str:
     )
 
 
-def qr_forward(run: Any, A: Any, mode: str) -> tuple[Any, ...]:
+def qr_forward(run: Runtime, A: Any, mode: str) -> tuple[Any, ...]:
     batch = Batch.of(A)
     m, n = batch.rows, batch.columns
     turned = run.contiguous(promoted(run, A).swapaxes(-1, -2))
     dtype, threads = run.dtype(turned), policy("precise", run.family, run.dtype(turned))["threads"]
     steps, vectors = min(m, n), m if mode == "complete" else min(m, n)
-    halves = [Out(batch.shape(n, m), dtype) for _ in range(2)]
-    taus = [Out(batch.shape(steps), dtype) for _ in range(2)]
-    arguments = (turned, *halves, *taus, Out(batch.shape(vectors, n), dtype), m, n, vectors)
-    *reflectors, r = run.launch(QR_KERNEL, (dtype,), (), arguments, (batch.number,), (threads,))
+    half, tau = Out(batch.shape(n, m), dtype), Out(batch.shape(steps), dtype)
+    arguments = dict(a=turned, high=half, low=half, tau_high=tau, tau_low=tau, r=Out(batch.shape(vectors, n), dtype))
+    arguments |= dict(rows=m, columns=n, r_rows=vectors)
+    high, low, tau_high, tau_low, r = run.launch(QR_KERNEL, (dtype,), (), arguments, (batch.number,), (threads,))
     if mode == "r":
         return run.empty((0,), run.dtype(A)), run.cast(r, run.dtype(A))
-    outs = [Out(batch.shape(vectors, m), dtype) for _ in range(2)]
-    arguments = (*reflectors, *outs, m, n)
+    vector = Out(batch.shape(vectors, m), dtype)
+    arguments = dict(high=high, low=low, tau_high=tau_high, tau_low=tau_low, q=vector, q_low=vector)
+    arguments |= dict(rows=m, columns=n)
     q, _ = run.launch(Q_KERNEL, (dtype,), (), arguments, (vectors, batch.number, 1), (32, 1, 1))
     return run.cast(run.contiguous(q.swapaxes(-1, -2)), run.dtype(A)), run.cast(r, run.dtype(A))
 

@@ -12,6 +12,7 @@ from metalcore.ops.linalg.base.matrix import promoted
 from metalcore.ops.precise.base import product
 from metalcore.ops.precise.base.product import check_product
 from metalcore.ops.precise.base.reduce import PRECISIONS, check_precision, permuted
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["matmul"]
 
@@ -33,11 +34,11 @@ def matmul(a: Any, b: Any, *, precision: str = "float-float", pair: bool = False
     return found if pair else found[0]
 
 
-def forward(run: Any, a: Any, b: Any, precision: str, pair: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, a: Any, b: Any, precision: str, pair: bool) -> tuple[Any, ...]:
     return product.matmul(run, a, b, precision=precision, pair=pair)
 
 
-def backward(run: Any, grad_high: Any, a: Any, b: Any, precision: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def backward(run: Runtime, grad_high: Any, a: Any, b: Any, precision: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """da = g b^T and db = a^T g, in the same precision; a matrix that stood for a batch gets the sum over it."""
     dtype, grad = run.dtype(a), grad_high
     a, b = promoted(run, a), promoted(run, b)  # the gradient has more digits than a half
@@ -55,12 +56,12 @@ def backward(run: Any, grad_high: Any, a: Any, b: Any, precision: str, wanted: S
     return da, db
 
 
-def _stacked(run: Any, batch: Any) -> Any:
+def _stacked(run: Runtime, batch: Any) -> Any:
     """The matrices of a batch as one, with the same columns."""
     return run.contiguous(batch).reshape(math.prod(batch.shape[:-1]), batch.shape[-1])
 
 
-def _side_by_side(run: Any, batch: Any) -> Any:
+def _side_by_side(run: Runtime, batch: Any) -> Any:
     """The matrices of a batch as one, with the same rows."""
     rank, (rows, columns) = len(batch.shape), batch.shape[-2:]
     turned = permuted(batch, [rank - 2, *range(rank - 2), rank - 1])

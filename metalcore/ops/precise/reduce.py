@@ -21,6 +21,7 @@ from metalcore.ops.precise.base.reduce import (
     reduced_shape,
     size,
 )
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["dot", "norm", "sum"]
 
@@ -92,7 +93,7 @@ def _given(found: tuple[Any, Any], pair: bool) -> Any:
     return found if pair else found[0]
 
 
-def _over(kind: str, run: Any, x: Any, dims: Sequence[int], keepdim: bool, precision: str, pair: bool) -> Any:
+def _over(kind: str, run: Runtime, x: Any, dims: Sequence[int], keepdim: bool, precision: str, pair: bool) -> Any:
     shape = tuple(x.shape)
     width = size(shape, dims)
     out = reduced_shape(shape, dims, keepdim)
@@ -100,21 +101,23 @@ def _over(kind: str, run: Any, x: Any, dims: Sequence[int], keepdim: bool, preci
     return reduce(run, kind, rows, rows, Rows.alike(math.prod(out), width), out, precision, pair)
 
 
-def sum_forward(run: Any, x: Any, dim: Sequence[int], keepdim: bool, precision: str, pair: bool) -> tuple[Any, ...]:
+def sum_forward(run: Runtime, x: Any, dim: Sequence[int], keepdim: bool, precision: str, pair: bool) -> tuple[Any, ...]:
     return tuple(_over("sum", run, x, dim, keepdim, precision, pair))
 
 
-def norm_forward(run: Any, x: Any, dim: Sequence[int], keepdim: bool, precision: str, pair: bool) -> tuple[Any, ...]:
+def norm_forward(
+    run: Runtime, x: Any, dim: Sequence[int], keepdim: bool, precision: str, pair: bool
+) -> tuple[Any, ...]:
     return tuple(_over("norm", run, x, dim, keepdim, precision, pair))
 
 
-def dot_forward(run: Any, x: Any, y: Any, precision: str, pair: bool) -> tuple[Any, ...]:
+def dot_forward(run: Runtime, x: Any, y: Any, precision: str, pair: bool) -> tuple[Any, ...]:
     out, width = tuple(x.shape[:-1]), x.shape[-1]
     x, y = run.contiguous(x), run.contiguous(y)
     return reduce(run, "dot", x, y, Rows.alike(math.prod(out), width), out, precision, pair)
 
 
-def _slopes(kind: str, run: Any, grad: Any, norms: Any, x: Any, dims: Sequence[int]) -> Any:
+def _slopes(kind: str, run: Runtime, grad: Any, norms: Any, x: Any, dims: Sequence[int]) -> Any:
     """The gradient of x, moved back to where its dimensions were."""
     shape = tuple(x.shape)
     width, rows = size(shape, dims), run.contiguous(last(x, dims))
@@ -123,17 +126,17 @@ def _slopes(kind: str, run: Any, grad: Any, norms: Any, x: Any, dims: Sequence[i
     return run.contiguous(back(gradient(run, kind, grad, norms, rows, sums, width), dims))
 
 
-def sum_backward(run: Any, grad_high: Any, x: Any, dim: Sequence[int], wanted: Sequence[bool]) -> tuple[Any, ...]:
+def sum_backward(run: Runtime, grad_high: Any, x: Any, dim: Sequence[int], wanted: Sequence[bool]) -> tuple[Any, ...]:
     return (_slopes("sum", run, grad_high, grad_high, x, dim),)
 
 
 def norm_backward(
-    run: Any, grad_high: Any, x: Any, high: Any, dim: Sequence[int], wanted: Sequence[bool]
+    run: Runtime, grad_high: Any, x: Any, high: Any, dim: Sequence[int], wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     return (_slopes("norm", run, grad_high, high, x, dim),)
 
 
-def dot_backward(run: Any, grad_high: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def dot_backward(run: Runtime, grad_high: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     last_one = (len(x.shape) - 1,)
     nothing = run.empty((0,), run.dtype(x))
     dx = _slopes("dot", run, grad_high, grad_high, y, last_one) if wanted[0] else nothing

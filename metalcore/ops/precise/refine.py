@@ -15,6 +15,7 @@ from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.result import batch_element
 from metalcore.ops.precise.base.reduce import check_precision
 from metalcore.ops.precise.base.refine import refined
+from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["solve"]
 
@@ -41,7 +42,7 @@ def solve(A: Any, B: Any, *, precision: str = "float-float", pair: bool = False)
     return parts if pair else parts[0]
 
 
-def forward(run: Any, A: Any, B: Any, precision: str, pair: bool) -> tuple[Any, ...]:
+def forward(run: Runtime, A: Any, B: Any, precision: str, pair: bool) -> tuple[Any, ...]:
     a, b = promoted(run, A), promoted(run, B)
     factors, pivots, info = lu.factor(run, a)
     is_batch = len(A.shape) > 2
@@ -55,7 +56,9 @@ def _explain(position: int, is_batch: bool) -> str:
     return f"{where}The solver failed because the input matrix is singular."
 
 
-def _solved(run: Any, a: Any, factors: Any, pivots: Any, b: Any, transposed: bool, precision: str) -> tuple[Any, Any]:
+def _solved(
+    run: Runtime, a: Any, factors: Any, pivots: Any, b: Any, transposed: bool, precision: str
+) -> tuple[Any, Any]:
     def plain(sides: Any) -> Any:
         return lu.solve_factored(run, factors, pivots, sides, transposed)
 
@@ -65,7 +68,7 @@ def _solved(run: Any, a: Any, factors: Any, pivots: Any, b: Any, transposed: boo
 
 
 def backward(
-    run: Any,
+    run: Runtime,
     grad_high: Any,
     A: Any,
     high: Any,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metalcore.ops.base.check import refuse
+from metalcore.runtimes.runtime import Runtime
 
 INTEGERS = (int, np.integer)
 """What a dimension may be."""
@@ -25,7 +26,7 @@ class Reduced(NamedTuple):
     """Pairs of dimensions that were exchanged, one after the other."""
 
     @staticmethod
-    def of(run: Any, array: Any, dims: Sequence[int]) -> Reduced:
+    def of(run: Runtime, array: Any, dims: Sequence[int]) -> Reduced:
         """`dims` in ascending order. Where they are neighbours nothing has to move."""
         shape = tuple(array.shape)
         if not dims:

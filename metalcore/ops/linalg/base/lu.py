@@ -11,6 +11,7 @@ from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, lane_groups
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 IN_LANES = Kernel("linalg/lu", "lu_lanes", ("exchanges",))
 PANEL = Kernel("linalg/lu", "lu_panel", ("exchanges",))
@@ -20,24 +21,24 @@ SOLVE_FACTORED = Kernel("linalg/solve", "solve_factored", ("is_transposed", "is_
 BLOCK = 32  # BLOCK in the kernels
 
 
-def is_for_lanes(run: Any, dtype: str, count: int, rows: int, columns: int) -> bool:
+def is_for_lanes(run: Runtime, dtype: str, count: int, rows: int, columns: int) -> bool:
     """Whether each thread takes a matrix."""
     chosen = policy("linalg_lu", run.family, dtype)
     small = max(rows, columns) <= chosen["lanes"] and count >= chosen["least"]
     return small or 0 in (count, rows, columns)
 
 
-def factor(run: Any, a: Any, exchanges: bool = True) -> tuple[Any, Any, Any]:
+def factor(run: Runtime, a: Any, exchanges: bool = True) -> tuple[Any, Any, Any]:
     """L and U in one array, pivots from 1, and info, of a contiguous array of matrices."""
     batch, dtype = Batch.of(a), run.dtype(a)
     rows, columns, steps = batch.rows, batch.columns, min(batch.rows, batch.columns)
     pivots, info = Out(batch.shape(steps), "int32"), Out(batch.leading, "int32")
     if is_for_lanes(run, dtype, batch.number, rows, columns):
         size = max(rows, columns) if steps and batch.number else 0
-        numbers = (batch.number, rows if steps else 0, columns if steps else 0)
-        outs = (Out(tuple(a.shape), dtype), pivots, info)
+        numbers = dict(count=batch.number, row_count=rows if steps else 0, column_count=columns if steps else 0)
+        outs = dict(factors=Out(tuple(a.shape), dtype), pivots=pivots, info=info)
         types, groups = (dtype, capacity(size)), lane_groups(batch.number)
-        return _three(run.launch(IN_LANES, types, (exchanges,), (a, *outs, *numbers), groups, (LANES,)))
+        return _three(run.launch(IN_LANES, types, (exchanges,), dict(a=a, **outs, **numbers), groups, (LANES,)))
     threads = (policy("linalg_lu", run.family, dtype)["threads"],)
     chunks = -(-columns // BLOCK)
     factors: Any = a
@@ -46,13 +47,22 @@ def factor(run: Any, a: Any, exchanges: bool = True) -> tuple[Any, Any, Any]:
     for begin in range(0, steps, BLOCK):
         copies = begin == 0 or not run.writes_in_place
         panel = Out(batch.shape(rows - begin, BLOCK), dtype)
-        given = (factors, known, panel, pivots if copies else known, info, rows, columns, begin)
+        given = dict(
+            a=factors,
+            pivots_before=known,
+            panels=panel,
+            pivots=pivots if copies else known,
+            info=info,
+            rows=rows,
+            columns=columns,
+            begin=begin,
+        )
         panels, *other, found = run.launch(PANEL, (dtype,), (exchanges,), given, (batch.number,), threads)
         known = other[0] if other else known
         if columns == BLOCK:
             return panels, known, found
         out = Out(tuple(a.shape), dtype) if copies else factors
-        changed = (factors, panels, known, out, rows, columns, begin)
+        changed = dict(before=factors, panels=panels, pivots=known, after=out, rows=rows, columns=columns, begin=begin)
         made = run.launch(APPLY, (dtype,), (copies,), changed, (chunks, batch.number), threads)
         factors = made[0] if made else factors
     return factors, known, found
@@ -63,7 +73,7 @@ def _three(values: list[Any]) -> tuple[Any, Any, Any]:
     return first, second, third
 
 
-def solve_factored(run: Any, factors: Any, pivots: Any, b: Any, transposed: bool, inverse: bool = False) -> Any:
+def solve_factored(run: Runtime, factors: Any, pivots: Any, b: Any, transposed: bool, inverse: bool = False) -> Any:
     """X of A X = b, or of A^T X = b, or the inverse. One matrix may serve for all b."""
     batch, dtype, n = Batch.of(factors if inverse else b), run.dtype(factors), factors.shape[-1]
     sides = n if inverse else b.shape[-1]
@@ -71,13 +81,15 @@ def solve_factored(run: Any, factors: Any, pivots: Any, b: Any, transposed: bool
     threads = policy("linalg_lu", run.family, dtype)["threads"]
     chunks = -(-sides // BLOCK) if n else 0
     groups = (chunks, batch.number)
-    outs = (Out(batch.shape(n, sides), dtype), Out((batch.number * chunks, n, BLOCK), dtype))
-    arguments = (factors, pivots, None if inverse else b, *outs, n, sides, is_shared)
+    outs = dict(x=Out(batch.shape(n, sides), dtype), work=Out((batch.number * chunks, n, BLOCK), dtype))
+    arguments = dict(
+        factors=factors, pivots=pivots, b=None if inverse else b, **outs, size=n, sides=sides, is_shared=is_shared
+    )
     x, _ = run.launch(SOLVE_FACTORED, (dtype,), (transposed, inverse), arguments, groups, (threads,))
     return x
 
 
-def solve(run: Any, a: Any, b: Any, transposed: bool) -> tuple[Any, Any]:
+def solve(run: Runtime, a: Any, b: Any, transposed: bool) -> tuple[Any, Any]:
     """X of a X = b or a^T X = b, and info: contiguous arrays with the same leading dimensions, or one `a`."""
     batch, dtype, sides = Batch.of(a), run.dtype(a), b.shape[-1]
     n = batch.rows
@@ -92,7 +104,7 @@ def solve(run: Any, a: Any, b: Any, transposed: bool) -> tuple[Any, Any]:
     return solve_factored(run, factors, pivots, b, transposed), info
 
 
-def inverse(run: Any, a: Any, transposed: bool = False) -> tuple[Any, Any]:
+def inverse(run: Runtime, a: Any, transposed: bool = False) -> tuple[Any, Any]:
     """The inverse, or that of a^T, and info."""
     batch, dtype = Batch.of(a), run.dtype(a)
     if is_for_lanes(run, dtype, batch.number, batch.rows, batch.rows):
@@ -101,11 +113,11 @@ def inverse(run: Any, a: Any, transposed: bool = False) -> tuple[Any, Any]:
     return solve_factored(run, factors, pivots, None, transposed, inverse=True), info
 
 
-def _in_lanes(run: Any, a: Any, b: Any, sides: int, transposed: bool) -> tuple[Any, Any]:
+def _in_lanes(run: Runtime, a: Any, b: Any, sides: int, transposed: bool) -> tuple[Any, Any]:
     batch, dtype = Batch.of(a), run.dtype(a)
     n = batch.rows
-    outs = (Out(batch.shape(n, sides), dtype), Out(batch.leading, "int32"))
-    arguments = (a, b, *outs, batch.number, n, sides if n else 0)
+    outs = dict(x=Out(batch.shape(n, sides), dtype), info=Out(batch.leading, "int32"))
+    arguments = dict(a=a, b=b, **outs, count=batch.number, size=n, side_count=sides if n else 0)
     types = (dtype, capacity(n if batch.number else 0))
     constants, groups = (transposed, b is None), lane_groups(batch.number)
     x, info = run.launch(SOLVE_IN_LANES, types, constants, arguments, groups, (LANES,))
@@ -117,11 +129,11 @@ def batches(op: str, a: Any, b: Any) -> tuple[Any, Any]:
     return (a, b) if len(a.shape) == 2 else broadcast(op, a, b)
 
 
-def transposed_copy(run: Any, array: Any) -> Any:
+def transposed_copy(run: Runtime, array: Any) -> Any:
     return run.contiguous(array.swapaxes(-1, -2))
 
 
-def summed(run: Any, gradients: Any, like: Any) -> Any:
+def summed(run: Runtime, gradients: Any, like: Any) -> Any:
     """The gradient of a matrix that served for all others: their sum. Else the gradients as they are."""
     if len(gradients.shape) == len(like.shape):
         return gradients

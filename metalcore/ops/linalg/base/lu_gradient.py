@@ -9,6 +9,7 @@ from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, lane_groups
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.triangular import solve_triangular
 from metalcore.runtimes.kernel import Kernel, Out
+from metalcore.runtimes.runtime import Runtime
 
 UNPACK = Kernel("linalg/lu_parts", "lu_unpack", ("has_permutation",))
 PARTS_IN_LANES = Kernel("linalg/lu_parts", "lu_parts_lanes", ("has_permutation",))
@@ -16,39 +17,48 @@ JOIN = Kernel("linalg/lu_parts", "join_triangles", ("is_wide", "is_tall"))
 PERMUTE = Kernel("linalg/lu_parts", "permute_rows", ("is_wide", "is_tall", "is_forward"))
 
 
-def unpack(run: Any, factors: Any, pivots: Any) -> tuple[Any, Any, Any]:
+def unpack(run: Runtime, factors: Any, pivots: Any) -> tuple[Any, Any, Any]:
     """P, L and U as arrays of their own; P has no elements where `pivots` is None."""
     batch, dtype = Batch.of(factors), run.dtype(factors)
     rows, columns, steps = batch.rows, batch.columns, min(batch.rows, batch.columns)
     shape = (0,) if pivots is None else batch.shape(rows, rows)
-    outs = (Out(shape, dtype), Out(batch.shape(rows, steps), dtype), Out(batch.shape(steps, columns), dtype))
-    arguments = (factors, pivots, *outs, rows, columns)
+    outs = dict(p=Out(shape, dtype), l=Out(batch.shape(rows, steps), dtype), u=Out(batch.shape(steps, columns), dtype))
+    arguments = dict(factors=factors, pivots=pivots, **outs, row_count=rows, column_count=columns)
     groups = (-(-rows // BLOCK), batch.number)
     p, lower, upper = run.launch(UNPACK, (dtype,), (pivots is not None,), arguments, groups, (LANES,))
     return p, lower, upper
 
 
-def parts_in_lanes(run: Any, a: Any, exchanges: bool) -> tuple[Any, ...]:
+def parts_in_lanes(run: Runtime, a: Any, exchanges: bool) -> tuple[Any, ...]:
     """P, L, U and pivots of small matrices, one to a thread; P has no elements where rows are not exchanged."""
     batch, dtype = Batch.of(a), run.dtype(a)
     rows, columns, steps = batch.rows, batch.columns, min(batch.rows, batch.columns)
     shape = batch.shape(rows, rows) if exchanges else (0,)
-    factors = (Out(shape, dtype), Out(batch.shape(rows, steps), dtype), Out(batch.shape(steps, columns), dtype))
-    arguments = (a, *factors, Out(batch.shape(steps), "int32"), batch.number, rows, columns)
+    factors = dict(
+        p=Out(shape, dtype), l=Out(batch.shape(rows, steps), dtype), u=Out(batch.shape(steps, columns), dtype)
+    )
+    arguments = dict(
+        a=a,
+        **factors,
+        pivots=Out(batch.shape(steps), "int32"),
+        count=batch.number,
+        row_count=rows,
+        column_count=columns,
+    )
     types, groups = (dtype, capacity(max(rows, columns))), lane_groups(batch.number)
     return tuple(run.launch(PARTS_IN_LANES, types, (exchanges,), arguments, groups, (LANES,)))
 
 
-def join(run: Any, lower: Any, upper: Any, other: Any = None, is_wide: bool = False, is_tall: bool = False) -> Any:
+def join(run: Runtime, lower: Any, upper: Any, other: Any = None, is_wide: bool = False, is_tall: bool = False) -> Any:
     """What is below the diagonal from `lower`, the rest from `upper`; `other` is subtracted from one of the two."""
     batch, dtype = Batch.of(lower), run.dtype(lower)
     n = batch.rows
-    arguments = (lower, upper, other, Out(batch.shape(n, n), dtype), n)
+    arguments = dict(lower=lower, upper=upper, other=other, joined=Out(batch.shape(n, n), dtype), size=n)
     (joined,) = run.launch(JOIN, (dtype,), (is_wide, is_tall), arguments, (n, batch.number), (LANES,))
     return joined
 
 
-def lu_gradient(run: Any, lower: Any, upper: Any, pivots: Any, dlower: Any, dupper: Any) -> Any:
+def lu_gradient(run: Runtime, lower: Any, upper: Any, pivots: Any, dlower: Any, dupper: Any) -> Any:
     """The gradient of A = P L U: P L^-T (tril(L^T dL, -1) + triu(dU U^T)) U^-T for a square A. What is beside or below
     the square part has a share of its own, and takes one from the triangles. What is not in the triangles of dL and dU
     is not looked at."""
@@ -76,23 +86,34 @@ def lu_gradient(run: Any, lower: Any, upper: Any, pivots: Any, dlower: Any, dupp
     middle = solve_triangular(run, l_square, middle, upper=False, transpose=True, unit=True)
     middle = solve_triangular(run, u_square, middle, upper=True, transpose=True, left=False)
     out = Out(batch.shape(rows, columns), run.dtype(lower))
-    arguments = (middle, rest, pivots, out, rows, columns, steps, 0)
+    arguments = dict(
+        square=middle,
+        rest=rest,
+        pivots=pivots,
+        out=out,
+        row_count=rows,
+        column_count=columns,
+        step_count=steps,
+        is_shared=0,
+    )
     groups = (-(-rows // BLOCK), batch.number)
     (gradient,) = run.launch(PERMUTE, (run.dtype(lower),), (is_wide, is_tall, False), arguments, groups, (LANES,))
     return gradient
 
 
-def permute(run: Any, x: Any, pivots: Any, forward: bool) -> Any:
+def permute(run: Runtime, x: Any, pivots: Any, forward: bool) -> Any:
     """P x, or P^T x where `forward`: as rows were exchanged. One permutation may serve for all x."""
     batch, dtype = Batch.of(x), run.dtype(x)
-    numbers = (batch.rows, batch.columns, batch.rows, int(len(pivots.shape) == 1))
-    arguments = (x, None, pivots, Out(tuple(x.shape), dtype), *numbers)
+    numbers = dict(
+        row_count=batch.rows, column_count=batch.columns, step_count=batch.rows, is_shared=int(len(pivots.shape) == 1)
+    )
+    arguments = dict(square=x, rest=None, pivots=pivots, out=Out(tuple(x.shape), dtype), **numbers)
     groups = (-(-batch.rows // BLOCK), batch.number)
     (out,) = run.launch(PERMUTE, (dtype,), (False, False, forward), arguments, groups, (LANES,))
     return out
 
 
-def solve_gradient(run: Any, factors: Any, pivots: Any, x: Any, grad: Any, transposed: bool) -> tuple[Any, Any]:
+def solve_gradient(run: Runtime, factors: Any, pivots: Any, x: Any, grad: Any, transposed: bool) -> tuple[Any, Any]:
     """Gradients of LU and of B, where A X = B, or A^T X = B, was solved with A = P L U."""
     _, lower, upper = unpack(run, factors, None)
     if transposed:
@@ -111,14 +132,14 @@ def solve_gradient(run: Any, factors: Any, pivots: Any, x: Any, grad: Any, trans
     return join(run, dlower, dupper), db
 
 
-def _rows(run: Any, array: Any, count: int) -> tuple[Any, Any]:
+def _rows(run: Runtime, array: Any, count: int) -> tuple[Any, Any]:
     """The first rows and the rest, contiguous."""
     if array.shape[-2] == count:
         return array, None
     return run.contiguous(array[..., :count, :]), run.contiguous(array[..., count:, :])
 
 
-def _columns(run: Any, array: Any, count: int) -> tuple[Any, Any]:
+def _columns(run: Runtime, array: Any, count: int) -> tuple[Any, Any]:
     if array.shape[-1] == count:
         return array, None
     return run.contiguous(array[..., :count]), run.contiguous(array[..., count:])

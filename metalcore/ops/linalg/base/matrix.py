@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from metalcore import settings
 from metalcore.ops.base.check import check_array, check_float, refuse
 from metalcore.ops.base.launch import accumulator
+from metalcore.runtimes.runtime import Runtime
 
 LANES = 32
 CAPACITIES = (4, 8, 16, 32)
@@ -49,17 +50,17 @@ def check_square(op: str, argument: str, array: Any) -> str:
     return dtype
 
 
-def promoted(run: Any, array: Any) -> Any:
+def promoted(run: Runtime, array: Any) -> Any:
     """The array as factorisations work on it: rows one after the other, float32 (float64 stays, for gradcheck)."""
     return run.contiguous(run.cast(array, accumulator(run.dtype(array))))
 
 
-def kept(run: Any, given: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
+def kept(run: Runtime, given: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """What a gradient needs of results before they were rounded to the input's dtype; nothing where they were not."""
     return tuple(run.empty((0,), run.dtype(a)) if run.dtype(a) == given else a for a in arrays)
 
 
-def unrounded(run: Any, results: Sequence[Any], wide: Sequence[Any]) -> list[Any]:
+def unrounded(run: Runtime, results: Sequence[Any], wide: Sequence[Any]) -> list[Any]:
     """The results as they were before they were rounded, from what was kept of them."""
     return [promoted(run, r if 0 in w.shape else w) for r, w in zip(results, wide, strict=True)]
 

@@ -8,6 +8,7 @@ from metalcore.ops.linalg.base.matrix import LANES, Batch
 from metalcore.ops.linalg.base.product import Block, multiply, update
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 PANEL = Kernel("linalg/panel_qr", "qr_panel", ("is_packed", "copies"))
 PANEL_Q = Kernel("linalg/panel_qr", "qr_panel_q")
@@ -36,53 +37,74 @@ class Panel(NamedTuple):
     tau: Any
 
 
-def threads(run: Any, dtype: str, rows: int) -> tuple[int]:
+def threads(run: Runtime, dtype: str, rows: int) -> tuple[int]:
     """Of a threadgroup with a panel: more for more rows."""
     most: int = policy("linalg_panel_qr", run.family, dtype)["threads"]
     return (min(most, max(1, rows // 16) * LANES),)
 
 
-def panel(run: Any, a: Block, batch: Batch, *, head: Any = None, head_rows: int = 0, is_packed: bool = False) -> Panel:
+def panel(
+    run: Runtime, a: Block, batch: Batch, *, head: Any = None, head_rows: int = 0, is_packed: bool = False
+) -> Panel:
     """The QR factorisation of a block of up to 32 columns of each matrix. `head`: an array whose first `head_rows` rows
     stand above the block."""
     dtype, rows = run.dtype(a.array), a.rows + head_rows
     least, number = min(rows, a.columns), batch.number
-    begin, pitch, _ = a.place
+    begin, pitch = a.begin, a.pitch
     stride = a.array.shape[-2] * a.array.shape[-1]
     copies = is_packed and not run.writes_in_place
     extra = -(-a.array.shape[-2] // COPIED_ROWS) if copies else 0
     out: Any = Out((number, least, a.columns), dtype)
     if is_packed:
         out = Out(tuple(a.array.shape), dtype) if copies else a.array
-    outs = (
-        *(out, Out((*batch.leading, rows, LANES), dtype), Out((*batch.leading, LANES, LANES), dtype)),
-        Out((*batch.leading, least), dtype),
+    outs = dict(
+        out=out,
+        v=Out((*batch.leading, rows, LANES), dtype),
+        t=Out((*batch.leading, LANES, LANES), dtype),
+        tau=Out((*batch.leading, least), dtype),
     )
     head_stride = 0 if head is None else head.shape[-2] * head.shape[-1]
-    numbers = (rows, a.columns, begin, pitch, stride, head_rows, head_stride)
+    numbers = dict(
+        row_count=rows,
+        column_count=a.columns,
+        begin=begin,
+        pitch=pitch,
+        stride=stride,
+        head_rows=head_rows,
+        head_stride=head_stride,
+    )
     above = a.array if head is None else head
-    arguments = (a.array, above, *outs, *numbers)
+    arguments = dict(a=a.array, head=above, **outs, **numbers)
     made = run.launch(
         PANEL, (dtype,), (is_packed, copies), arguments, (1 + extra, number, 1), threads(run, dtype, rows)
     )
     return Panel(*made) if len(made) == 4 else Panel(out, *made)
 
 
-def panel_q(run: Any, found: Panel, shape: tuple[int, ...], reflectors: int, above: Any = None, each: int = 1) -> Any:
+def panel_q(
+    run: Runtime, found: Panel, shape: tuple[int, ...], reflectors: int, above: Any = None, each: int = 1
+) -> Any:
     """The first columns of the panel's Q, as an array of this shape. `above`: Q times [above; 0]; there are
     matrices of `reflectors` rows in `above`, the first of each 1 + `each` of which is not used."""
     dtype, rows, columns = run.dtype(found.v), shape[-2], shape[-1]
     number = 1
     for size in shape[:-2]:
         number *= size
-    numbers = (rows, reflectors, columns, Q_ROWS, int(above is not None), each)
-    arguments = (found.v, found.t, found.v if above is None else above, Out(shape, dtype), *numbers)
+    numbers = dict(
+        row_count=rows,
+        reflectors=reflectors,
+        column_count=columns,
+        block_rows=Q_ROWS,
+        has_e=int(above is not None),
+        e_group=each,
+    )
+    arguments = dict(v=found.v, t=found.t, e=found.v if above is None else above, q=Out(shape, dtype), **numbers)
     groups = (-(-rows // Q_ROWS), number, 1)
     (q,) = run.launch(PANEL_Q, (dtype,), (), arguments, groups, threads(run, dtype, Q_ROWS))
     return q
 
 
-def apply(run: Any, found: Reflectors, array: Any, column: int, columns: int, *, transpose: bool) -> Any:
+def apply(run: Runtime, found: Reflectors, array: Any, column: int, columns: int, *, transpose: bool) -> Any:
     """I - V T V^T, or its transpose, times columns of an array, from row `found.row` on. The array is changed in place
     where the runtime can."""
     if columns <= 0:
@@ -94,13 +116,13 @@ def apply(run: Any, found: Reflectors, array: Any, column: int, columns: int, *,
     return update(run, c, v, Block.of(w), alpha=-1.0)
 
 
-def factorise(run: Any, work: Any) -> tuple[Any, Any, list[Reflectors]]:
+def factorise(run: Runtime, work: Any) -> tuple[Any, Any, list[Reflectors]]:
     """R and the v below it in a scaled copy of the matrices, the scales, and the reflectors, panel by panel."""
     batch, dtype = Batch.of(work), run.dtype(work)
     least, size = min(batch.rows, batch.columns), batch.rows * batch.columns
-    outs = (Out(tuple(work.shape), dtype), Out(batch.leading, dtype))
+    outs = dict(out=Out(tuple(work.shape), dtype), scales=Out(batch.leading, dtype))
     most: int = policy("linalg_panel_qr", run.family, dtype)["threads"]
-    work, scales = run.launch(SCALED, (dtype,), (), (work, *outs, size), (batch.number,), (most,))
+    work, scales = run.launch(SCALED, (dtype,), (), dict(a=work, **outs, size=size), (batch.number,), (most,))
     kept = []
     for j in range(0, least, LANES):
         width = min(LANES, least - j)
@@ -110,25 +132,25 @@ def factorise(run: Any, work: Any) -> tuple[Any, Any, list[Reflectors]]:
     return work, scales, kept
 
 
-def upper(run: Any, work: Any, scales: Any, rows: int, *, keeps_lower: bool = False) -> Any:
+def upper(run: Runtime, work: Any, scales: Any, rows: int, *, keeps_lower: bool = False) -> Any:
     """The first rows of R."""
     batch, dtype = Batch.of(work), run.dtype(work)
-    numbers = (batch.rows, batch.columns, rows, int(keeps_lower))
-    arguments = (work, scales, Out(batch.shape(rows, batch.columns), dtype), *numbers)
+    numbers = dict(row_count=batch.rows, column_count=batch.columns, r_rows=rows, keeps_lower=int(keeps_lower))
+    arguments = dict(a=work, scales=scales, r=Out(batch.shape(rows, batch.columns), dtype), **numbers)
     group = policy("linalg_panel_qr", run.family, dtype)["row_threads"]
     (r,) = run.launch(UPPER, (dtype,), (), arguments, (rows, batch.number, 1), (group,))
     return r
 
 
-def identity(run: Any, batch: Batch, dtype: str, columns: int) -> Any:
+def identity(run: Runtime, batch: Batch, dtype: str, columns: int) -> Any:
     """The first columns of the identity, for each matrix."""
-    arguments = (Out(batch.shape(batch.rows, columns), dtype), batch.rows, columns)
+    arguments = dict(q=Out(batch.shape(batch.rows, columns), dtype), row_count=batch.rows, column_count=columns)
     group = policy("linalg_panel_qr", run.family, dtype)["row_threads"]
     (q,) = run.launch(IDENTITY, (dtype,), (), arguments, (batch.rows, batch.number, 1), (group,))
     return q
 
 
-def form_q(run: Any, kept: list[Reflectors], batch: Batch, dtype: str, columns: int) -> Any:
+def form_q(run: Runtime, kept: list[Reflectors], batch: Batch, dtype: str, columns: int) -> Any:
     """The first columns of the product of all reflectors, from the last to the first: what is zero is left out."""
     q = identity(run, batch, dtype, columns)
     for found in reversed(kept):

@@ -11,6 +11,7 @@ from metalcore.errors import ArgumentError
 from metalcore.ops.linalg.base.matrix import LANES, capacity, lane_groups
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 TILED = Kernel("linalg/matmul", "matmul_tiled", ("adds", "copies", "is_lower"))
 SIMDGROUP = Kernel("linalg/matmul_simdgroup", "matmul_simdgroup", ("adds", "copies", "is_lower"))
@@ -41,15 +42,20 @@ class Block(NamedTuple):
         return int(self.array.shape[-1])
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """What a kernel is told: where the block begins, the pitch, and the distance of matrices (0: there is one)."""
+    def begin(self) -> int:
+        """Where the block begins."""
+        return self.row * self.pitch + self.column
+
+    def place(self, name: str) -> dict[str, int]:
+        """What a kernel that calls it `name` is told: where the block begins, the pitch, and the distance of matrices
+        (0: there is one)."""
         shape = self.array.shape
         stride = shape[-2] * shape[-1] if len(shape) > 2 else 0
-        return self.row * self.pitch + self.column, self.pitch, stride
+        return {f"{name}_begin": self.begin, f"{name}_pitch": self.pitch, f"{name}_stride": stride}
 
 
 def matmul(
-    run: Any, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0
+    run: Runtime, a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0
 ) -> Any:
     """alpha op(a) op(b) of contiguous float32 (or float64) arrays of matrices. Leading dimensions are the same, or one
     of the two is a single matrix."""
@@ -77,7 +83,7 @@ def matmul(
 
 
 def _vector(
-    run: Any,
+    run: Runtime,
     a: Any,
     b: Any,
     out: Out,
@@ -94,15 +100,17 @@ def _vector(
         matrix, vector, height = b, a, columns
     else:
         return None
-    strides = [x.shape[-2] * x.shape[-1] if len(x.shape) > 2 else 0 for x in (matrix, vector)]
-    arguments = (matrix, vector, out, height, depth, *strides, alpha)
+    matrix_stride, stride = (x.shape[-2] * x.shape[-1] if len(x.shape) > 2 else 0 for x in (matrix, vector))
+    arguments = dict(
+        a=matrix, x=vector, y=out, rows=height, columns=depth, a_stride=matrix_stride, x_stride=stride, alpha=alpha
+    )
     groups = (-(-height // VECTOR_ROWS), number)
     (y,) = run.launch(VECTOR, (out.dtype,), (), arguments, groups, (LANES,))
     return y
 
 
 def _in_lanes(
-    run: Any,
+    run: Runtime,
     a: Any,
     b: Any,
     out: Out,
@@ -112,13 +120,13 @@ def _in_lanes(
     transposed: tuple[bool, bool],
 ) -> Any:
     types = (out.dtype, capacity(max(sizes)))
-    (found,) = run.launch(
-        IN_LANES, types, transposed, (a, b, out, number, *sizes, alpha), lane_groups(number), (LANES,)
-    )
+    rows, columns, depth = sizes
+    arguments = dict(a=a, b=b, out=out, count=number, rows=rows, columns=columns, depth=depth, alpha=alpha)
+    (found,) = run.launch(IN_LANES, types, transposed, arguments, lane_groups(number), (LANES,))
     return found
 
 
-def multiply(run: Any, a: Block, b: Block, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+def multiply(run: Runtime, a: Block, b: Block, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
     """op(a) op(b) of blocks, whose arrays have the same leading dimensions, as a new array."""
     rows, depth = (a.columns, a.rows) if transpose_a else (a.rows, a.columns)
     columns = b.rows if transpose_b else b.columns
@@ -130,7 +138,7 @@ def multiply(run: Any, a: Block, b: Block, *, transpose_a: bool = False, transpo
 
 
 def update(
-    run: Any,
+    run: Runtime,
     c: Block,
     a: Block,
     b: Block,
@@ -143,7 +151,7 @@ def update(
     """The array of `c` with alpha op(a) op(b) added to the block. It is changed in place where the runtime can, else
     it is a new array. `lower`: what is above the diagonal of the block is not needed and may be anything."""
     depth = a.rows if transpose_a else a.columns
-    array, place = c.array, (c.row * c.pitch + c.column, c.pitch, c.array.shape[-2])
+    array, place = c.array, (c.begin, c.pitch, c.array.shape[-2])
     sizes, flags = (c.rows, c.columns, depth), (transpose_a, transpose_b)
     number = math.prod(array.shape[:-2])
     if run.writes_in_place:
@@ -156,7 +164,7 @@ def update(
 
 
 def _launch(
-    run: Any,
+    run: Runtime,
     a: Block,
     b: Block,
     c: Any,
@@ -177,7 +185,9 @@ def _launch(
     if copies:
         across = max(across, 1)
         high += -(-copies // across)
-    arguments = (a.array, b.array, c, out, *sizes, *a.place, *b.place, *place, alpha)
+    begin, pitch, height = place
+    arguments = dict(a=a.array, b=b.array, c=c, out=out, rows=sizes[0], columns=sizes[1], depth=sizes[2])
+    arguments |= dict(a.place("a"), **b.place("b"), c_begin=begin, c_pitch=pitch, c_rows=height, alpha=alpha)
     groups, (first, second) = (across, high, number), map(int, transposed)
     if is_simdgroup:
         types: tuple[Any, ...] = (dtype, rows, columns, down, first, second)
@@ -188,7 +198,7 @@ def _launch(
     return made[0] if made else out
 
 
-def _policy(run: Any, array: Any) -> Mapping[str, Any]:
+def _policy(run: Runtime, array: Any) -> Mapping[str, Any]:
     return policy("linalg_matmul", run.family, run.dtype(array))
 
 

@@ -12,11 +12,12 @@ from metalcore.ops.linalg.base.reflectors import copied
 from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 SIGNS = Kernel("linalg/polar", "positive_diagonal")
 
 
-def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
+def factorise(run: Runtime, work: Any, mode: str) -> tuple[Any, Any]:
     """Q and R of a contiguous float32 (or float64) array of matrices; Q is an array of no elements in mode "r"."""
     batch, dtype = Batch.of(work), run.dtype(work)
     least, wants_q = min(batch.rows, batch.columns), mode != "r"
@@ -36,18 +37,20 @@ def factorise(run: Any, work: Any, mode: str) -> tuple[Any, Any]:
     return run.empty((0,), dtype) if q is None else q, r
 
 
-def positive_qr(run: Any, work: Any) -> tuple[Any, Any]:
+def positive_qr(run: Runtime, work: Any) -> tuple[Any, Any]:
     """Q and R, reduced, with no negative number on R's diagonal; of at least as many rows as columns."""
     batch, dtype = Batch.of(work), run.dtype(work)
     q, r = factorise(run, work, "reduced")
-    outs = (Out(tuple(q.shape), dtype), Out(tuple(r.shape), dtype))
+    outs = dict(q_out=Out(tuple(q.shape), dtype), r_out=Out(tuple(r.shape), dtype))
     groups = (batch.rows + batch.columns, batch.number, 1)
     group = (policy("linalg_panel_qr", run.family, dtype)["row_threads"],)
-    q, r = run.launch(SIGNS, (dtype,), (), (q, r, *outs, batch.rows, batch.columns), groups, group)
+    q, r = run.launch(
+        SIGNS, (dtype,), (), dict(q=q, r=r, **outs, row_count=batch.rows, column_count=batch.columns), groups, group
+    )
     return q, r
 
 
-def orthogonal_gradient(run: Any, dq: Any, dr: Any, q: Any, r: Any) -> Any:
+def orthogonal_gradient(run: Runtime, dq: Any, dr: Any, q: Any, r: Any) -> Any:
     """[dQ + Q S] R^-T for a square R, where S is symmetric with the upper triangle of dR R^T - Q^T dQ; `dr` may be
     None. The signs of R's diagonal do not matter."""
     if dr is None:

@@ -9,6 +9,7 @@ from metalcore.ops.linalg.base.matrix import LANES, THREADS, Batch, capacity, la
 from metalcore.ops.linalg.base.result import batch_element
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 IN_LANES = Kernel("linalg/svd", "svd_lanes", ("has_vectors",))
 CONSTANTS = ("has_vectors", "is_in_place")
@@ -22,6 +23,7 @@ SCALED = Kernel("linalg/svd_gradient", "svd_scaled")
 BIDIAGONAL = "gesvd"
 DRIVERS = (BIDIAGONAL, "gesvdj")
 SWEEPS = 30  # with two blocks of vectors, in one launch
+STATE = ("vectors", "turns", "scales", "moved")  # what a round of rotations changes
 LAUNCHED_SWEEPS = 16  # each one is some launches, which end at once where there is nothing left to do
 LARGEST_BLOCK = 64  # as in the kernel
 NOT_FINITE = -4
@@ -47,7 +49,7 @@ class Decomposition(NamedTuple):
         return self.right if self.is_tall else self.left
 
 
-def decompose(run: Any, a: Any, has_vectors: bool = True, is_full: bool = False, driver: str = "") -> Decomposition:
+def decompose(run: Runtime, a: Any, has_vectors: bool = True, is_full: bool = False, driver: str = "") -> Decomposition:
     """Of a contiguous float32 (or float64) array of matrices. No error is raised: that is for `check`."""
     batch, dtype = Batch.of(a), run.dtype(a)
     is_tall = batch.rows > batch.columns
@@ -67,23 +69,23 @@ def decompose(run: Any, a: Any, has_vectors: bool = True, is_full: bool = False,
     return Decomposition(left, values, right, info, is_tall)
 
 
-def _is_graded(run: Any, a: Any, batch: Batch) -> bool:
+def _is_graded(run: Runtime, a: Any, batch: Batch) -> bool:
     """Whether rows or columns of one of the matrices differ so much in size that only Jacobi finds all digits."""
-    arguments = (a, Out((batch.number,), "int32"), batch.rows, batch.columns)
+    arguments = dict(a=a, graded=Out((batch.number,), "int32"), row_count=batch.rows, column_count=batch.columns)
     (graded,) = run.launch(GRADED, (run.dtype(a),), (), arguments, (batch.number,), (GRADED_THREADS,))
     return bool(run.any_set(graded))
 
 
-def scaled_rows(run: Any, a: Any, values: Any) -> Any:
+def scaled_rows(run: Runtime, a: Any, values: Any) -> Any:
     """Each row of `a` times its number of `values`."""
     batch, dtype = Batch.of(a), run.dtype(a)
     count = batch.number * batch.rows * batch.columns
-    arguments = (a, values, Out(tuple(a.shape), dtype), count, batch.columns)
+    arguments = dict(a=a, values=values, out=Out(tuple(a.shape), dtype), count=count, columns=batch.columns)
     (rows,) = run.launch(SCALED, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     return rows
 
 
-def check(run: Any, info: Any, is_batch: bool, op: str = "linalg.svd") -> None:
+def check(run: Runtime, info: Any, is_batch: bool, op: str = "linalg.svd") -> None:
     """Raise LinAlgError for the first matrix that has no decomposition."""
     run.check_info(info, lambda at, code: _explain(op, at, code, is_batch))
 
@@ -102,14 +104,16 @@ def _outs(batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Out,
     return left, Out(batch.shape(n), dtype), right, Out(batch.leading, "int32")
 
 
-def _in_lanes(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Any, ...]:
+def _in_lanes(run: Runtime, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Any, ...]:
     n, m = batch.rows, batch.columns
-    arguments = (work, *_outs(batch, dtype, has_vectors, lefts), batch.number, n, m, lefts)
+    left, values, right, info = _outs(batch, dtype, has_vectors, lefts)
+    arguments = dict(a=work, left=left, values=values, right=right, info=info)
+    arguments |= dict(count=batch.number, columns=n, length=m, lefts=lefts)
     types = (dtype, capacity(m))
     return tuple(run.launch(IN_LANES, types, (has_vectors,), arguments, lane_groups(batch.number), (LANES,)))
 
 
-def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Any, ...]:
+def _in_groups(run: Runtime, work: Any, batch: Batch, dtype: str, has_vectors: bool, lefts: int) -> tuple[Any, ...]:
     n, m, number = batch.rows, batch.columns, batch.number
     chosen = policy("linalg_svd", run.family, dtype)
     threads, types, constants = (chosen["threads"],), (dtype,), (has_vectors, run.writes_in_place)
@@ -119,10 +123,20 @@ def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool,
     slots = (blocks - 1) * (blocks // 2)
     column, whole, pitch = Out((number, n), dtype), Out((number,), dtype), -(-n // LANES) * LANES
     index = Out((number, n), "int32")
-    arguments: tuple[Any, ...] = (
-        *(work, Out((number, n, m), dtype), Out((number, n, pitch), dtype)),
-        *(column, column, Out((number, 2, n), dtype), index, index, whole, Out((number, slots), "int32")),
-        *(n, m, slots),
+    arguments = dict(
+        a=work,
+        x=Out((number, n, m), dtype),
+        r=Out((number, n, pitch), dtype),
+        r_scales=column,
+        factors=column,
+        numbers=Out((number, 2, n), dtype),
+        places=index,
+        pivots=index,
+        whole=whole,
+        moved=Out((number, slots), "int32"),
+        columns=n,
+        length=m,
+        slots=slots,
     )
     x, r, scales, factors, _, places, pivots, whole, moved = run.launch(
         FACTOR, types, (), arguments, (number if n else 0,), threads
@@ -130,23 +144,48 @@ def _in_groups(run: Any, work: Any, batch: Batch, dtype: str, has_vectors: bool,
     del work, arguments
     turns, count = run.empty((0,), dtype), number * n * pitch
     if has_vectors:
-        given = (Out((number, n, pitch), dtype), count, n)
+        given = dict(turns=Out((number, n, pitch), dtype), count=count, size=n)
         (turns,) = run.launch(NO_TURNS, types, constants, given, thread_groups(count), (THREADS,))
     state = [r, turns, scales, moved]
     for number_of_round in range(1 if is_small else LAUNCHED_SWEEPS * (blocks - 1)):
         outs = state if run.writes_in_place else [Out(tuple(a.shape), run.dtype(a)) for a in state]
+        given = {f"{name}_before": array for name, array in zip(STATE, state, strict=True)}
+        given |= dict(zip(STATE, outs, strict=True))
         sweep, turn = number_of_round // (blocks - 1), number_of_round % (blocks - 1)
-        numbers = (n, block, blocks, turn, SWEEPS if is_small else 1, sweep)
+        given |= dict(count=n, block=block, blocks=blocks, round=turn, sweeps=SWEEPS if is_small else 1, done=sweep)
         grid = (blocks // 2, number if n else 0)
-        made = run.launch(ROUND, types, constants, (*state, *outs, *numbers), grid, threads)
+        made = run.launch(ROUND, types, constants, given, grid, threads)
         state = state if run.writes_in_place else made
     r, turns, scales, moved = state
     left, values, right, info = _outs(batch, dtype, has_vectors, lefts)
-    arguments = (r, scales, whole, moved, values, right, index, Out((number, 2, n), dtype), info, n, slots)
+    arguments = dict(
+        vectors=r,
+        scales=scales,
+        whole=whole,
+        moved=moved,
+        values=values,
+        right=right,
+        order=index,
+        numbers=Out((number, 2, n), dtype),
+        info=info,
+        count=n,
+        slots=slots,
+    )
     values, right, order, _, info = run.launch(VALUES, types, constants, arguments, (number,), threads)
     if not has_vectors:
         return turns, values, right, info
     grid = (-(-lefts // (threads[0] // LANES * LEFTS)), number)
-    arguments = (turns, x, factors, places, pivots, order, left, n, m, lefts)
+    arguments = dict(
+        turns=turns,
+        x=x,
+        factors=factors,
+        places=places,
+        pivots=pivots,
+        order=order,
+        left=left,
+        columns=n,
+        length=m,
+        lefts=lefts,
+    )
     (left,) = run.launch(LEFT, types, (), arguments, grid, threads)
     return left, values, right, info

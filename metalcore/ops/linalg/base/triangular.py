@@ -9,6 +9,7 @@ from metalcore.ops.linalg.base.matrix import LANES
 from metalcore.ops.linalg.base.product import Block, update
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 BLOCK = Kernel(
     "linalg/triangular", "solve_triangular_block", ("is_upper", "is_transposed", "is_unit", "is_right", "copies")
@@ -22,7 +23,7 @@ VECTOR_ROWS = 2048  # LONG in the kernel
 
 
 def solve_triangular(
-    run: Any, a: Any, b: Any, *, upper: bool, transpose: bool = False, left: bool = True, unit: bool = False
+    run: Runtime, a: Any, b: Any, *, upper: bool, transpose: bool = False, left: bool = True, unit: bool = False
 ) -> Any:
     """X of op(a) X = b, or of X op(a) = b where not `left`; a and b are contiguous float32 (or float64) arrays with the
     same leading dimensions, or `a` is a single matrix. Only the upper or lower triangle of `a` is read; with `unit` its
@@ -35,7 +36,7 @@ def solve_triangular(
     chosen = policy("linalg_triangular", run.family, dtype)
     stride = n * n if len(a.shape) > 2 else 0
     if chosen["vector_from"] <= n <= VECTOR_ROWS and sides <= chosen["vector_sides"]:
-        arguments = (a, b, Out(shape, dtype), n, sides, stride)
+        arguments = dict(a=a, b=b, x=Out(shape, dtype), size=n, sides=sides, a_stride=stride)
         flags = (upper, transpose == left, unit, not left, False)
         (x,) = run.launch(VECTOR, (dtype,), flags, arguments, (sides, number), (LANES,))
         return x
@@ -62,7 +63,7 @@ def solve_triangular(
 
 
 def solve_block(
-    run: Any,
+    run: Runtime,
     a: Block,
     b: Block,
     *,
@@ -77,9 +78,19 @@ def solve_block(
     dtype, (rows, columns) = run.dtype(a.array), b.array.shape[-2:]
     sides = b.columns if left else b.rows
     copies = not (in_place and run.writes_in_place)
-    numbers = (a.rows, sides, *a.place, b.row, b.column, columns, rows)
     shape = tuple(b.array.shape)
-    arguments = (a.array, b.array, Out(shape, dtype) if copies else b.array, *numbers)
+    arguments = dict(
+        a=a.array,
+        b=b.array,
+        x=Out(shape, dtype) if copies else b.array,
+        size=a.rows,
+        sides=sides,
+        **a.place("a"),
+        row=b.row,
+        column=b.column,
+        b_pitch=columns,
+        b_rows=rows,
+    )
     groups = (-(-sides // LANES), math.prod(shape[:-2]))
     is_part = (b.rows, b.columns) != (rows, columns)
     flags = (upper, transpose == left, unit, not left, copies and is_part)
@@ -88,7 +99,7 @@ def solve_block(
 
 
 def _update(
-    run: Any, a: Any, x: Any, solved: tuple[int, int], rest: tuple[int, int], transpose: bool, left: bool
+    run: Runtime, a: Any, x: Any, solved: tuple[int, int], rest: tuple[int, int], transpose: bool, left: bool
 ) -> Any:
     """Takes what is solved away from the right-hand sides that are not."""
     (begin, end), (low, high) = solved, rest
@@ -106,12 +117,12 @@ def _update(
 
 
 def triangle(
-    run: Any, a: Any, *, upper: bool, diagonal: bool = True, mirrored: bool = False, scale: float = 1.0
+    run: Runtime, a: Any, *, upper: bool, diagonal: bool = True, mirrored: bool = False, scale: float = 1.0
 ) -> Any:
     """scale times a triangle of each matrix of a contiguous array; the rest is 0, or with `mirrored` the same numbers
     again (of square matrices), so that the result is symmetric. `diagonal`: whether it belongs to the triangle."""
     rows, columns = a.shape[-2:]
-    arguments = (a, Out(tuple(a.shape), run.dtype(a)), rows, columns, scale)
+    arguments = dict(a=a, out=Out(tuple(a.shape), run.dtype(a)), rows=rows, columns=columns, scale=scale)
     groups = (-(-rows // LANES), math.prod(a.shape[:-2]))
     (out,) = run.launch(TRIANGLE, (run.dtype(a),), (upper, mirrored, diagonal), arguments, groups, (LANES,))
     return out

@@ -10,6 +10,7 @@ from metalcore.ops.base.launch import accumulator
 from metalcore.ops.precise.base.reduce import Rows, reduce
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 MATMUL = Kernel("precise_matmul", "precise_matmul", ("is_residual", "has_pair", "has_low", "is_plain"))
 PACK = Kernel("precise_matmul", "precise_pack")
@@ -28,7 +29,7 @@ def check_product(op: str, a: Any, b: Any) -> None:
         refuse(op, "b", f"a matrix, or a batch of shape {one} as a is", f"of shape {tuple(b.shape)}")
 
 
-def matmul(run: Any, a: Any, b: Any, *, precision: str, pair: bool = False) -> tuple[Any, Any]:
+def matmul(run: Runtime, a: Any, b: Any, *, precision: str, pair: bool = False) -> tuple[Any, Any]:
     """a @ b as (high, low); the low half has no elements unless `pair`."""
     leading = tuple(a.shape[:-2]) or tuple(b.shape[:-2])
     rows, inner = a.shape[-2:]
@@ -43,7 +44,7 @@ def matmul(run: Any, a: Any, b: Any, *, precision: str, pair: bool = False) -> t
     return _launch(run, a, run.contiguous(b), None, None, shape, precision, pair)
 
 
-def residual(run: Any, a: Any, x: Any, x_low: Any, b: Any, *, precision: str) -> Any:
+def residual(run: Runtime, a: Any, x: Any, x_low: Any, b: Any, *, precision: str) -> Any:
     """b - a (x + x_low) of batches with equal leading dimensions, computed with more digits, then rounded once."""
     a, b = run.contiguous(a), run.contiguous(b)
     rows, columns = b.shape[-2:]
@@ -57,7 +58,7 @@ def residual(run: Any, a: Any, x: Any, x_low: Any, b: Any, *, precision: str) ->
 
 
 def _launch(
-    run: Any,
+    run: Runtime,
     a: Any,
     b: Any,
     b_low: Any,
@@ -70,12 +71,22 @@ def _launch(
     dtype, inner = run.dtype(a), a.shape[-1]
     wide, chosen = accumulator(dtype), policy("precise", run.family, dtype)
     threads, each = chosen["threads"], chosen["rows_each"]
-    outs = (Out(shape, wide), Out(shape if pair else (0,), wide))
-    steps = [rows * inner if len(a.shape) > 2 else 0, -(-columns // 32) * 32 * inner if len(b.shape) > 2 else 0]
-    numbers = (rows, inner, columns, *steps, each)
     panels = _packed(run, b)
     panels_low = panels if b_low is None else _packed(run, b_low)
-    arguments = (a, panels, panels_low, panels if start is None else start, *outs, *numbers)
+    arguments = dict(
+        a=a,
+        b=panels,
+        b_low=panels_low,
+        start=panels if start is None else start,
+        high=Out(shape, wide),
+        low=Out(shape if pair else (0,), wide),
+        rows=rows,
+        inner=inner,
+        columns=columns,
+        a_step=rows * inner if len(a.shape) > 2 else 0,
+        b_step=-(-columns // 32) * 32 * inner if len(b.shape) > 2 else 0,
+        each=each,
+    )
     constants: tuple[bool, ...] = (start is not None, b_low is not None, pair)
     kernel = EXACT
     if precision != "exact":
@@ -85,11 +96,11 @@ def _launch(
     return high, low
 
 
-def _packed(run: Any, b: Any) -> Any:
+def _packed(run: Runtime, b: Any) -> Any:
     """Panels of 32 columns, one after the other, padded with zeros."""
     *leading, inner, columns = b.shape
     dtype, batch, panels = run.dtype(b), math.prod(leading), -(-columns // 32)
     each = policy("precise", run.family, dtype)["pack_rows"]
-    arguments = (b, Out((batch * panels * inner * 32,), dtype), inner, columns, each)
+    arguments = dict(b=b, panels=Out((batch * panels * inner * 32,), dtype), inner=inner, columns=columns, each=each)
     (packed,) = run.launch(PACK, (dtype,), (), arguments, (panels, -(-inner // each), batch), (32, 1, 1))
     return packed

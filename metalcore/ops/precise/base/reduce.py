@@ -10,6 +10,7 @@ from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.launch import accumulator
 from metalcore.runtimes.kernel import Items, Kernel, Out
 from metalcore.runtimes.policy import policy
+from metalcore.runtimes.runtime import Runtime
 
 PRECISIONS = ("float32", "float-float", "exact")
 _CONSTANTS = ("is_sum", "is_norm", "has_low", "is_split")
@@ -53,7 +54,7 @@ class Rows(NamedTuple):
 
 
 def reduce(
-    run: Any,
+    run: Runtime,
     kind: str,
     x: Any,
     y: Any,
@@ -77,25 +78,36 @@ def reduce(
     if is_split:
         partial = Out((places * (EXACT_PARTIAL if is_exact else REDUCE_PARTIAL),), partial.dtype)
     high, low = Out(shape, wide), Out(shape if pair else (0,), wide)
-    ends = (high, low) if not is_split else (Out((0,), wide), Out((0,), wide))
+    nothing = Out((0,), wide)
     constants: Items = (kind == "sum", is_norm, pair, is_split, start is not None, y_low is not None)
     if not is_exact:
         constants += (precision == "float32",)
-    arguments: Items = (x, y, partial, *ends, rows.sums, rows.width, block, blocks, *rows[2:], y_low, start)
+    arguments = dict(
+        rows._asdict(),
+        x=x,
+        y=y,
+        partial=partial,
+        high=nothing if is_split else high,
+        low=nothing if is_split else low,
+        block=block,
+        blocks=blocks,
+        y_low=y_low,
+        start=start,
+    )
     kernel, merge = (EXACT, EXACT_MERGE) if is_exact else (REDUCE, REDUCE_MERGE)
     parts, *found = run.launch(kernel, (dtype,), constants, arguments, (-(-places // each),), (threads,))
     if is_split:
-        arguments = (parts, high, low, rows.sums, blocks)
+        arguments = dict(partial=parts, high=high, low=low, sums=rows.sums, blocks=blocks)
         groups = (-(-rows.sums // each),)
         found = run.launch(merge, (wide,), (is_norm, pair), arguments, groups, (threads,))
     return found[0], found[1]
 
 
-def gradient(run: Any, kind: str, grad: Any, norm: Any, x: Any, sums: int, width: int) -> Any:
+def gradient(run: Runtime, kind: str, grad: Any, norm: Any, x: Any, sums: int, width: int) -> Any:
     """The gradient of every element: `grad` has a number for each sum, `x` is what it is multiplied with."""
     dtype = run.dtype(x)
     threads = policy("precise", run.family, dtype)["gradient_threads"]
-    arguments = (grad, norm, x, Out(tuple(x.shape), dtype), width)
+    arguments = dict(grad=grad, norm=norm, x=x, dx=Out(tuple(x.shape), dtype), width=width)
     groups = (-(-width // threads), sums, 1)
     (dx,) = run.launch(GRADIENT, (dtype,), (kind == "sum", kind == "norm"), arguments, groups, (threads, 1, 1))
     return dx
