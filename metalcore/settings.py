@@ -111,11 +111,6 @@ def num_threads() -> int:
         if not re.fullmatch(r"-?[0-9]{1,9}", value):
             raise ArgumentError(f"METALCORE_THREADS must be a positive whole number (CPU threads), not {value!r}")
         return min(max(1, int(value)), 1024)
-    return num_cores()
-
-
-def num_cores() -> int:
-    """Processors that this process may run on."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

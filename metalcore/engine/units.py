@@ -75,9 +75,6 @@ def _is_as_it_was(manifest: dict[str, Any]) -> bool:
     return manifest["torch"] is None or manifest["torch"] == (torch_headers() or "")
 
 
-_headers: list[threading.Thread] = []  # that make them
-
-
 @cache
 def _prepare_header(math_mode: str, float_type: str) -> threading.Thread:
     """metal_stdlib precompiled, where it is not yet, while the source is read."""
@@ -90,7 +87,6 @@ def _prepare_header(math_mode: str, float_type: str) -> threading.Thread:
 
     thread = threading.Thread(target=prepare, name="metalcore-header")
     thread.start()
-    _headers.append(thread)
     return thread
 
 
@@ -101,11 +97,9 @@ def _prepare_code_generation() -> threading.Thread:
     def prepare() -> None:
         from metalcore.engine.runtime.native_library import runtime_library
 
-        if _headers and settings.num_cores() <= 2:  # the caller has the other core, and needs the header first
-            _headers[0].join()
         with suppress(Exception):  # what is wrong shows where the part is used
+            import_whole(*_CODE_GENERATION)  # while the caller waits for the header, which has a core of its own
             runtime_library()
-            import_whole(*_CODE_GENERATION)
 
     thread = threading.Thread(target=prepare, name="metalcore-prepare")
     thread.start()
