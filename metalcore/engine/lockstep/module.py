@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metalcore.engine.codegen.variant import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.engine.ir import Module as ScalarModule
 from metalcore.engine.ir import flattened, parse
+from metalcore.engine.model import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.errors import UnsupportedFeature
 
 from .block_copies import loop_long_copies

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metalcore.engine.model import LANES as LANES
+
 from .cfg import Graph, Loop
 from .ir import Block, Const, Global, Instr, Module, Value, gep_terms
 from .private import private_stride
@@ -16,7 +18,6 @@ from .ranges import Ranges
 from .roots import Roots
 from .wrapping import Wrapping
 
-LANES = 32
 ZERO = (0,) * LANES
 LANE = tuple(range(LANES))
 
