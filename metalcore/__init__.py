@@ -43,7 +43,8 @@ __all__ = [
     "unpatch_model",
 ]
 
-# Imported when they are used (their types are in __init__.pyi): pytest imports this package for its plug-in, in projects that never launch a kernel.
+# Imported when they are used, for pytest imports this package for its plug-in, in projects that never launch a kernel.
+# Their types are in __init__.pyi.
 _LAZY = {
     "ArgumentBuffer": "metalcore.engine.runtime.argument_buffers",
     "Finding": "metalcore.engine.checks.report",

@@ -14,24 +14,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "metalcore"
 PAGE = ROOT / "docs" / "design" / "layers.md"
-STILL: set[tuple[str, str]] = {
-    ("metalcore.engine.checks.instrument", "metalcore.engine.codegen.llvm"),
-    ("metalcore.engine.checks.instrument", "metalcore.engine.codegen.own_arrays"),
-    ("metalcore.engine.checks.instrument", "metalcore.engine.codegen.variant"),
-    ("metalcore.engine.checks.program", "metalcore.engine.codegen.variant"),
-    ("metalcore.engine.codegen.build", "metalcore.engine.runtime.toolchain"),
-    ("metalcore.engine.files", "metalcore.engine.codegen.identity"),
-    ("metalcore.engine.frontend.calls", "metalcore.engine.codegen.llvm"),
-    ("metalcore.engine.frontend.diagnostics", "metalcore.engine.codegen.identity"),
-    ("metalcore.engine.frontend.toolchain", "metalcore.engine.codegen.cache"),
-    ("metalcore.engine.frontend.toolchain", "metalcore.engine.codegen.identity"),
-    ("metalcore.engine.lockstep.module", "metalcore.engine.codegen.variant"),
-    ("metalcore.engine.lockstep.plan", "metalcore.engine.codegen.variant"),
-    ("metalcore.engine.runtime.argument_buffers", "metalcore.engine.library"),
-    ("metalcore.engine.runtime.launch", "metalcore.engine.isolate.unit"),
-    ("metalcore.engine.runtime.sanitize", "metalcore.engine.isolate.launches"),
-}
-"""Imports against the order that are still there."""
 
 
 class Place(NamedTuple):
@@ -130,11 +112,8 @@ def test_every_place_is_there() -> None:
 
 def test_imports_go_down() -> None:
     wrong = [found for found in every_import() if not is_allowed(found)]
-    new = [found for found in wrong if (found.importer, found.imported) not in STILL]
-    shown = "\n".join(f"{found}: {layer_of(found.importer)} -> {layer_of(found.imported)}" for found in new)
-    assert not new, f"imports against the order in {PAGE.relative_to(ROOT)}:\n{shown}"
-    gone = STILL - {(found.importer, found.imported) for found in wrong}
-    assert not gone, f"no longer wrong, so no longer an exception: {gone}"
+    shown = "\n".join(f"{found}: {layer_of(found.importer)} -> {layer_of(found.imported)}" for found in wrong)
+    assert not wrong, f"imports against the order in {PAGE.relative_to(ROOT)}:\n{shown}"
 
 
 @pytest.mark.parametrize(

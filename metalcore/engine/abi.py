@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_uint32, c_uint64, c_void_p
 
+from metalcore.engine.model import LANES as LANES
+
 BUFFERS = 31
-LANES = 32
 FRAME_ALIGN = 128
 GROUP_MEMORY_ALIGN = 64
 LOAD, STORE, ATOMIC, ATOMIC_LOAD = 0, 1, 2, 3

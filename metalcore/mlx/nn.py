@@ -55,8 +55,8 @@ class mLSTMCell(Base):
             h, last = ops.mlstm_step(*(x.squeeze(2) for x in (q, k, v, i, f)), *mlstm_state)
             h = h[:, :, None]
         else:
-            states = (None,) * 3 if mlstm_state is None else mlstm_state
-            h, last = ops.mlstm_chunkwise(q, k, v, i, f, *states, return_last_states=True)
+            c, n, m = (None,) * 3 if mlstm_state is None else mlstm_state
+            h, last = ops.mlstm_chunkwise(q, k, v, i, f, c, n, m, return_last_states=True)
         return self.outnorm(h).swapaxes(1, 2).reshape(batch, tokens, self.size), last
 
 

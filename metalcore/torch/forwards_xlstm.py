@@ -73,9 +73,13 @@ def _mlstm(
             batch, heads, _, depth = query.shape
             made = ((depth, value.shape[-1]), (depth,), (1,))
             states = tuple(query.new_zeros((batch, heads, *s), dtype=torch.float32) for s in made)
-        h, last = metalcore.mlstm_step(*(x.squeeze(2) for x in arrays), *states, eps=self.config.eps)
+        q, k, v, i, f = (x.squeeze(2) for x in arrays)
+        c, n, m = states
+        h, last = metalcore.mlstm_step(q, k, v, i, f, c, n, m, self.config.eps)
         return h.unsqueeze(2), last
-    h, (c, n, m) = metalcore.mlstm_chunkwise(*arrays, *states, return_last_states=True, eps=self.config.eps)
+    q, k, v, i, f = arrays
+    c, n, m = states
+    h, (c, n, m) = metalcore.mlstm_chunkwise(q, k, v, i, f, c, n, m, return_last_states=True, eps=self.config.eps)
     return (h, (c, n, m.unsqueeze(-1))) if wants or "inference" in chosen else h
 
 

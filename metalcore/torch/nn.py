@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +40,7 @@ class FusedAddRMSNorm(nn.RMSNorm):
         _one_dimension("FusedAddRMSNorm", self.normalized_shape)
 
     def forward(self, x: Tensor, residual: Tensor) -> Any:  # type: ignore[override]
-        return metalcore.fused_add_rms_norm(x, residual, self.weight, self.eps)
+        return metalcore.fused_add_rms_norm(x, residual, self.weight, cast(float, self.eps))
 
 
 class FusedAddLayerNorm(nn.LayerNorm):

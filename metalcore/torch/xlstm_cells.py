@@ -53,11 +53,12 @@ class mLSTMCell(nn.Module):
                 refuse(name, argument, f"of shape (batch, tokens, {self.size})", f"of shape {tuple(x.shape)}")
         i, f = self._gates(q, k, v)
         if mlstm_state is None and not return_last_state:
-            h = metalcore.mlstm_chunkwise(*self._split(q, k, v), i, f)
+            q, k, v = self._split(q, k, v)
+            h = metalcore.mlstm_chunkwise(q, k, v, i, f)
             return self.outnorm(h).transpose(1, 2).flatten(2)
         q, k, v = self._split(*self._scaled(q, k), v)
-        states: Any = (None,) * 3 if mlstm_state is None else self._states(name, q, mlstm_state)
-        h, last = metalcore.mlstm_chunkwise(q, k, v, i, f, *states, return_last_states=True)
+        c, n, m = (None,) * 3 if mlstm_state is None else self._states(name, q, mlstm_state)
+        h, last = metalcore.mlstm_chunkwise(q, k, v, i, f, c, n, m, return_last_states=True)
         out = self.outnorm(h).transpose(1, 2).flatten(2)
         return (out, _for_package(*last)) if return_last_state else out
 
@@ -71,10 +72,11 @@ class mLSTMCell(nn.Module):
         q, k, v = self._split(*self._scaled(q, k), v)
         if mlstm_state is None:
             shape = (q.shape[0], self.heads, self.depth)
-            states = q.new_zeros((*shape, self.depth)), q.new_zeros(shape), q.new_zeros(shape[:2])
+            c, n, m = q.new_zeros((*shape, self.depth)), q.new_zeros(shape), q.new_zeros(shape[:2])
         else:
-            states = self._states(name, q, mlstm_state)
-        h, last = metalcore.mlstm_step(*(x.squeeze(2) for x in (q, k, v, *gates)), *states)
+            c, n, m = self._states(name, q, mlstm_state)
+        q, k, v, i, f = (x.squeeze(2) for x in (q, k, v, *gates))
+        h, last = metalcore.mlstm_step(q, k, v, i, f, c, n, m)
         return self.outnorm(h.unsqueeze(2)).transpose(1, 2).flatten(2), _for_package(*last)
 
     def _gates(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,9 +7,8 @@ from typing import Protocol
 
 from metalcore.engine.checks import accesses, arithmetic, finite, overflow, private, uninitialised
 from metalcore.engine.checks.program import Program
-from metalcore.engine.codegen.variant import Place
-from metalcore.engine.frontend.model import ScalarKernel
 from metalcore.engine.ir import Instr, Module
+from metalcore.engine.model import Place, ScalarKernel
 
 
 class Check(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from metalcore.engine.codegen.variant import Place
 from metalcore.engine.ir import (
     I1,
     I32,
@@ -25,9 +24,10 @@ from metalcore.engine.ir import (
     type_of,
 )
 from metalcore.engine.lockstep.roots import Roots
+from metalcore.engine.model import Place
 
 if TYPE_CHECKING:
-    from metalcore.engine.frontend.model import ScalarKernel
+    from metalcore.engine.model import ScalarKernel
 
 # It may never return, for all that LLVM knows: else a division behind it would prove that its divisor is not zero. And
 # two calls stay two: each names its place.

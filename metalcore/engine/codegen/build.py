@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 
 from metalcore import settings
 from metalcore.engine.codegen.settled_arrays import settle
-from metalcore.engine.codegen.variant import NativeKernel, Place, Variant
 from metalcore.engine.frontend.limits import check_text, inlined_size
-from metalcore.engine.frontend.model import ScalarKernel
 from metalcore.engine.ir import Module, parse, print_module
+from metalcore.engine.model import NativeKernel, Place, ScalarKernel, Variant
 from metalcore.errors import LaunchError, UnsupportedFeature
 
 # Bytes of private arrays that a thread may have. Metal has such a limit too, but Apple names no number for it.

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
-from metalcore.engine.frontend.model import ConstantSlot, FunctionConstant, Unit
+from metalcore.engine.frontend.model import ConstantSlot, Unit
+from metalcore.engine.model import FunctionConstant
 from metalcore.engine.options import shown
 from metalcore.errors import ConstantError
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from metalcore.engine.frontend import calls, columns, compiler, constants, entry
 from metalcore.engine.frontend.diagnostics import Sources, at, with_prelude
-from metalcore.engine.frontend.model import Argument, Kernel, ScalarKernel, Unit
+from metalcore.engine.frontend.model import Kernel, Unit
 from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.symbols import check_symbols
 from metalcore.engine.frontend.tokens import escape
 from metalcore.engine.frontend.unit import constant_prologue, dump
-from metalcore.engine.sections import INITIAL
+from metalcore.engine.model import INITIAL, Argument, ScalarKernel
 from metalcore.errors import UnknownFunction
 from metalcore.launch.expression import ExpressionError
 from metalcore.launch.requirements import conditions

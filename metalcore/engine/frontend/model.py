@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from metalcore.engine.model import Argument as Argument
-from metalcore.engine.model import FunctionConstant as FunctionConstant
-from metalcore.engine.model import ScalarKernel as ScalarKernel
+from metalcore.engine.model import FunctionConstant
 from metalcore.launch.declaration import Requirement
 
 

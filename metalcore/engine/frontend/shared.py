@@ -8,7 +8,7 @@ from metalcore.engine.frontend import reject
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.structure import CLASS_KEYS, Structure
 from metalcore.engine.frontend.tokens import Tokens
-from metalcore.engine.sections import INITIAL
+from metalcore.engine.model import INITIAL
 
 _SPECIFIERS = frozenset(("const", "static", "constexpr", "volatile", "inline", "extern"))
 _ATTRIBUTES = frozenset(("__attribute__", "alignas"))

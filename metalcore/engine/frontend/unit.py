@@ -9,9 +9,10 @@ from metalcore import settings
 from metalcore.engine.frontend import compiler, toolchain
 from metalcore.engine.frontend.declared import declarations
 from metalcore.engine.frontend.entry import Tables, constant_text
-from metalcore.engine.frontend.model import ConstantSlot, FunctionConstant, Unit
+from metalcore.engine.frontend.model import ConstantSlot, Unit
 from metalcore.engine.frontend.preprocess import preprocess
 from metalcore.engine.frontend.rewrite import ConstantRecord, rewrite
+from metalcore.engine.model import FunctionConstant
 from metalcore.errors import ArgumentError
 
 _MARK = re.compile(r"/\*__mc:c(\d+)\*/")

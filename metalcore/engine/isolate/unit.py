@@ -21,6 +21,9 @@ from metalcore.launch.declaration import Requirement
 if TYPE_CHECKING:
     from metalcore.engine.frontend.records import Type
     from metalcore.engine.isolate.sandbox import Compiler, Sandbox
+    from metalcore.engine.runtime import layout
+    from metalcore.engine.runtime.binding import Packed
+    from metalcore.engine.runtime.launch import Plan
     from metalcore.engine.units import SourceUnit
 
 _MOST_SLOT, _LARGEST_ELEMENT, _LARGEST_MEMORY = 1023, 1 << 28, 1 << 31
@@ -36,6 +39,15 @@ class RemoteKernel:
         self.sandbox, self.native, self.code, self.variant = sandbox, native, code, variant
         self.written = frozenset(native.written)
         self.address = self.cost = 0
+
+    def sanitize(
+        self, kernel: str, plan: Plan, packed: Packed, options: layout.Options, limit: int
+    ) -> tuple[int, Packed]:
+        from metalcore.engine.isolate.launches import run
+        from metalcore.engine.runtime.binding import Packed
+
+        status, _, data = run(kernel, plan, packed, 1, options, timeout=limit / 1e9 if limit else None)
+        return status, Packed(data, None, 0, None)
 
 
 class IsolatedUnit:

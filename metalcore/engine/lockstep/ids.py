@@ -31,7 +31,7 @@ _UNIFORM_NAMES = (
 
 
 def id_shapes(layout: str, single: bool = False) -> dict[tuple[str, int], Shape]:
-    """Shape of each thread attribute for a group layout (see codegen.variant)."""
+    """Shape of each thread attribute for a group layout (see engine.model.Variant)."""
     shapes = {(name, dim): UNIFORM for name in _UNIFORM_NAMES for dim in range(3)}
     shapes["threads_per_simdgroup", 0] = Shape(ZERO, 32, 32)
     shapes["thread_index_in_simdgroup", 0] = pattern(LANE, 0, 1 << 30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from metalcore.engine.sections import INITIAL
+from metalcore.engine.model import INITIAL
 from metalcore.errors import UnsupportedFeature
 
 from .builder import Builder

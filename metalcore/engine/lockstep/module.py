@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec
 
-from metalcore.engine.codegen.variant import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.engine.ir import Module as ScalarModule
 from metalcore.engine.ir import flattened, parse
+from metalcore.engine.model import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.errors import UnsupportedFeature
 
 from .block_copies import loop_long_copies

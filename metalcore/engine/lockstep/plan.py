@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from metalcore.engine.codegen.variant import PRIVATE, TABLE, Site
+from metalcore.engine.model import PRIVATE, TABLE, Site
 from metalcore.engine.names import plain_name
 
 from .bounds import Bounds

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 
+from metalcore.engine.model import LANES as LANES
+
 from .cfg import Graph, Loop
 from .ir import Block, Const, Global, Instr, Module, Value, gep_terms
 from .private import private_stride
@@ -17,7 +19,6 @@ from .ranges import Ranges
 from .roots import Roots
 from .wrapping import Wrapping
 
-LANES = 32
 ZERO = (0,) * LANES
 LANE = tuple(range(LANES))
 

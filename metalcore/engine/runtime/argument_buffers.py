@@ -15,7 +15,6 @@ from metalcore.errors import ArgumentError
 
 if TYPE_CHECKING:
     from metalcore.engine.frontend.records import Field, Type
-    from metalcore.engine.library import Function
     from metalcore.engine.runtime.binding import Binder
 
 _ALIGN = 16
@@ -261,7 +260,7 @@ class _Target:
 
 
 def argument_buffer(
-    function: Function | Any,
+    function: Any,
     argument: str | int,
     values: Mapping[str, Any] | Sequence[Any] | None = None,
     **members: Any,

@@ -20,8 +20,8 @@ from metalcore.errors import ArgumentError, LaunchError
 from metalcore.launch import COMMON
 
 if TYPE_CHECKING:
-    from metalcore.engine.frontend.model import Argument
     from metalcore.engine.frontend.records import Type
+    from metalcore.engine.model import Argument
 
 _address = ctypes.addressof
 _from_buffer = ctypes.c_char.from_buffer

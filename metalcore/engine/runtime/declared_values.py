@@ -12,7 +12,7 @@ from metalcore.engine.runtime.values import INTEGERS, SIZES
 from metalcore.launch.expression import ExpressionError
 
 if TYPE_CHECKING:
-    from metalcore.engine.frontend.model import Argument
+    from metalcore.engine.model import Argument
     from metalcore.engine.runtime.binding import Packed
 
 _CODES = INTEGERS | {"bool": "?", "float16": "e", "float32": "f", "float64": "d"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from metalcore.engine.codegen.variant import PRIVATE, TABLE, Site
+from metalcore.engine.model import PRIVATE, TABLE, Site
 from metalcore.engine.names import plain_name
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import Shape
 from metalcore.errors import ArgumentError, KernelFault
 
 if TYPE_CHECKING:
-    from metalcore.engine.frontend.model import Argument
+    from metalcore.engine.model import Argument
 
 NOWHERE = Site("?", 0, 0, "load", None, 1)
 _VERBS = {

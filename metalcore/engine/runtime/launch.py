@@ -4,19 +4,48 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
-from metalcore.engine.codegen.variant import NativeKernel, Variant
+from metalcore.engine.model import NativeKernel, Variant
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
+from metalcore.engine.runtime.native_library import runtime_library
 from metalcore.launch import Launch, Shape
 
 if TYPE_CHECKING:
-    from metalcore.engine.isolate.unit import RemoteKernel
-    from metalcore.engine.runtime.binding import Binder
+    from metalcore.engine.runtime.binding import Binder, Packed
 
 __all__ = ["Code", "LoadedKernel", "Plan", "Shape"]
 _BRIEF = 1 << 20  # threads of a kernel without loops that are done in no time
+
+
+class Code(Protocol):
+    """Machine code of a kernel, in this process or in a worker."""
+
+    @property
+    def native(self) -> NativeKernel: ...
+
+    @property
+    def variant(self) -> Variant: ...
+
+    @property
+    def written(self) -> frozenset[int]: ...
+
+    @property
+    def is_remote(self) -> bool: ...
+
+    @property
+    def address(self) -> int | None:
+        """Of mc_run, where it is in this process."""
+
+    @property
+    def cost(self) -> int:
+        """Where its cost for a thread is kept, or 0."""
+
+    def sanitize(
+        self, kernel: str, plan: Plan, packed: Packed, options: layout.Options, limit: int
+    ) -> tuple[int, Packed]:
+        """Run in sanitize mode: the status, and the arguments that hold the addresses which events have."""
 
 
 class LoadedKernel:
@@ -33,8 +62,13 @@ class LoadedKernel:
         self._cost = ctypes.c_uint64(0)
         self.cost = ctypes.addressof(self._cost)
 
-
-Code: TypeAlias = "LoadedKernel | RemoteKernel"
+    def sanitize(
+        self, kernel: str, plan: Plan, packed: Packed, options: layout.Options, limit: int
+    ) -> tuple[int, Packed]:
+        status: int = runtime_library().mc_sanitize(
+            plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options), limit
+        )
+        return status, packed
 
 
 class Plan:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metalcore.engine.checks.report import Access, Finding, Report
-from metalcore.engine.codegen.variant import PRIVATE, TABLE, NativeKernel, Site
 from metalcore.engine.locks import locks
+from metalcore.engine.model import LANES, PRIVATE, TABLE, NativeKernel, Site
 from metalcore.engine.names import plain_name
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.binding import Packed
 from metalcore.engine.runtime.faults import NOWHERE, READ_ONLY, is_near, named_memory, thread_position
 from metalcore.engine.runtime.launch import Plan, Shape
-from metalcore.engine.runtime.native_library import runtime_library
 from metalcore.errors import LaunchError
 
 if TYPE_CHECKING:
-    from metalcore.engine.frontend.model import Argument
+    from metalcore.engine.model import Argument
 
 _VERBS = {layout.LOAD: "read", layout.STORE: "write", layout.ATOMIC: "atomic", layout.ATOMIC_LOAD: "atomic"}
 _WORDS = {"read": "a read of", "write": "a write of", "atomic": "an atomic operation on"}
-_LANES = 32
 _UNSET = "uninitialised-threadgroup-memory"
 
 
@@ -54,15 +51,7 @@ def run_sanitized(
         )
     with locks.of("sanitize"), _Running():  # a plan has room for the findings of one launch
         plan.forget_findings()
-        if plan.kernel.is_remote:
-            from metalcore.engine.isolate.launches import run
-
-            status, _, data = run(kernel, plan, packed, 1, options, timeout=limit / 1e9 if limit else None)
-            packed = Packed(data, None, 0, None)  # its addresses are those of the events
-        else:
-            status = runtime_library().mc_sanitize(
-                plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options), limit
-            )
+        status, packed = plan.kernel.sanitize(kernel, plan, packed, options, limit)
         words = _Words(kernel, plan, arguments, packed)
         places = words.places()
         # Private arrays are tested twice, by their check and, as in checked mode, before the access.
@@ -113,7 +102,7 @@ class _Words:
         found = []
         for place, entry in zip(self.native.places, self.plan.findings, strict=True):
             if entry.count:
-                sides = divmod(entry.thread_index, _LANES)
+                sides = divmod(entry.thread_index, LANES)
                 thread, group = self._thread(entry.thread_index, entry.group)
                 where = (place.file, place.line, place.column)
                 count = entry.count
@@ -152,9 +141,9 @@ class _Words:
         elif kind == "barrier-divergence":
             detail = f"thread {thread} waits here, thread {other_thread} of the same threadgroup does not"
         elif kind == "inactive-lane":
-            detail = f"lane {event.thread % _LANES} reads lane {event.other_thread % _LANES}"
+            detail = f"lane {event.thread % LANES} reads lane {event.other_thread % LANES}"
         access = _VERBS[event.access & 0xFF] if buffer else ""
-        sides = divmod(event.thread, _LANES)
+        sides = divmod(event.thread, LANES)
         where_found = (site.file, site.line, site.column)
         found = Finding(kind, self.kernel, *where_found, thread, group, event.count, detail, *sides)
         return replace(found, buffer=buffer, index=index, access=access, other=other)

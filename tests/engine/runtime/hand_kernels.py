@@ -6,9 +6,8 @@ import os
 from threading import Lock
 from typing import Any
 
-from metalcore.engine.codegen.variant import NativeKernel, Site, Variant
-from metalcore.engine.frontend.model import Argument
 from metalcore.engine.library import Function
+from metalcore.engine.model import Argument, NativeKernel, Site, Variant
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.engine.runtime.native_library import SOURCES
 from metalcore.engine.runtime.toolchain import compile_c, link_shared

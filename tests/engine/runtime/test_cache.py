@@ -13,7 +13,7 @@ import pytest
 
 from metalcore.engine.codegen import identity
 from metalcore.engine.codegen.cache import DiskCache
-from metalcore.engine.codegen.variant import NativeKernel, Site, ThreadgroupVariable
+from metalcore.engine.model import NativeKernel, Site, ThreadgroupVariable
 from metalcore.errors import CacheWarning
 
 

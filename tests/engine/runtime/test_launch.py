@@ -10,7 +10,7 @@ import pytest
 from hand_kernels import argument, function
 
 import metalcore
-from metalcore.engine.codegen.variant import Variant
+from metalcore.engine.model import Variant
 from metalcore.errors import LaunchError
 from metalcore.launch import Kernel, check_buffers
 

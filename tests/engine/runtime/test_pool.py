@@ -12,7 +12,7 @@ import torch
 from hand_kernels import argument, function, value
 
 import metalcore
-from metalcore.engine.codegen.variant import Site, Variant
+from metalcore.engine.model import Site, Variant
 from metalcore.errors import KernelFault
 
 # Adds 1 to each thread's cell; edge groups add 100 where they run as the "any" variant.
