@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from metalcore.engine.ir import accesses
 from metalcore.engine.ir.function import Function
+from metalcore.engine.ir.opcodes import BINARY, CASTS, FAST, TAILS, UNARY
 from metalcore.engine.ir.operands import RETURN_ATTRIBUTES, Operands
 from metalcore.engine.ir.tokens import PLAIN_LOAD, PLAIN_STORE, Line, plain, statements
-from metalcore.engine.ir.types import I1, PTR, VOID, Type, struct_of, vector_of
+from metalcore.engine.ir.types import I1, VOID, Type, vector_of
 from metalcore.engine.ir.values import Block, Const, Instr, Value
 
-BINARY = frozenset(
-    (
-        *("add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor"),
-        *("fadd", "fsub", "fmul", "fdiv", "frem"),
-    )
-)
-UNARY = frozenset(("fneg", "freeze"))
-CASTS = frozenset(
-    (
-        *("trunc", "zext", "sext", "fptrunc", "fpext", "fptoui", "fptosi", "uitofp", "sitofp"),
-        *("ptrtoint", "inttoptr", "bitcast", "addrspacecast"),
-    )
-)
-FAST = frozenset(("nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc", "fast"))
-TAILS = frozenset(("tail", "musttail", "notail"))
-_ORDERINGS = frozenset(("unordered", "monotonic", "acquire", "release", "acq_rel", "seq_cst"))
 _CONVENTIONS = frozenset(("fastcc", "ccc", "coldcc", "spir_func"))
 
 
@@ -96,7 +84,7 @@ class BodyReader:
         if op in BINARY:
             self._same_type(line, instr, 2)
         elif op in CASTS:
-            instr.args.append(self._typed(line))
+            instr.args.append(self.typed(line))
             line.expect("to")
             instr.type = self.operands.type(line)
         elif op in ("icmp", "fcmp"):
@@ -115,10 +103,10 @@ class BodyReader:
         self._tail(line, instr)
 
     # -- parts ---------------------------------------------------------------------------------
-    def _typed(self, line: Line) -> Value:
+    def typed(self, line: Line) -> Value:
         return self.operands.operand(line, self.operands.type(line), self.names)
 
-    def _operand(self, line: Line, ty: Type) -> Value:
+    def operand(self, line: Line, ty: Type) -> Value:
         return self.operands.operand(line, ty, self.names)
 
     def _same_type(self, line: Line, instr: Instr, count: int) -> None:
@@ -126,7 +114,7 @@ class BodyReader:
         for i in range(count):
             if i:
                 line.expect(",")
-            instr.args.append(self._operand(line, ty))
+            instr.args.append(self.operand(line, ty))
 
     def _block(self, line: Line) -> Block:
         return self.labels[plain(line.next())]
@@ -160,31 +148,18 @@ class BodyReader:
         if line.peek():
             raise ValueError(f"{line.peek()!r} was not expected in {' '.join(line.tokens)}")
 
-    @staticmethod
-    def _ordering(line: Line, instr: Instr) -> None:
-        if line.accept("syncscope"):
-            instr.extra["scope"] = line.bracketed()
-        if line.peek() in _ORDERINGS:
-            instr.extra["ordering"] = line.next()
-
-    @staticmethod
-    def _words(line: Line, instr: Instr, *words: str) -> None:
-        for word in words:
-            if line.accept(word):
-                instr.extra[word] = True
-
     # -- opcodes -------------------------------------------------------------------------------
     def _select(self, line: Line, instr: Instr) -> None:
-        instr.args.append(self._typed(line))
+        instr.args.append(self.typed(line))
         for _ in range(2):
             line.expect(",")
             instr.type = self.operands.type(line)
-            instr.args.append(self._operand(line, instr.type))
+            instr.args.append(self.operand(line, instr.type))
 
     def _phi(self, line: Line, instr: Instr) -> None:
         instr.type = self.operands.type(line)
         while line.accept("["):
-            instr.args.append(self._operand(line, instr.type))
+            instr.args.append(self.operand(line, instr.type))
             line.expect(",")
             instr.targets.append(self._block(line))
             line.expect("]")
@@ -196,13 +171,13 @@ class BodyReader:
         if line.peek() == "label":
             instr.targets.append(self._label(line))
             return
-        instr.args.append(self._typed(line))
+        instr.args.append(self.typed(line))
         for _ in range(2):
             line.expect(",")
             instr.targets.append(self._label(line))
 
     def _switch(self, line: Line, instr: Instr) -> None:
-        instr.args.append(self._typed(line))
+        instr.args.append(self.typed(line))
         line.expect(",")
         instr.targets.append(self._label(line))
         line.expect("[")
@@ -218,64 +193,10 @@ class BodyReader:
     def _ret(self, line: Line, instr: Instr) -> None:
         ty = self.operands.type(line)
         if ty is not VOID:
-            instr.args.append(self._operand(line, ty))
+            instr.args.append(self.operand(line, ty))
 
     def _unreachable(self, line: Line, instr: Instr) -> None:
         pass
-
-    def _alloca(self, line: Line, instr: Instr) -> None:
-        instr.type = PTR
-        self._words(line, instr, "inalloca", "swifterror")
-        instr.extra["allocated"] = self.operands.type(line)
-        if line.peek() == "," and line.tokens[line.at + 1] != "align" and line.tokens[line.at + 1][0] != "!":
-            line.next()
-            instr.args.append(self._typed(line))
-
-    def _load(self, line: Line, instr: Instr) -> None:
-        self._words(line, instr, "atomic", "volatile")
-        instr.type = self.operands.type(line)
-        line.expect(",")
-        instr.args.append(self._typed(line))
-        self._ordering(line, instr)
-
-    def _store(self, line: Line, instr: Instr) -> None:
-        self._words(line, instr, "atomic", "volatile")
-        ty = self.operands.type(line)
-        instr.extra["stored"] = ty
-        instr.args.append(self._operand(line, ty))
-        line.expect(",")
-        instr.args.append(self._typed(line))
-        self._ordering(line, instr)
-
-    def _atomicrmw(self, line: Line, instr: Instr) -> None:
-        self._words(line, instr, "volatile")
-        instr.extra["rmw"] = line.next()
-        instr.args.append(self._typed(line))
-        line.expect(",")
-        instr.type = self.operands.type(line)
-        instr.args.append(self._operand(line, instr.type))
-        self._ordering(line, instr)
-
-    def _cmpxchg(self, line: Line, instr: Instr) -> None:
-        self._words(line, instr, "weak", "volatile")
-        for i in range(3):
-            if i:
-                line.expect(",")
-            instr.args.append(self._typed(line))
-        instr.type = struct_of((instr.args[1].type, I1))
-        self._ordering(line, instr)
-        instr.extra["failure"] = line.next()
-
-    def _fence(self, line: Line, instr: Instr) -> None:
-        self._ordering(line, instr)
-
-    def _getelementptr(self, line: Line, instr: Instr) -> None:
-        instr.type = PTR
-        instr.extra["source"] = self.operands.type(line)
-        tokens = line.tokens
-        while tokens[line.at] == "," and tokens[line.at + 1][0] != "!":
-            line.at += 1
-            instr.args.append(self._typed(line))
 
     @staticmethod
     def _path(line: Line) -> list[int]:
@@ -286,7 +207,7 @@ class BodyReader:
         return path
 
     def _extractvalue(self, line: Line, instr: Instr) -> None:
-        value = self._typed(line)
+        value = self.typed(line)
         instr.args.append(value)
         instr.extra["path"] = path = self._path(line)
         instr.type = value.type
@@ -295,17 +216,17 @@ class BodyReader:
 
     def _insertvalue(self, line: Line, instr: Instr) -> None:
         instr.type = self.operands.type(line)
-        instr.args.append(self._operand(line, instr.type))
+        instr.args.append(self.operand(line, instr.type))
         line.expect(",")
-        instr.args.append(self._typed(line))
+        instr.args.append(self.typed(line))
         instr.extra["path"] = self._path(line)
 
     def _elements(self, line: Line, instr: Instr) -> None:
         """extractelement, insertelement, shufflevector: operands with their types."""
-        instr.args.append(self._typed(line))
+        instr.args.append(self.typed(line))
         while line.peek() == "," and line.tokens[line.at + 1][0] != "!":
             line.at += 1
-            instr.args.append(self._typed(line))
+            instr.args.append(self.typed(line))
         first = instr.args[0].type
         if instr.op == "shufflevector":
             instr.type = vector_of(instr.args[2].type.count, first.items[0])
@@ -339,7 +260,7 @@ class BodyReader:
                 return
             ty = self.operands.type(line)
             attributes.append(self.operands.attributes(line))
-            instr.args.append(self._operand(line, ty))
+            instr.args.append(self.operand(line, ty))
             line.accept(",")
         if any(attributes):
             extra["attributes"] = attributes
@@ -352,10 +273,22 @@ class BodyReader:
 
 _ALL_FLAGS = FAST | {"nsw", "nuw", "exact", "disjoint", "nneg", "samesign", "inbounds", "nusw"}
 _FLAGS_OF: dict[str, frozenset[str]] = {op: frozenset() for op in ("load", "store", "alloca", "br", "ret", "switch")}
-_HANDLERS = {
-    **{name[1:]: getattr(BodyReader, name) for name in ("_select", "_phi", "_br", "_switch", "_ret", "_unreachable")},
-    **{name[1:]: getattr(BodyReader, name) for name in ("_alloca", "_load", "_store", "_atomicrmw", "_cmpxchg")},
-    **{name[1:]: getattr(BodyReader, name) for name in ("_fence", "_getelementptr", "_extractvalue", "_insertvalue")},
+_HANDLERS: dict[str, Callable[[BodyReader, Line, Instr], None]] = {
+    "select": BodyReader._select,
+    "phi": BodyReader._phi,
+    "br": BodyReader._br,
+    "switch": BodyReader._switch,
+    "ret": BodyReader._ret,
+    "unreachable": BodyReader._unreachable,
+    "extractvalue": BodyReader._extractvalue,
+    "insertvalue": BodyReader._insertvalue,
     **dict.fromkeys(("extractelement", "insertelement", "shufflevector"), BodyReader._elements),
     "call": BodyReader._call,
+    "alloca": accesses.alloca,
+    "load": accesses.load,
+    "store": accesses.store,
+    "atomicrmw": accesses.atomicrmw,
+    "cmpxchg": accesses.cmpxchg,
+    "fence": accesses.fence,
+    "getelementptr": accesses.getelementptr,
 }

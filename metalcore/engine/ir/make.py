@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metalcore.engine.ir.instructions import BINARY, CASTS
+from metalcore.engine.ir.opcodes import BINARY, CASTS
 from metalcore.engine.ir.types import I1, I64, PTR, VOID, Type
 from metalcore.engine.ir.values import Block, Const, Instr, Value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from metalcore.engine.ir.function import Function, Module
-from metalcore.engine.ir.instructions import BINARY, CASTS, TAILS, UNARY
+from metalcore.engine.ir.opcodes import BINARY, CASTS, TAILS, UNARY
 from metalcore.engine.ir.tokens import quoted
 from metalcore.engine.ir.types import Type
 from metalcore.engine.ir.values import Block, Global, Instr, Value, text_of
