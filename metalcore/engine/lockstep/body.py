@@ -77,15 +77,14 @@ class Body:
             self.segment.append(instr)
 
     def is_late_test(self, instr: Instr) -> bool:
-        """A compare that only its block's branch reads: mostly its two ends are enough, its lanes come on demand."""
-        block = instr.block
-        return (
-            instr.op == "icmp"
-            and block is not None
-            and self.shapes.get(instr).varying
-            and self.plan.users.get(instr) == [block.terminator]
-            and block.terminator.op == "br"
-        )
+        """A compare that only branches read: mostly its two ends are enough, its lanes come on demand."""
+        if instr.op != "icmp" or not self.shapes.get(instr).varying or instr in self.values.leaving:
+            return False
+        users = self.plan.users.get(instr, [])
+        if users == [instr.block and instr.block.terminator]:
+            return users[0].op == "br"
+        is_cheap = not any(self.shapes.get(arg).varying for arg in instr.args)  # to be computed for each of them
+        return is_cheap and all(user.op == "br" for user in users)
 
     def _prefetch_hint(self, instr: Instr) -> None:
         """__builtin_prefetch of one address for all lanes is passed on; lanes that differ get none."""

@@ -125,10 +125,9 @@ class Simd:
                 part = self.combine(op, self._lower(part, fill, step), part)
                 step *= 2
             shifted = self._shift(part, fill) if exclusive else part
-            if before is not None:
-                part, shifted = self.combine(op, before, part), self.combine(op, before, shifted)
-            self.values.define_chunk(instr, c, shifted)
-            before = self.code.shuffle(part, [width - 1] * width)
+            total = self.code.shuffle(part, [width - 1] * width)  # which waits for no other chunk
+            self.values.define_chunk(instr, c, shifted if before is None else self.combine(op, before, shifted))
+            before = total if before is None else self.combine(op, before, total)
 
     def _lower(self, part: Operand, fill: Operand, step: int) -> Operand:
         """What each lane adds in a step; the identity where it is complete."""

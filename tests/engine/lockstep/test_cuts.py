@@ -78,6 +78,16 @@ TYPES = f"""half h = half(x[g * n + i]) / 4; long w = long(x[g * n + i]) << 33; 
   bfloat f = bfloat(float(lane)); device const int* p = x + g * n + i; bool is_low = lane < sg;
   t[i] = int(i); {MEET} int other = t[n - 1 - i]; {MEET}
   y[g * n + i] = int(h * 4) + int(w >> 33) + c + int(float(f)) + *p + (is_low ? other : -other);"""
+# Values that change places round a loop, one of them needed behind it, and the one before that.
+PLACES = f"""int a = x[g * n + i], b = int(i), before = 0; const int kept = a * 3 + int(sg);
+  for (int r = 0; r < rounds; ++r) {{
+    t[i] = a; {MEET} const int c = t[n - 1 - i] + b; {MEET} before = a; a = b; b = c > 90 ? c - kept : a; }}
+  y[g * n + i] = a * 7 + b * 5 + before * 3 + kept;"""
+# The same value enters two loops and is read behind both.
+TWICE = f"""const int m = x[g * n + i]; int a = m, b = m;
+  for (int r = 0; r < rounds; ++r) {{ t[i] = a; {MEET} a = t[(i + 1) % n]; {MEET} }}
+  for (int r = 1; r < rounds; ++r) {{ t[i] = b; {MEET} b = t[(i + 2) % n] + m; {MEET} }}
+  y[g * n + i] = a - b * 2 + m * 3;"""
 EARLY = f"if (rounds == 0) return; {SHIFTED}"
 UNIFORM_CHOICE = f"if (rounds > 3) {{ {SHIFTED} }} else {{ {REVERSED} }}"
 LOADED_BOUND = f"""int s = 0; const int most = x[g * n + 1] % 7;
@@ -149,9 +159,27 @@ def test_nested_loops_and_types(mode: str) -> None:
     np.testing.assert_array_equal(run(BY_SIMDGROUP, mode=mode), np.broadcast_to(sg * (sg + 1) // 2, (3, 256)))
 
 
+@pytest.mark.parametrize("mode", ["fast", "checked"])
+@pytest.mark.parametrize("rounds", [0, 1, 2, 6])
+def test_values_that_change_places(rounds: int, mode: str) -> None:
+    x, at = inputs(), np.arange(256)
+    a, b, before, kept = x, np.broadcast_to(at, x.shape), 0 * x, x * 3 + at // 32
+    for _ in range(rounds):
+        c = a[:, ::-1] + b
+        before, a = a, b
+        b = np.where(c > 90, c - kept, a)
+    np.testing.assert_array_equal(run(PLACES, rounds=rounds, mode=mode), a * 7 + b * 5 + before * 3 + kept)
+    a, b = x, x
+    for r in range(rounds):
+        a = np.roll(a, -1, 1)
+        b = np.roll(b, -2, 1) + x if r else b
+    np.testing.assert_array_equal(run(TWICE, rounds=rounds, mode=mode), a - b * 2 + x * 3)
+
+
 @pytest.mark.parametrize(
     "body",
-    [REVERSED, SHIFTED, TOTAL, CARRIED, APART_BETWEEN, NESTED, TYPES, EARLY, UNIFORM_CHOICE, LOADED_BOUND],
+    [REVERSED, SHIFTED, TOTAL, CARRIED, APART_BETWEEN, NESTED, TYPES, EARLY, UNIFORM_CHOICE, LOADED_BOUND, PLACES]
+    + [TWICE],
 )
 def test_barriers_that_all_simdgroups_pass_alike_are_cut(body: str) -> None:
     assert is_cut(body)
