@@ -7,9 +7,8 @@ import pytest
 from metalcore.engine.checks import arithmetic, private
 from metalcore.engine.checks.program import Program, hook
 from metalcore.engine.codegen import llvm
-from metalcore.engine.codegen.variant import Place
-from metalcore.engine.frontend.model import ScalarKernel
 from metalcore.engine.ir import I1, make, parse, print_module
+from metalcore.engine.model import Place, ScalarKernel
 
 
 def program_of(body: str, places: list[Place]) -> Program:
