@@ -1,0 +1,143 @@
+"""The changes that CONTRIBUTING.md describes for a newcomer, each made here and undone again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metalcore
+from metalcore.diagnostics.kinds import KINDS, Kind
+from metalcore.engine.checks import instrument
+from metalcore.engine.checks.program import Program
+from metalcore.engine.ir import make
+from metalcore.ops.base.elementwise import sweep
+from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.linalg.base.product import matmul
+from metalcore.ops.silu import OP as SILU
+from metalcore.runtimes import kernel as kernels
+from metalcore.runtimes import policy, text
+from metalcore.runtimes.arrays import NumpyArrays
+from metalcore.runtimes.cpu import CpuRuntime, numpy_cpu
+from metalcore.runtimes.kernel import Arguments, Items, Kernel, Size
+from metalcore.runtimes.runtime import Runtime
+
+SQUARE = """// y = x^2
+#include "elementwise.h"
+
+template <typename T>
+struct Square {
+  device const T* x;
+  device T* y;
+  template <uint V>
+  void step(uint i) {
+    const wide<float, V> v = load<V>(x, i);
+    store<V>(y, i, v * v);
+  }
+};
+
+template <typename T, uint V>
+[[kernel]] void square_forward(
+    device const T* x [[buffer(0)]],
+    device T* y [[buffer(1)]],
+    constant long& count [[buffer(2)]],
+    uint3 position [[thread_position_in_grid]]) {
+  const Part at = part(position, count);
+  sweep<V>(Square<T>{x + at.first, y + at.first}, position.x, at.count);
+}
+"""
+
+
+def test_a_new_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel file and a declaration with a plan."""
+    for header in kernels.FOLDER.glob("*.h"):
+        shutil.copy(header, tmp_path)
+    (tmp_path / "square.metal").write_text(SQUARE)
+    monkeypatch.setattr(kernels, "FOLDER", tmp_path)
+    monkeypatch.setattr(text, "FOLDER", tmp_path)
+    forward = Kernel("square", "square_forward")
+
+    def plan(run: Runtime, x: Any) -> tuple[Any, ...]:
+        return sweep(run, forward, (), dict(x=x), ("y",))
+
+    square = Op(
+        noun="square",
+        summary="x^2",
+        forward=Stage("(Tensor x) -> Tensor y", plan),
+        reference=np.square,
+        samples=SILU.samples,
+    )
+    x = np.arange(-3, 7, dtype=np.float32)
+    assert square(x).tolist() == np.square(x).tolist()
+
+
+def test_a_new_memory_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that adds hooks, and a kind of finding with its words."""
+
+    class NegativeRemainder:
+        """An index by `%` of a negative number is negative."""
+
+        @staticmethod
+        def add(program: Program) -> None:
+            for instr in program.instrs:
+                if instr.op == "srem":
+                    test = program.before(instr)(make.compare("slt", instr.args[0], make.number(instr.type, 0)))
+                    program.report_if(test, "negative-remainder", instr)
+
+    monkeypatch.setattr(instrument, "EARLY", (*instrument.EARLY, NegativeRemainder))
+    monkeypatch.setitem(KINDS, "negative-remainder", Kind("negative-remainder", "a negative remainder", "add the size"))
+    source = "kernel void newcomer(device int* x, uint i [[thread_position_in_grid]]) { x[i] = (int(i) - 2) % 3; }"
+    x = np.zeros(4, np.int32)
+    with metalcore.mode("sanitize") as report:
+        metalcore.Library(source).function("newcomer")(x, threads=4)
+    assert [(f.kind, f.thread, f.count) for f in report.findings] == [("negative-remainder", (0, 0, 0), 2)]
+    assert x.tolist() == [-2, -1, 0, 1]
+
+
+class Counting:
+    """A runtime of its own: the engine's, and a list of what was launched."""
+
+    family, writes_in_place, keeps_arguments = "cpu", True, False
+
+    def __init__(self) -> None:
+        own = numpy_cpu()
+        self.dtype, self.contiguous, self.cast, self.empty, self.sort = (
+            *(own.dtype, own.contiguous, own.cast, own.empty, own.sort),
+        )
+        self.check_errors, self.check_info, self.any_set, self.stream = (
+            *(own.check_errors, own.check_info, own.any_set, own.stream),
+        )
+        self.launched: list[str] = []
+
+    def launch(
+        self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
+    ) -> list[Any]:
+        self.launched.append(kernel.name)
+        return numpy_cpu().launch(kernel, types, constants, arguments, groups, group_size)
+
+
+def test_a_new_runtime() -> None:
+    """A class with the members of Runtime runs every plan."""
+    run, x = Counting(), np.array([0.0, 100.0], np.float32)
+    assert isinstance(run, Runtime)
+    (y,) = SILU.forward.plan(run, x)
+    assert y.tolist() == [0.0, 100.0] and run.launched == ["silu_forward"]
+
+
+def test_a_tile_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of kernels/launch.toml, for one kind of device."""
+    table = policy._table()
+    changed = {**table, "linalg_matmul": {**table["linalg_matmul"]}}
+    changed["linalg_matmul"]["cpu"] = {**table["linalg_matmul"]["cpu"], "tile_rows": 16, "tile_columns": 16}
+    monkeypatch.setattr(policy, "_table", lambda: changed)
+    policy.policy.cache_clear()
+    try:
+        run = CpuRuntime(NumpyArrays())
+        a, b = np.random.default_rng(0).standard_normal((2, 40, 40)).astype(np.float32)
+        assert np.allclose(matmul(run, a, b), a @ b, atol=1e-4)
+        assert any(types[1:3] == (16, 16) for _, types, _ in run._prepared)
+    finally:
+        policy.policy.cache_clear()
