@@ -269,9 +269,11 @@ class Cuts:
         begin = code.load(I32, cut)
         code.jump("turn")
         code.place("turn")
-        code.as_(SIMDGROUP).phi((constant(I32, 0), "round"))
+        for name in (SIMDGROUP, *(FIRST if self.plan.layout == "rows" else ())):
+            code.as_(name).phi((constant(I32, 0), "round"))
         code.as_(FIRST_THREAD).mul(SIMDGROUP, LANES)
-        first_position(code, self.plan.layout, SIMDGROUP, FIRST)
+        if self.plan.layout != "rows":
+            first_position(code, self.plan.layout, SIMDGROUP, FIRST)
         place = code.mul(code.zext(SIMDGROUP, I64), self.own)
         code.as_(OWN).gep(kept, place)
         return begin
@@ -291,11 +293,24 @@ class Cuts:
         code.place("turn.next")
         following = code.add(SIMDGROUP, 1)
         top.edge(SIMDGROUP, following, "turn.next")
+        if self.plan.layout == "rows":
+            for name, position in zip(FIRST, _next_position(code), strict=True):
+                top.edge(name, position, "turn.next")
         code.cond_br(code.icmp("ult", following, ALL), "turn", "round.end")
         code.place("round.end")
         code.cond_br(code.icmp("eq", code.load(I32, cut), 0), "leave", "round")
         code.place("leave")
         code.ret()
+
+
+def _next_position(code: Builder) -> tuple[Operand, ...]:
+    """Of a simdgroup's first thread, from that of the one before: rows are whole simdgroups. Divisions take long."""
+    x, y, z = FIRST
+    column = code.add(x, LANES)
+    is_row = code.icmp("eq", column, SIZE[0])
+    row = code.add(y, code.zext(is_row, I32))
+    is_plane = code.icmp("eq", row, SIZE[1])
+    return code.select(is_row, 0, column), code.select(is_plane, 0, row), code.add(z, code.zext(is_plane, I32))
 
 
 def ends_with_barrier(block: Block) -> bool:

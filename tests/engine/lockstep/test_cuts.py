@@ -159,6 +159,27 @@ def test_nested_loops_and_types(mode: str) -> None:
     np.testing.assert_array_equal(run(BY_SIMDGROUP, mode=mode), np.broadcast_to(sg * (sg + 1) // 2, (3, 256)))
 
 
+@pytest.mark.parametrize("group", [(32, 4, 2), (64, 2, 4), (96, 3, 1), (128, 1, 8), (32, 32, 1)])
+def test_positions_in_rows(group: tuple[int, int, int]) -> None:
+    """Between barriers, each simdgroup's position follows from that of the one before."""
+    body = f"""kernel void k(device int* y [[buffer(0)]], uint3 l [[thread_position_in_threadgroup]],
+      uint i [[thread_index_in_threadgroup]], uint3 n [[threads_per_threadgroup]]) {{
+      threadgroup int t[1024]; int s = 0;
+      for (int r = 0; r < 3; ++r) {{ t[i] = int(l.x + 100 * l.y + 10000 * l.z); {MEET} s += t[i ^ 32]; {MEET} }}
+      y[i] = s + int(l.x + 2 * l.y + 3 * l.z); }}"""
+    w, h, d = group
+    y = np.zeros(w * h * d, np.int32)
+    for mode in ("fast", "checked"):
+        with metalcore.mode(mode):
+            metalcore.Library(HEAD + body).function("k")(y, threadgroups=1, group_size=group)
+        z, row, x = (axis.ravel() for axis in np.indices((d, h, w)))
+        t = x + 100 * row + 10000 * z
+        other = np.arange(w * h * d) ^ 32
+        inside = other < w * h * d
+        expected = 3 * t[np.where(inside, other, 0)] + x + 2 * row + 3 * z
+        np.testing.assert_array_equal(y[inside], expected[inside])
+
+
 @pytest.mark.parametrize("mode", ["fast", "checked"])
 @pytest.mark.parametrize("rounds", [0, 1, 2, 6])
 def test_values_that_change_places(rounds: int, mode: str) -> None:
