@@ -1,9 +1,4 @@
-"""Instructions of LLVM as methods: each knows its operands' types, checks them, and is the one place that spells it.
-
-low = code.and_(bits, 1)            # a number is a constant of the other operand's type, in each lane
-even = code.icmp("eq", low, 0)
-code.cond_br(code.any([even]), fast, slow, likely=True)
-"""
+"""Instructions of LLVM as methods: each knows its operands' types, checks them, and is the one place that spells it."""
 
 from __future__ import annotations
 
@@ -165,11 +160,9 @@ class Builder:
     ) -> None:
         if at.type is not PTR:
             raise self._refuse("store", value, at)
-        how = f", align {align}" if align else ""
-        if nontemporal:
-            how += ", !nontemporal !3"
-        op, order = ("store atomic", " monotonic") if atomic else ("store", "")
-        self.lines.append(f"  {op} {value.type.text} {value.text}, ptr {at.text}{order}{how}")
+        how = (f", align {align}" if align else "") + (", !nontemporal !3" if nontemporal else "")
+        op, how = ("store atomic", f" monotonic{how}") if atomic else ("store", how)
+        self.lines.append(f"  {op} {value.type.text} {value.text}, ptr {at.text}{how}")
 
     def atomicrmw(self, op: str, at: Operand, value: Operand) -> Operand:
         return self._value(value.type, f"atomicrmw {op} ptr {at}, {value.type} {value} monotonic")
