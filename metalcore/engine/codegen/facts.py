@@ -4,14 +4,12 @@ counts its simdgroups as if all were full."""
 from __future__ import annotations
 
 from metalcore.engine.ir import DebugLines, Global, Instr, Module, Type, Value
+from metalcore.engine.lockstep.externals import EXTERNALS
 
 _FEATURES = (
     *("simd-reduction", "simd-permute", "simd-shift-and-fill", "simdgroup-matrix"),
     *("float-atomics", "64-bit-atomics", "bfloat"),
 )
-_NUMBERS = frozenset(("f32", "f64", "i32", "i64", "u32", "u64"))
-_REDUCTIONS = frozenset(("sum", "product", "min", "max", "and", "or", "xor"))
-_PERMUTES = frozenset(("ballot", "any", "all", "is_first"))
 _PASSES_ON = frozenset(("fptrunc", "fpext", "bitcast", "trunc", "zext", "sext", "freeze"))
 
 
@@ -24,25 +22,14 @@ def features(module: Module) -> tuple[str, ...]:
 def _features_of(instr: Instr) -> list[str]:
     found = ["bfloat"] if any("bfloat" in ty.text for ty in _types(instr)) else []
     if instr.op == "call":
-        name = instr.callee
-        if name.startswith("__mc_simd_"):
-            found += _simd_feature(name.removeprefix("__mc_simd_"))
-        elif name.startswith("__mc_simdgroup_mma_"):
-            found.append("simdgroup-matrix")
+        external = EXTERNALS.get(instr.callee)
+        if external is not None and external.feature:
+            found.append(external.feature)
     elif instr.op == "atomicrmw" and instr.extra["rmw"] in ("fadd", "fsub", "fmin", "fmax"):
         found.append("float-atomics")
     if instr.op in ("atomicrmw", "cmpxchg") and instr.args[1].type.text == "i64":
         found.append("64-bit-atomics")
     return found
-
-
-def _simd_feature(name: str) -> list[str]:
-    kind, _, number = name.rpartition("_")
-    if number in _NUMBERS and (kind in _REDUCTIONS or kind.startswith("prefix_")):
-        return ["simd-reduction"]
-    if name.startswith(("shuffle", "broadcast")) or name in _PERMUTES:
-        return ["simd-permute"]
-    return ["simd-shift-and-fill"] if name in ("fill_up", "fill_down") else []
 
 
 def _types(instr: Instr) -> list[Type]:
@@ -72,8 +59,8 @@ def _comes_from_reduction(value: Value) -> bool:
     for _ in range(8):
         if not isinstance(value, Instr):
             return False
-        kind, _, number = value.callee.removeprefix("__mc_simd_").rpartition("_")
-        if value.callee.startswith("__mc_simd_") and kind in _REDUCTIONS and number in _NUMBERS:
+        external = EXTERNALS.get(value.callee)
+        if external is not None and external.emitter == "reduce":
             return True
         if value.op not in _PASSES_ON:
             return False

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from metalcore.errors import UnsupportedFeature
 
+from .externals import EXTERNALS, PREFIX
 from .guards import signed32
 from .interleave import Group
 from .ir import Block, Const, Instr, Type, is_ignored
 from .memory import LOAD, SLOTS, STORE, Address, Test
 from .operands import Operand, constant
+from .roots import Root
 from .types import I64
 from .values import scalar_type
-from .watch import ACCESSES, HOOKS
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -130,42 +131,35 @@ class Body:
 
     # -- builtins ----------------------------------------------------------------------------------
     def _builtin(self, instr: Instr) -> None:
-        name = instr.callee[5:]
-        if name == "arg" or name == "threadgroup_arg":
-            from .roots import Root
-
-            slot = instr.args[0]
-            if not isinstance(slot, Const) or slot.value is None or not 0 <= slot.value < SLOTS:
-                raise UnsupportedFeature("a buffer slot that is not a constant from 0 to 30")
-            root = Root("buffer" if name == "arg" else "tgarg", slot.value)
-            self.values.define_scalar(instr, self.at.memory.root_base(root))
-        elif name in ("threadgroup_barrier", "simdgroup_barrier", "fence"):
-            self.flush()
-            self.at.barriers.barrier(instr, name)
-        elif name in HOOKS and not self.plan.sanitized:
+        external = EXTERNALS.get(instr.callee)
+        if external is None or external.emitter == "attribute":
+            self.at.ids.thread_id(instr, instr.callee.removeprefix(PREFIX))
+            return
+        if external.emitter == "argument":
+            self._argument(instr, external.name)
+            return
+        if external.is_hook and not self.plan.sanitized:
             raise UnsupportedFeature(f"a call of '{instr.callee}' outside of sanitize mode")
-        elif name in ("report_if", "report_unset"):
-            self.flush()
-            self.at.watch.watch_condition(instr, name == "report_unset")
-        elif name == "has_no_value":
-            self.flush()
+        self.flush()
+        if external.emitter == "barrier":
+            self.at.barriers.barrier(instr, external.name)
+        elif external.emitter == "report":
+            self.at.watch.watch_condition(instr, external.name == "report_unset")
+        elif external.emitter == "value":
             self.at.watch.watch_value(instr)
-        elif name == "lose_value":
-            self.flush()
+        elif external.emitter == "loss":
             self.at.watch.watch_loss(instr)
-        elif name in ACCESSES:
-            self.flush()
-            self.at.watch.watch_access(instr, name)
-        elif (
-            name.startswith("simd_")
-            or name.startswith("simdgroup_mma")
-            or name.startswith("simdgroup_load")
-            or name.startswith("simdgroup_store")
-        ):
-            self.flush()
-            self.at.simd.simd_call(instr)
+        elif external.emitter == "access":
+            self.at.watch.watch_access(instr, external.name)
         else:
-            self.at.ids.thread_id(instr, name)
+            self.at.simd.simd_call(instr)
+
+    def _argument(self, instr: Instr, name: str) -> None:
+        slot = instr.args[0]
+        if not isinstance(slot, Const) or slot.value is None or not 0 <= slot.value < SLOTS:
+            raise UnsupportedFeature("a buffer slot that is not a constant from 0 to 30")
+        root = Root("buffer" if name == "arg" else "tgarg", slot.value)
+        self.values.define_scalar(instr, self.at.memory.root_base(root))
 
     # -- memory ------------------------------------------------------------------------------------
     def _place_load(self, instr: Instr) -> None:

@@ -1,49 +1,17 @@
-"""Instructions of LLVM as methods: each knows its operands' types, checks them, and is the one place that spells it.
-
-low = code.and_(bits, 1)            # a number is a constant of the other operand's type, in each lane
-even = code.icmp("eq", low, 0)
-code.cond_br(code.any([even]), fast, slow, likely=True)
-"""
+"""Instructions of LLVM as methods: each knows its operands' types, checks them, and is the one place that spells it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import cast
 
-from .operands import Given, Operand, constant, poison
-from .types import I1, I8, I32, I64, PTR, VOID, LLType, struct, vector
+from .operands import Given, Names, Operand, constant, lane_numbers, poison
+from .types import I1, I8, I32, I64, PTR, VOID, LLType, is_cast, struct, vector
 
 _new = object.__new__
 Later = Callable[[], list[str]]  # lines that are known when all others are written
 _FLOAT_OPS = frozenset(["fadd", "fsub", "fmul", "fdiv"])
-_CASTS: dict[str, tuple[str, str, int]] = {  # from, to, and whether bits get more (1) or less (-1)
-    "zext": ("is_int", "is_int", 1),
-    "sext": ("is_int", "is_int", 1),
-    "trunc": ("is_int", "is_int", -1),
-    "fpext": ("is_float", "is_float", 1),
-    "fptrunc": ("is_float", "is_float", -1),
-    "uitofp": ("is_int", "is_float", 0),
-    "sitofp": ("is_int", "is_float", 0),
-    "fptoui": ("is_float", "is_int", 0),
-    "fptosi": ("is_float", "is_int", 0),
-    "ptrtoint": ("is_ptr", "is_int", 0),
-    "inttoptr": ("is_int", "is_ptr", 0),
-}
 _WEIGHTS = {None: "", True: ", !prof !1", False: ", !prof !2"}  # metadata of module.py
-
-
-@cache
-def _is_cast(op: str, ty: LLType, to: LLType) -> bool:
-    source, target, more = _CASTS[op]
-    if not getattr(ty, source) or not getattr(to, target) or ty.length != to.length or ty.is_vector != to.is_vector:
-        return False
-    return not more or (to.bits - ty.bits) * more > 0
-
-
-@cache
-def _picks(picks: tuple[int, ...]) -> str:
-    return "<" + ", ".join([f"i32 {p}" for p in picks]) + ">" if len(picks) == 1 or any(picks) else "zeroinitializer"
 
 
 class WrongType(TypeError):
@@ -56,13 +24,6 @@ def _binary(op: str) -> Callable[[Builder, Given, Given], Operand]:
 
 def _cast(op: str) -> Callable[[Builder, Operand, LLType], Operand]:
     return lambda self, a, to: self.cast(op, a, to)
-
-
-class Names:
-    """Numbers of the values and labels of one function."""
-
-    def __init__(self) -> None:
-        self.count = 0
 
 
 class Builder:
@@ -161,7 +122,7 @@ class Builder:
     # -- casts -------------------------------------------------------------------------------------
     def cast(self, op: str, a: Operand, to: LLType) -> Operand:
         ty = a.type
-        if not _is_cast(op, ty, to):
+        if not is_cast(op, ty, to):
             raise self._refuse(f"{op} to {to}", a)
         return self._value(to, f"{op} {ty.text} {a.text} to {to.text}")
 
@@ -199,11 +160,9 @@ class Builder:
     ) -> None:
         if at.type is not PTR:
             raise self._refuse("store", value, at)
-        how = f", align {align}" if align else ""
-        if nontemporal:
-            how += ", !nontemporal !3"
-        op, order = ("store atomic", " monotonic") if atomic else ("store", "")
-        self.lines.append(f"  {op} {value.type.text} {value.text}, ptr {at.text}{order}{how}")
+        how = (f", align {align}" if align else "") + (", !nontemporal !3" if nontemporal else "")
+        op, how = ("store atomic", f" monotonic{how}") if atomic else ("store", how)
+        self.lines.append(f"  {op} {value.type.text} {value.text}, ptr {at.text}{how}")
 
     def atomicrmw(self, op: str, at: Operand, value: Operand) -> Operand:
         return self._value(value.type, f"atomicrmw {op} ptr {at}, {value.type} {value} monotonic")
@@ -243,7 +202,7 @@ class Builder:
         if not ty.is_vector or (b is not None and b.type is not ty) or not 0 <= max(picks) < 2 * ty.length:
             raise self._refuse("shufflevector", a, *([b] if b is not None else []))
         head = f"shufflevector {ty.text} {a.text}, {ty.text} {'poison' if b is None else b.text}"
-        mask = f"{vector(len(picks), I32).text} {_picks(tuple(picks))}"
+        mask = f"{vector(len(picks), I32).text} {lane_numbers(tuple(picks))}"
         return self._value(vector(len(picks), ty.item), f"{head}, {mask}")
 
     def splat(self, one: Operand, count: int) -> Operand:

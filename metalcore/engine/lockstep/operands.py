@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from .types import I1, PTR, TOKEN, LLType, vector
 
@@ -49,3 +49,16 @@ def poison(ty: LLType) -> Operand:
 
 TRUE, FALSE, NULL = Operand("true", I1), Operand("false", I1), Operand("null", PTR)
 NO_TOKEN = Operand("none", TOKEN)
+
+
+@cache
+def lane_numbers(picks: tuple[int, ...]) -> str:
+    """The mask of a shuffle, spelled."""
+    return "<" + ", ".join([f"i32 {p}" for p in picks]) + ">" if len(picks) == 1 or any(picks) else "zeroinitializer"
+
+
+class Names:
+    """Numbers of the values and labels of one function."""
+
+    def __init__(self) -> None:
+        self.count = 0

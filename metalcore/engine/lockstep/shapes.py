@@ -13,6 +13,7 @@ from operator import eq, ge, gt, le, lt, ne
 from metalcore.engine.model import LANES as LANES
 
 from .cfg import Graph, Loop
+from .externals import is_uniform_call
 from .ir import Block, Const, Global, Instr, Module, Value, gep_terms
 from .private import private_stride
 from .ranges import Ranges
@@ -65,23 +66,6 @@ def _from_lanes(values: list[int], bits: int) -> Shape:
 
 def _lowest_bit(value: int) -> int:
     return value & -value if value else 1 << 30
-
-
-UNIFORM_CALLS = (
-    "__mc_simd_broadcast",
-    "__mc_simd_broadcast_first",
-    "__mc_simd_ballot",
-    "__mc_simd_any",
-    "__mc_simd_all",
-    "__mc_simd_active_threads_mask",
-    "__mc_arg",
-    "__mc_threadgroup_arg",
-)
-_REDUCTIONS = tuple(f"__mc_simd_{op}_" for op in ("sum", "product", "min", "max", "and", "or", "xor"))
-
-
-def is_uniform_call(name: str) -> bool:
-    return name in UNIFORM_CALLS or (name.startswith(_REDUCTIONS) and "prefix" not in name)
 
 
 class Shapes:

@@ -6,35 +6,15 @@ from typing import TYPE_CHECKING
 
 from metalcore.errors import UnsupportedFeature
 
+from .externals import EXTERNALS, Reduction
 from .ir import Const, Instr, Value
 from .operands import Operand, constant, zero
 from .shapes import LANE
-from .types import DOUBLE, FLOAT, I32, I64, LLType, integer
+from .types import I32, I64, integer
 
 if TYPE_CHECKING:
     from .emitters import Emitters
 
-_REDUCE = {
-    "sum_f32": ("fadd", FLOAT, "0.0"),
-    "product_f32": ("fmul", FLOAT, "1.0"),
-    "sum_f64": ("fadd", DOUBLE, "0.0"),
-    "product_f64": ("fmul", DOUBLE, "1.0"),
-    "sum_i32": ("add", I32, "0"),
-    "sum_u32": ("add", I32, "0"),
-    "product_i32": ("mul", I32, "1"),
-    "product_u32": ("mul", I32, "1"),
-    "min_i32": ("smin", I32, "2147483647"),
-    "max_i32": ("smax", I32, "-2147483648"),
-    "min_u32": ("umin", I32, "-1"),
-    "max_u32": ("umax", I32, "0"),
-    "min_f32": ("minimum", FLOAT, "0x7FF0000000000000"),
-    "max_f32": ("maximum", FLOAT, "0xFFF0000000000000"),
-    "min_f64": ("minimum", DOUBLE, "0x7FF0000000000000"),
-    "max_f64": ("maximum", DOUBLE, "0xFFF0000000000000"),
-    "and_u32": ("and", I32, "-1"),
-    "or_u32": ("or", I32, "0"),
-    "xor_u32": ("xor", I32, "0"),
-}
 _PLAIN = ("fadd", "fmul", "add", "mul", "and", "or", "xor")
 
 
@@ -68,66 +48,54 @@ class Simd:
 
     # -- entry -------------------------------------------------------------------------------------
     def simd_call(self, instr: Instr) -> None:
-        name = instr.callee[5:]
-        if name.startswith("simdgroup_"):
-            self.at.matrix.matrix_call(instr, *name.removeprefix("simdgroup_").split("_"))
-            return
-        name = name[5:]
-        if name in _REDUCE:
-            self._reduce(instr, *_REDUCE[name])
-        elif name.startswith("prefix_"):
-            kind, rest = name[7:16], name[17:]
-            self._scan(instr, kind == "exclusive", *_REDUCE[rest])
-        elif name in (
-            "shuffle",
-            "shuffle_xor",
-            "shuffle_up",
-            "shuffle_down",
-            "shuffle_rotate_up",
-            "shuffle_rotate_down",
-            "rotate_up",
-            "rotate_down",
-            "fill_up",
-            "fill_down",
-        ):
-            self._shuffle(instr, name.removeprefix("shuffle_") if name != "shuffle" else name)
-        elif name == "take":
+        external = EXTERNALS[instr.callee]
+        reduction = external.reduction
+        if external.emitter == "matrix":
+            self.at.matrix.matrix_call(instr, *external.name.removeprefix("simdgroup_").split("_"))
+        elif external.emitter == "shuffle":
+            self._shuffle(instr, external.kind)
+        elif external.emitter == "take":
             self._shuffle(instr, "shuffle", watched=False)
-        elif name == "broadcast":
+        elif external.emitter == "broadcast":
             self._broadcast(instr)
-        elif name == "broadcast_first":
+        elif external.emitter == "first":
             self.values.define_scalar(instr, self._lane_of(instr.args[0], self._first_lane()))
+        elif external.emitter == "vote":
+            self._vote(instr, external.kind)
+        elif external.emitter == "reduce" and reduction is not None:
+            self._reduce(instr, reduction)
         else:
-            self._vote(instr, name)
+            assert reduction is not None
+            self._scan(instr, external.emitter == "exclusive scan", reduction)
 
-    def _reduce(self, instr: Instr, op: str, ty: LLType, identity: str) -> None:
-        parts = self.active(self.values.chunks(instr.args[0]), constant(self.code.vec(ty), identity))
+    def _reduce(self, instr: Instr, by: Reduction) -> None:
+        parts = self.active(self.values.chunks(instr.args[0]), constant(self.code.vec(by.type), by.identity))
         while len(parts) > 1:
-            parts = [self.combine(op, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [self.combine(by.op, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         width, part = self.code.width, parts[0]
         while width > 1:
             half = width // 2
             low, high = self.code.shuffle(part, range(half)), self.code.shuffle(part, range(half, width))
-            part, width = self.combine(op, low, high), half
+            part, width = self.combine(by.op, low, high), half
         self.values.define_scalar(instr, self.code.extract(part, 0))
 
-    def _scan(self, instr: Instr, exclusive: bool, op: str, ty: LLType, identity: str) -> None:
+    def _scan(self, instr: Instr, exclusive: bool, by: Reduction) -> None:
         """Within each chunk by doubling steps; then each chunk takes the total of those before it.
 
         Lanes move inside of quarters of four; where halves are added it is the last lane of the lower one, for all of
         the upper. Registers are made of parts of four lanes, and moves between those are slow.
         """
-        width, fill = self.code.width, constant(self.code.vec(ty), identity)
+        width, fill = self.code.width, constant(self.code.vec(by.type), by.identity)
         before: Operand | None = None
         for c, part in enumerate(self.active(self.values.chunks(instr.args[0]), fill)):
             step = 1
             while step < width:
-                part = self.combine(op, self._lower(part, fill, step), part)
+                part = self.combine(by.op, self._lower(part, fill, step), part)
                 step *= 2
             shifted = self._shift(part, fill) if exclusive else part
             total = self.code.shuffle(part, [width - 1] * width)  # which waits for no other chunk
-            self.values.define_chunk(instr, c, shifted if before is None else self.combine(op, before, shifted))
-            before = total if before is None else self.combine(op, before, total)
+            self.values.define_chunk(instr, c, shifted if before is None else self.combine(by.op, before, shifted))
+            before = total if before is None else self.combine(by.op, before, total)
 
     def _lower(self, part: Operand, fill: Operand, step: int) -> Operand:
         """What each lane adds in a step; the identity where it is complete."""

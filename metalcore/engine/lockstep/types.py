@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from .ir import POINTER_BYTES
 from .ir import Type as ScalarType
 
@@ -111,3 +113,27 @@ def scalar_type(ty: ScalarType) -> LLType:
     if ty.kind in ("struct", "array"):
         return struct(*(scalar_type(item) for item in (ty.items if ty.kind == "struct" else ty.items * ty.count)))
     return type_of(ty.text)
+
+
+_CASTS: dict[str, tuple[str, str, int]] = {  # from, to, and whether bits get more (1) or less (-1)
+    "zext": ("is_int", "is_int", 1),
+    "sext": ("is_int", "is_int", 1),
+    "trunc": ("is_int", "is_int", -1),
+    "fpext": ("is_float", "is_float", 1),
+    "fptrunc": ("is_float", "is_float", -1),
+    "uitofp": ("is_int", "is_float", 0),
+    "sitofp": ("is_int", "is_float", 0),
+    "fptoui": ("is_float", "is_int", 0),
+    "fptosi": ("is_float", "is_int", 0),
+    "ptrtoint": ("is_ptr", "is_int", 0),
+    "inttoptr": ("is_int", "is_ptr", 0),
+}
+
+
+@cache
+def is_cast(op: str, ty: LLType, to: LLType) -> bool:
+    """Whether LLVM converts so."""
+    source, target, more = _CASTS[op]
+    if not getattr(ty, source) or not getattr(to, target) or ty.length != to.length or ty.is_vector != to.is_vector:
+        return False
+    return not more or (to.bits - ty.bits) * more > 0

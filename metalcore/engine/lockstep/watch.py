@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _KINDS = {"read": LOAD, "copy": LOAD, "write": STORE, "touch_atomically": ATOMIC}
 _KINDS |= {"store_atomically": ATOMIC, "load_atomically": ATOMIC}
-ACCESSES = frozenset(_KINDS)
-HOOKS = ACCESSES | {"report_if", "report_unset", "has_no_value", "lose_value"}
 _MOST_RUNS = 4
 # In the number that tells hooks what is accessed, as in runtime/native/sanitize.h.
 _NEEDS_NO_VALUE, _ASKS, _LOSES, _ONLY_READS = 1 << 20, 1 << 21, 1 << 22, 1 << 23

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import llvmlite.binding as binding
 import pytest
 
+import metalcore.engine
 from metalcore.engine.codegen import llvm
 from metalcore.engine.lockstep.builder import Builder, WrongType
 from metalcore.engine.lockstep.code import Code
 from metalcore.engine.lockstep.division import divide, divide_by_double
+from metalcore.engine.lockstep.externals import EXTERNALS, is_uniform_call
 from metalcore.engine.lockstep.halves import fma_to_odd, saturated, to_bfloat, to_half
 from metalcore.engine.lockstep.operands import FALSE, NULL, TRUE, Operand, constant, constants, poison, zero
 from metalcore.engine.lockstep.support import function, mma_function, support
@@ -271,3 +275,13 @@ def test_chunks_are_joined_and_split_in_order(width: int) -> None:
 def test_false_and_true_are_spelled_as_llvm_does() -> None:
     assert [constant(I1, value).text for value in (True, False)] == [TRUE.text, FALSE.text]
     assert constant(vector(4, I1), True).text == "splat (i1 true)" and constant(I32, 1).text == "1"
+
+
+def test_the_table_of_externals_has_every_function_that_the_headers_declare() -> None:
+    headers = Path(metalcore.engine.__file__).parent / "include"
+    text = "\n".join(path.read_text() for path in sorted(headers.glob("*")) if path.is_file())
+    found = re.findall(r"^__mc_(?:external|fixed) [^;(#]*\b(__mc_[a-z0-9_]+)\(([^)]*)\);", text, re.MULTILINE)
+    declared = {name: given.count(",") + 1 if given else 0 for name, given in found}
+    assert len(declared) > 30 and declared == {name: EXTERNALS[name].operands for name in declared}
+    assert all(is_uniform_call(f"__mc_{name}") for name in ("arg", "simd_sum_f32", "simd_ballot", "simd_broadcast"))
+    assert not any(is_uniform_call(f"__mc_{name}") for name in ("simd_is_first", "simd_shuffle", "read", "no_such"))
