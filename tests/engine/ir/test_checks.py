@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from metalcore.engine.codegen.variant import Place
 
 from metalcore.engine.checks import arithmetic, private
 from metalcore.engine.checks.program import Program, hook
 from metalcore.engine.codegen import llvm
-from metalcore.engine.codegen.variant import Place
 from metalcore.engine.frontend.model import ScalarKernel
 from metalcore.engine.ir import I1, make, parse, print_module
 
