@@ -19,7 +19,7 @@ from .ir import Block, Const, Instr, Type, is_ignored
 from .memory import LOAD, SLOTS, STORE, Address, Test
 from .operands import Operand, constant
 from .roots import Root
-from .types import I64
+from .types import I64, LLType
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -265,6 +265,11 @@ class Body:
                 for c in range(self.code.count):
                     self._vector(instr, c)
                 continue
+            is_proven = self.plan.bounds.proves(where.pointer, where.size, where.roots)
+            if not is_proven and self.at.outlined.takes(instr, where):
+                align = min(where.size, int(str(instr.extra.get("align", 1))))
+                self._define(instr, self.at.outlined.access(instr, where, _memory_type(instr), align))
+                continue
             fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
             if not self.at.memory.branch_inside(where, fast, slow):
                 self._segment_fast([instr], accesses, {}, masked=False)
@@ -362,7 +367,14 @@ class Body:
             step //= 2
         return step
 
+    def _define(self, instr: Instr, chunks: list[Operand]) -> None:
+        for c, name in enumerate(chunks):
+            self.values.define_chunk(instr, c, name)
+
     def _slow(self, instr: Instr, where: Address) -> None:
+        if self.at.outlined.takes(instr, where):
+            self._define(instr, self.at.outlined.slow(instr, where, _memory_type(instr)))
+            return
         data = self.at.memory.scratch("data", 16)
         lanes = self.at.memory.spill_addresses(where)
         bits = self.code.bits(self.values.mask)
@@ -392,3 +404,10 @@ class Body:
             self.values.vectors[instr, c] = name
         else:
             self.values.define_chunk(instr, c, name)
+
+
+def _memory_type(instr: Instr) -> LLType:
+    """Of what a load or store moves."""
+    stored = instr.extra["stored"] if instr.op == "store" else instr.type
+    assert isinstance(stored, Type)
+    return scalar_type(stored)

@@ -214,6 +214,11 @@ class Builder:
             raise self._refuse("extractvalue", whole)
         return self._value(whole.type.items[i], f"extractvalue {whole.type.text} {whole.text}, {i}")
 
+    def insertvalue(self, whole: Operand, one: Operand, i: int) -> Operand:
+        if whole.type.kind != "struct" or whole.type.items[i] is not one.type:
+            raise self._refuse("insertvalue", whole, one)
+        return self._value(whole.type, f"insertvalue {whole.type.text} {whole.text}, {one.type.text} {one.text}, {i}")
+
     # -- calls -------------------------------------------------------------------------------------
     def call(self, name: str, to: LLType, *args: Operand, how: str = "", kinds: Sequence[str] = ()) -> Operand:
         """A function of the module or one of LLVM's, which is declared here. *kinds*: attributes of the arguments."""

@@ -18,6 +18,7 @@ from .lanes import Lanes
 from .matrix import Matrix
 from .memory import Memory
 from .ops import Ops
+from .outlined import Outlined
 from .plan import Plan
 from .polls import Polls
 from .proofs import Proofs
@@ -43,6 +44,7 @@ class Emitters:
         self.streaming = Streaming(self)
         self.memory = Memory(self)
         self.proofs = Proofs(self)
+        self.outlined = Outlined(self)
         self.lanes = Lanes(self)
         self.watch = Watch(self)
         self.simd = Simd(self)

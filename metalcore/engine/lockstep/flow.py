@@ -15,6 +15,7 @@ from .cfg import Loop
 from .ir import Block, Const, Instr, is_barrier, is_ignored
 from .operands import FALSE, Operand, constant, zero
 from .shapes import Shape
+from .types import I32
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -36,6 +37,7 @@ class Linear:
 class Flow:
     def __init__(self, at: Emitters) -> None:
         self.at, self.code, self.values, self.graph, self.shapes = at, at.code, at.values, at.graph, at.shapes
+        self.plan = at.plan
         self.regions = 0
         self.copies_left = max(100, self.region_cost(set(self.graph.order)))  # instructions for masked regions
         self.accesses_left = MOST_COPIED
@@ -44,32 +46,58 @@ class Flow:
         self.partial = Linear("P", set(self.graph.order), None, None, "exit")
 
     # -- masks -------------------------------------------------------------------------------------
-    def mask_key(self, linear: Linear, node: Block, entry: bool, c: int) -> object:
-        return (linear.name, node, "entry" if entry else "mask", c)
-
-    def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | Operand) -> None:
+    # Kept as vectors, one for each chunk; in a large kernel as the bits of a number: a quarter of the code.
+    def keep_mask(self, key: tuple[object, ...], mask: list[Operand] | bool) -> None:
+        """*mask*: of lanes, or of all of them, or of none."""
+        if self.plan.is_large:
+            self.code.keep(key, constant(I32, -int(mask)) if isinstance(mask, bool) else self.values.bits_of(mask))
+            return
+        same = self.code.all_lanes if mask is True else zero(self.code.mask_type)
         for c in range(self.code.count):
-            value = mask if isinstance(mask, Operand) else self.code.kept_mask(mask[c])
-            self.code.keep(self.mask_key(linear, node, entry, c), value)
+            self.code.keep((*key, c), same if isinstance(mask, bool) else self.code.kept_mask(mask[c]))
+
+    def kept_mask(self, key: tuple[object, ...], to: tuple[object, ...] | None = None) -> list[Operand]:
+        """*to*: where it is kept from now on too."""
+        if self.plan.is_large:
+            bits = self.code.load_slot(key, I32)
+            mask = self.code.from_bits(bits)
+            self.values.known_bits[tuple(part.text for part in mask)] = bits
+            if to is not None:
+                self.code.keep(to, bits)
+            return mask
+        mask = []
+        for c in range(self.code.count):
+            kept = self.code.load_slot((*key, c), self.code.mask_type)
+            if to is not None:
+                self.code.keep((*to, c), kept)
+            mask.append(self.code.read_mask(kept))
+        return mask
+
+    def add_lanes(self, key: tuple[object, ...], mask: list[Operand] | None) -> None:
+        if mask is None:
+            self.keep_mask(key, True)
+        elif self.plan.is_large:
+            old = self.code.load_slot(key, I32)
+            self.code.keep(key, self.code.or_(old, self.values.bits_of(mask)))
+        else:
+            for c in range(self.code.count):
+                old = self.code.load_slot((*key, c), self.code.mask_type)
+                self.code.keep((*key, c), self.code.or_(old, self.code.kept_mask(mask[c])))
+
+    def mask_key(self, linear: Linear, node: Block, entry: bool) -> tuple[object, ...]:
+        return (linear.name, node, "entry" if entry else "mask")
+
+    def back_key(self, linear: Linear, header: Block) -> tuple[object, ...]:
+        return (linear.name, header, "back")
+
+    def set_mask(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | bool) -> None:
+        self.keep_mask(self.mask_key(linear, node, entry), mask)
 
     def get_mask(self, linear: Linear, node: Block, entry: bool) -> list[Operand]:
-        out = []
-        for c in range(self.code.count):
-            kept = self.code.load_slot(self.mask_key(linear, node, entry, c), self.code.mask_type)
-            out.append(self.code.read_mask(kept))
-        return out
+        return self.kept_mask(self.mask_key(linear, node, entry))
 
     def add_mask(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | None) -> None:
-        for c in range(self.code.count):
-            self.add_lanes(self.mask_key(linear, node, entry, c), mask[c] if mask is not None else None)
-
-    def add_lanes(self, key: object, mask: Operand | None) -> None:
-        if mask is None:
-            self.code.keep(key, self.code.all_lanes)
-            return
-        old = self.code.load_slot(key, self.code.mask_type)
-        more = self.code.kept_mask(mask)
-        self.code.keep(key, self.code.or_(old, more))
+        self.add_lanes(self.mask_key(linear, node, entry), mask)
 
     def narrow_mask(self, cond: list[Operand] | Operand, negate: bool) -> list[Operand]:
         """The current mask and a condition (a name: uniform)."""
@@ -335,9 +363,9 @@ class Flow:
         linear = Linear(f"R{self.regions}", region, self.graph.loop_of[block], join, quoted(self.full_label(join)))
         saved_block = self.values.block
         for node in sorted(region, key=self.graph.position.__getitem__):
-            self.set_mask(linear, node, False, zero(self.code.mask_type))
+            self.set_mask(linear, node, False, False)
             if self.is_header(node):
-                self.set_mask(linear, node, True, zero(self.code.mask_type))
+                self.set_mask(linear, node, True, False)
         self.values.mask = None
         self.leave_block(linear, block, cond, moves, set())
         self.write_region(linear)
@@ -350,13 +378,12 @@ class Flow:
         linear = self.partial
         for node in self.graph.order:
             if self.graph.dominates(node, block):
-                self.set_mask(linear, node, False, self.code.all_lanes)
+                self.set_mask(linear, node, False, True)
                 if self.is_header(node):
-                    self.set_mask(linear, node, True, self.code.all_lanes)
-                    for c in range(self.code.count):
-                        self.code.keep((linear.name, node, "back", c), zero(self.code.mask_type))
+                    self.set_mask(linear, node, True, True)
+                    self.keep_mask(self.back_key(linear, node), False)
             elif not self.is_set_later(node, block):
-                self.set_mask(linear, node, self.is_header(node), zero(self.code.mask_type))
+                self.set_mask(linear, node, self.is_header(node), False)
         self.values.mask = None
         self.uses_partial = True
         self.leave_block(linear, block, cond, moves, set())
@@ -408,8 +435,7 @@ class Flow:
         loop = self.graph.loop_of.get(target)
         if loop is not None and loop.header is target:
             if source in loop.blocks:  # back edge
-                for c in range(self.code.count):
-                    self.add_lanes((linear.name, target, "back", c), mask[c] if mask is not None else None)
+                self.add_lanes(self.back_key(linear, target), mask)
                 return
             self.add_mask(linear, target, True, mask)
             return
@@ -426,6 +452,8 @@ class Flow:
         """The terminator of a block under masks. `cond` is a name where it is uniform."""
         level = self.graph.loop_of[block]
         targets = block.succs
+        if self.plan.is_large:
+            self.values.mask_bits()  # before the code branches: both sides use them
         if not targets:
             if waiting or level is not None:
                 self.code.jump(self.go(linear, level, waiting | {END}))
@@ -546,11 +574,10 @@ class Flow:
         for block in sorted(loop.blocks, key=self.graph.position.__getitem__):
             if block is header:
                 continue
-            self.set_mask(linear, block, False, zero(self.code.mask_type))
+            self.set_mask(linear, block, False, False)
             if self.is_header(block):
-                self.set_mask(linear, block, True, zero(self.code.mask_type))
-        for c in range(self.code.count):
-            self.code.keep((linear.name, header, "back", c), zero(self.code.mask_type))
+                self.set_mask(linear, block, True, False)
+        self.keep_mask(self.back_key(linear, header), False)
         linear.reached.add((loop, header))
         self.block_under_mask(linear, header, self.get_mask(linear, header, False))
 
@@ -560,11 +587,7 @@ class Flow:
         header = loop.header
         self.code.place(quoted(f"{linear.name}.end.{header.name}"))
         self.values.forget()
-        mask = []
-        for c in range(self.code.count):
-            kept = self.code.load_slot((linear.name, header, "back", c), self.code.mask_type)
-            self.code.keep(self.mask_key(linear, header, False, c), kept)
-            mask.append(self.code.read_mask(kept))
+        mask = self.kept_mask(self.back_key(linear, header), self.mask_key(linear, header, False))
         waiting = set(linear.waiting.get((loop.parent, header), set()))
         for _, target in loop.exits():
             waiting.add(self.node_of(loop.parent, target, linear))

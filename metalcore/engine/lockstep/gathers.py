@@ -8,13 +8,13 @@ from .builder import Builder
 from .frame import parameters
 from .operands import Operand, constant, poison, zero
 from .support import function
-from .types import DOUBLE, FLOAT, I32, I64, PTR, VOID, LLType
+from .types import DOUBLE, FLOAT, I1, I32, I64, PTR, VOID, LLType
 
 if TYPE_CHECKING:
     from .emitters import Emitters
 
 
-MANY_ACCESSES = 256  # loads and stores of a kernel; with more, those under masks are calls
+MANY_ACCESSES = 48  # loads and stores of a kernel; with more, those under masks are calls
 _ZERO, _SINK = Operand("@mc.zero", PTR), Operand("@mc.sink", PTR)
 
 
@@ -25,12 +25,13 @@ class Gathers:
     def gather(self, addresses: Operand, ty: LLType, align: int, mask: Operand | None) -> Operand:
         """Idle lanes read from a harmless place instead of being branched around."""
         if self.has_instruction(ty):
-            return self._gather_at_once(addresses, ty, align, mask)
-        if mask is None:
-            return gather_code(self.code, addresses, ty, align)
-        addresses = self._active(addresses, mask, _ZERO)
+            return gather_at_once(self.code, addresses, ty, align, mask)
+        if mask is not None:
+            addresses = to_active(self.code, addresses, mask, False)
         if not self.plan.is_large:
             return gather_code(self.code, addresses, ty, align)
+        if mask is None:
+            return gather_at_once(self.code, addresses, ty, align, None)
         name = f"mc.gather.{ty}.align{align}"
         self.code.helpers[name] = gather_function(name, addresses.type, ty, align)
         return self.code.call(name, self.code.vec(ty), addresses)
@@ -39,14 +40,15 @@ class Gathers:
         """Idle lanes write to a place that nobody reads: a global one, whose address need not be kept anywhere."""
         ty = value.type.item
         if self.has_instruction(ty):
-            lanes, kinds = self._lanes(mask), ("", f"align {align} ", "")
-            name = f"llvm.masked.scatter.{value.type.suffix}.{addresses.type.suffix}"
-            self.code.call(name, VOID, value, addresses, lanes, kinds=kinds)
+            scatter_at_once(self.code, addresses, value, align, mask)
             return
         if mask is not None:
-            addresses = self._active(addresses, mask, _SINK)
-        if mask is None or not self.plan.is_large:
+            addresses = to_active(self.code, addresses, mask, True)
+        if not self.plan.is_large:
             scatter_code(self.code, addresses, value, align)
+            return
+        if mask is None:
+            scatter_at_once(self.code, addresses, value, align, None)
             return
         name = f"mc.scatter.{ty}.align{align}"
         self.code.helpers[name] = scatter_function(name, addresses.type, value.type, align)
@@ -56,16 +58,26 @@ class Gathers:
         """Whether the machine has one for all lanes that is worth its name: AVX-512, from 32 bits on."""
         return self.code.width == 16 and ty in (I32, I64, FLOAT, DOUBLE)
 
-    def _gather_at_once(self, addresses: Operand, ty: LLType, align: int, mask: Operand | None) -> Operand:
-        vec, kinds = self.code.vec(ty), (f"align {align} ", "", "")
-        name = f"llvm.masked.gather.{vec.suffix}.{addresses.type.suffix}"
-        return self.code.call(name, vec, addresses, self._lanes(mask), zero(vec), kinds=kinds)
 
-    def _lanes(self, mask: Operand | None) -> Operand:
-        return mask if mask is not None else constant(self.code.mask, True)
+def to_active(code: Builder, addresses: Operand, mask: Operand, store: bool) -> Operand:
+    """Idle lanes go to a place that nobody reads, or come from one that is 0."""
+    return code.select(mask, addresses, constant(addresses.type, (_SINK if store else _ZERO).text))
 
-    def _active(self, addresses: Operand, mask: Operand, idle: Operand) -> Operand:
-        return self.code.select(mask, addresses, constant(addresses.type, idle.text))
+
+# One line; where the machine has no instruction for it, LLVM takes it apart behind all its passes but selection.
+def gather_at_once(code: Builder, addresses: Operand, ty: LLType, align: int, mask: Operand | None) -> Operand:
+    vec, kinds = addresses.type.with_item(ty), (f"align {align} ", "", "")
+    name = f"llvm.masked.gather.{vec.suffix}.{addresses.type.suffix}"
+    return code.call(name, vec, addresses, _lanes(addresses, mask), zero(vec), kinds=kinds)
+
+
+def scatter_at_once(code: Builder, addresses: Operand, value: Operand, align: int, mask: Operand | None) -> None:
+    name = f"llvm.masked.scatter.{value.type.suffix}.{addresses.type.suffix}"
+    code.call(name, VOID, value, addresses, _lanes(addresses, mask), kinds=("", f"align {align} ", ""))
+
+
+def _lanes(addresses: Operand, mask: Operand | None) -> Operand:
+    return mask if mask is not None else constant(addresses.type.with_item(I1), True)
 
 
 def gather_code(code: Builder, addresses: Operand, ty: LLType, align: int) -> Operand:

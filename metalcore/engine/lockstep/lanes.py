@@ -75,6 +75,9 @@ class Lanes:
             return direct()
         if instr.op in ("load", "store") and self.plan.bounds.proves(pointer, size, where.roots):
             return direct()
+        is_outlined = self.at.outlined.takes(instr, where)
+        if is_outlined and mask is not None:
+            return self.at.outlined.access(instr, where, ty, align)
         inside = self.at.memory.inside_lanes(where, addresses)
         if mask is not None:
             tests = []
@@ -85,7 +88,7 @@ class Lanes:
             tests = inside
         ok = self.code.all(tests)
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
-        bits = self.code.bits(mask)
+        bits = self.values.mask_bits()
         self.code.cond_br(ok, fast, slow, likely=True)
         saved = self.snapshot()
         self.code.place(fast)
@@ -95,20 +98,37 @@ class Lanes:
         self.code.jump(done)
         self.restore(saved)
         self.code.place(slow)
-        data, lanes = self.at.memory.scratch("data", 16), self.at.memory.scratch("addresses", 8)
-        self.at.memory.spill_chunks(lanes, 8, addresses)
-        if values is not None:
-            self.at.memory.spill_chunks(data, size, values)
-        self.at.memory.call_slow(instr, where, kind, lanes, data, bits)
-        if values is None:
-            for c in range(self.code.count):
-                self.code.keep(("gathered", ty, c), self.at.memory.reload_chunk(data, ty, size, c))
+        if is_outlined:
+            got = self.at.outlined.slow(instr, where, ty)
+        else:
+            got = self._slow_lanes(instr, where, addresses, ty, kind, values, bits)
+        for c, name in enumerate(got):
+            self.code.keep(("gathered", ty, c), name)
         self.code.jump(done)
         self.restore(saved)
         self.code.place(done)
         if values is not None:
             return []
         return [self.code.load_slot(("gathered", ty, c), self.code.vec(ty)) for c in range(self.code.count)]
+
+    def _slow_lanes(
+        self,
+        instr: Instr,
+        where: Address,
+        addresses: list[Operand],
+        ty: LLType,
+        kind: int,
+        values: list[Operand] | None,
+        bits: Operand,
+    ) -> list[Operand]:
+        data, lanes = self.at.memory.scratch("data", 16), self.at.memory.scratch("addresses", 8)
+        self.at.memory.spill_chunks(lanes, 8, addresses)
+        if values is not None:
+            self.at.memory.spill_chunks(data, where.size, values)
+        self.at.memory.call_slow(instr, where, kind, lanes, data, bits)
+        if values is not None:
+            return []
+        return [self.at.memory.reload_chunk(data, ty, where.size, c) for c in range(self.code.count)]
 
     # -- atomics -----------------------------------------------------------------------------------
     def atomic(self, instr: Instr) -> None:

@@ -25,7 +25,7 @@ from .frame import (
     of_worker,
     parameters,
 )
-from .operands import FALSE, NO_TOKEN, NULL, TRUE, constant, zero
+from .operands import FALSE, NO_TOKEN, NULL, TRUE, constant
 from .shapes import LANES
 from .types import I8, I32, I64, PTR, TOKEN, VOID
 
@@ -65,9 +65,9 @@ class Simdgroup:
         self.code.place("P.start")
         self.values.enter(self.graph.entry)
         for node in self.graph.order:
-            self.at.flow.set_mask(self.at.flow.partial, node, False, zero(self.code.mask_type))
+            self.at.flow.set_mask(self.at.flow.partial, node, False, False)
             if self.at.flow.is_header(node):
-                self.at.flow.set_mask(self.at.flow.partial, node, True, zero(self.code.mask_type))
+                self.at.flow.set_mask(self.at.flow.partial, node, True, False)
         self.at.flow.set_mask(self.at.flow.partial, self.graph.entry, False, self.code.from_bits(BITS))
         self.code.jump(self.at.flow.label_of(self.at.flow.partial, None, self.graph.entry))
         return "P.start"

@@ -45,6 +45,7 @@ class Values:
         self.scalars: dict[Value, Operand] = {}
         self.vectors: dict[tuple[Value, int], Operand] = {}
         self.splats: dict[tuple[str, object], Operand] = {}  # also other values made once per block
+        self.known_bits: dict[tuple[str, ...], Operand] = {}  # of masks that were made from them
         self.mask: list[Operand] | None = None  # <W x i1> per chunk; None: all lanes
         self.pairs: dict[tuple[Instr, int], tuple[Operand, Operand]] = {}
         # Of a bfloat's bits: those of the float, and all ones for a NaN.
@@ -201,6 +202,21 @@ class Values:
         return self.code.add(
             self.splat(base), self.code.lane_constants(base.type, [o & mask for o in shape.offsets], c)
         )
+
+    # -- the mask ----------------------------------------------------------------------------------
+    def mask_bits(self) -> Operand:
+        """The mask as a 32-bit number."""
+        return self.code.bits(None) if self.mask is None else self.bits_of(self.mask)
+
+    def bits_of(self, mask: list[Operand]) -> Operand:
+        """The same of any mask, made once per block."""
+        names = tuple(part.text for part in mask)
+        if names in self.known_bits:
+            return self.known_bits[names]
+        key = ("bits", names)
+        if key not in self.splats:
+            self.splats[key] = self.code.bits(mask)
+        return self.splats[key]
 
     # -- whole simdgroups --------------------------------------------------------------------------
     def chunks(self, value: Value) -> list[Operand]:

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import metalcore
+from metalcore.engine.codegen import llvm
+from metalcore.engine.frontend import lower, make_unit
+from metalcore.engine.ir import parse
+from metalcore.engine.lockstep import vectorise
 from metalcore.engine.lockstep.gathers import MANY_ACCESSES
 
 DEEP, EACH, PITCH = 11, 12, 160
@@ -52,3 +56,13 @@ def test_an_access_past_the_end_under_masks_is_found() -> None:
     x, y = np.zeros((45, PITCH), np.float32), np.zeros(44 * PITCH, np.float32)
     with pytest.raises(metalcore.errors.KernelFault, match=r"buffer .y. "):
         metalcore.Library(SOURCE).function("k_float")(x, y, limits, threads=45, group_size=45)
+
+
+def test_an_access_under_a_mask_is_one_call() -> None:
+    """In a kernel this large; it would be some 150 lines where it stands."""
+    unit = make_unit(SOURCE, path=None, include_dirs=[], defines={}, math_mode="safe")
+    scalar = parse(llvm.optimise_scalar(parse(lower(unit, "k_float", None).ir), guarded=True))
+    text = vectorise(scalar, layout="line", single=True, checked=True, width=8, tail=False).ir
+    calls = text.count("call void @mc.access.store.float") + text.count("call void @mc.pattern.store.float")
+    assert calls >= DEEP * EACH
+    assert text.count("\n") < 40 * calls
