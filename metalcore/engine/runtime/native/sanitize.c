@@ -158,6 +158,7 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
   s->shuffle = mc_at_shuffle;
   s->unset = mc_at_use_of_unset;
   s->set_memory = mc_at_set_memory;
+  s->loop = mc_track_loop;
   s->group_times = mc_map(times);
   int status = MC_NO_MEMORY;
   if (s->group_times && make_shadows(s, plan, &launch)) {
