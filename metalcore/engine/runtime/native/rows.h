@@ -168,11 +168,12 @@ MC_INLINE int quick(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint3
   if (is_load && w->is_group && is_shared(s, at, n, w->own_time)) return 1;
   int64_t kind = -1;
   if (is_load) {
-    if (first >= w->own) {
+    if (first >= w->own && (first >> (MC_THREAD_SHIFT - MC_SECOND_SHIFT) ^ first) & MC_SECOND) {
       if (all_shared(records, n, w, !w->may_be_none)) {
         if (w->is_group && (!w->may_be_none || all_shared(records, n, w, 1))) set_shared(s, at, n, w->own_time);
         return 1;
       }
+    } else if (first >= w->own) {
       if (next->per_lane && all_own(records, n, next, w, !w->may_be_none)) return 1;
     } else if (first < w->floor) {
       if (w->may_be_none && all_before(records, n, w->floor)) kind = MC_READ;

@@ -1,7 +1,7 @@
 /* Hooks of accesses: 32 lanes at a time in vector code where nothing is to be reported, else lane by lane. */
 #include "rows.h"
 
-static mc_shadow* shadow_of(mc_sanitizer* s, uint32_t root, uintptr_t address) {
+static inline mc_shadow* shadow_of(mc_sanitizer* s, uint32_t root, uintptr_t address) {
   if (root < MC_ANY_ROOT) return s->roots[root];
   for (uint32_t i = 0; i < s->n_shadows; i++)
     if (address >= s->shadows[i].lo && address < s->shadows[i].hi) return &s->shadows[i];
@@ -21,7 +21,7 @@ static void report(mc_sanitizer* s, const mc_touch* t, const mc_event* event) {
   }
 }
 
-static mc_next next_of(int64_t base, uint32_t per_lane) {
+MC_INLINE mc_next next_of(int64_t base, uint32_t per_lane) {
   const int64_t step = (int64_t)MC_THREAD_STEP;
   const mc_four one = {base, base + step, base + 2 * step, base + 3 * step}, two = {base, base, base + step, base + step};
   return (mc_next){per_lane == 1 ? one : per_lane == 2 ? two : all_of(base), per_lane};
@@ -34,26 +34,31 @@ static int is_shared_row(const mc_sanitizer* s, const mc_touch* t, uint32_t n) {
   return w.is_group && is_shared(s, (t->address - shadow->lo) >> shadow->shift, n * (t->size >> shadow->shift), w.own_time);
 }
 
+/* 32 lanes side by side, a record each: the common case, with everything known. */
+MC_INLINE int quick_whole_row(mc_sanitizer* s, const mc_touch* t) {
+  const mc_window w = window_of(s, t);
+  const uint64_t at = (t->address - t->shadow->lo) >> t->shadow->shift;
+  const int is_load = t->access == MC_LOAD;
+  const mc_next next = next_of((int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, is_load ? 0 : MC_WRITTEN), 1);
+  return is_load ? quick(s, t->shadow, at, MC_LANES, &next, &w, 1) : quick(s, t->shadow, at, MC_LANES, &next, &w, 0);
+}
+
 /* Lanes side by side. */
 static int quick_row(mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
-  const mc_shadow* shadow = t->shadow;
-  const uint64_t at = (t->address - shadow->lo) >> shadow->shift;
-  const uint32_t per_lane = t->size >> shadow->shift;
-  const mc_window w = window_of(s, t);
-  const int is_load = t->access == MC_LOAD;
-  const int64_t base = (int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, is_load ? 0 : MC_WRITTEN);
-  if (per_lane == 1 && lanes == MC_LANES) { /* the common case, with everything known */
-    const mc_next next = next_of(base, 1);
-    return is_load ? quick(s, shadow, at, MC_LANES, &next, &w, 1) : quick(s, shadow, at, MC_LANES, &next, &w, 0);
-  }
+  const uint32_t per_lane = t->size >> t->shadow->shift;
+  if (per_lane == 1 && lanes == MC_LANES) return quick_whole_row(s, t);
   if (lanes * per_lane % 4) return 0;
-  const mc_next next = next_of(base, per_lane);
-  return is_load ? quick(s, shadow, at, lanes * per_lane, &next, &w, 1)
-                 : quick(s, shadow, at, lanes * per_lane, &next, &w, 0);
+  const mc_window w = window_of(s, t);
+  const uint64_t at = (t->address - t->shadow->lo) >> t->shadow->shift;
+  const int is_load = t->access == MC_LOAD;
+  const mc_next next =
+      next_of((int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, is_load ? 0 : MC_WRITTEN), per_lane);
+  return is_load ? quick(s, t->shadow, at, lanes * per_lane, &next, &w, 1)
+                 : quick(s, t->shadow, at, lanes * per_lane, &next, &w, 0);
 }
 
 /* Whether the bytes are watched by these records, each by whole ones; a lane's make a power of two. */
-static inline int is_whole(const mc_shadow* shadow, uintptr_t address, uint64_t bytes, uint32_t size) {
+MC_INLINE int is_whole(const mc_shadow* shadow, uintptr_t address, uint64_t bytes, uint32_t size) {
   const uint32_t granule = 1u << shadow->shift;
   return address >= shadow->lo && address < shadow->hi && shadow->hi - address >= bytes && size >= granule &&
          !(size & (size - 1)) && !((address - shadow->lo) & (granule - 1));
@@ -89,7 +94,7 @@ static int quick_places(mc_sanitizer* s, const mc_touch* t, uint32_t n) {
   return quick(s, t->shadow, (t->address - t->shadow->lo) >> t->shadow->shift, n, &next, &w, 1);
 }
 
-static mc_touch touch_of(mc_sanitizer* s, uint32_t meta, uintptr_t address, uint32_t size) {
+MC_INLINE mc_touch touch_of(mc_sanitizer* s, uint32_t meta, uintptr_t address, uint32_t size) {
   uint32_t site = meta & 0xffff;
   mc_touch t = {.access = meta >> 16 & 15, .site = site, .size = size};
   t.address = address;
@@ -109,8 +114,8 @@ static uint32_t touch_lane(mc_sanitizer* s, mc_touch* t, uintptr_t address, uint
   return t->is_unset;
 }
 
-uint32_t mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
-                      uint32_t first_thread) {
+static __attribute__((noinline)) uint32_t track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size,
+                                                    uint32_t meta, uint32_t lanes, uint32_t first_thread) {
   if (s->n_pending) mc_settle(s);
   mc_touch t = touch_of(s, meta, base, size);
   const mc_shadow* shadow = t.shadow;
@@ -132,6 +137,18 @@ uint32_t mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t 
     unset |= touch_lane(s, &t, base + (uintptr_t)(stride * lane), first_thread + lane) << lane;
   }
   return unset ? unset | every : 0;
+}
+
+uint32_t mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
+                      uint32_t first_thread) {
+  if (lanes == ~0u && stride == (int64_t)size && !s->n_pending && meta >> 24 < MC_ANY_ROOT) {
+    mc_touch t = touch_of(s, meta, base, size);
+    t.thread = first_thread;
+    if (t.access != MC_ATOMIC && size == 1u << t.shadow->shift &&
+        is_whole(t.shadow, base, MC_LANES * (uint64_t)size, size) && quick_whole_row(s, &t))
+      return 0;
+  }
+  return track_row(s, base, stride, size, meta, lanes, first_thread);
 }
 
 /* The reads of all rounds of a loop in which no barrier stands and nothing of this memory is written. Returns 0 where one
