@@ -93,7 +93,7 @@ _TABLE = (
     *(External(f"simdgroup_store_{bits}", "matrix", 5) for bits in ("b32", "b16")),
     *(External(name, "access", 2, is_hook=True) for name in ("read", "copy", "touch_atomically", "load_atomically")),
     *(External(name, "access", 3, is_hook=True) for name in ("write", "store_atomically")),
-    External("has_no_value", "value", 2, is_hook=True),  # uniform where its address is
+    External("has_no_value", "value", 2, is_uniform=True, is_hook=True),  # a bit for each lane
     External("lose_value", "loss", 3, is_hook=True),
     *(External(name, "report", 2, is_hook=True) for name in ("report_if", "report_unset")),
 )

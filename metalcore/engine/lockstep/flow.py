@@ -117,6 +117,7 @@ class Flow:
     # -- phis --------------------------------------------------------------------------------------
     def phi_moves(self, source: Block, target: Block) -> list[tuple[Instr, list[Operand] | Operand]]:
         """What the edge stores; names are computed before anything is stored."""
+        self.at.watch.enter(source, target)
         moves: list[tuple[Instr, list[Operand] | Operand]] = []
         for phi in target.phis():
             value = next(a for a, t in zip(phi.args, phi.targets, strict=True) if t is source)

@@ -19,6 +19,7 @@ from .cfg import Graph, canonicalise
 from .cuts import MOST_KEPT, MOST_SIMDGROUPS, kept_bytes, split_at_barriers
 from .driver import LONG_BODY, SPAN, Driver, knows_its_group
 from .emitters import Emitters
+from .flags import drop_silent_hooks, number_lanes
 from .flow import accesses
 from .gathers import MANY_ACCESSES
 from .homes import find_homes
@@ -90,6 +91,9 @@ def vectorise(
     canonicalise(module.function)
     expand_block_copies(module.function.blocks)
     split_pairs(module.function.blocks)
+    if sanitized:
+        drop_silent_hooks(module.function)
+        number_lanes(module.function)
     barriers = [i for b in module.function.blocks for i in b.instrs if is_barrier(i)]
     may_cut = bool(barriers) and not (single or tail or sanitized)
     if may_cut:

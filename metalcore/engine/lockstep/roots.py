@@ -72,7 +72,7 @@ class Roots:
                 if slot is None:
                     return frozenset([UNKNOWN])
                 return frozenset([Root("buffer" if instr.callee == "__mc_arg" else "tgarg", slot)])
-            if instr.callee.startswith("llvm.ptrmask"):
+            if instr.callee.startswith("llvm.ptrmask") or instr.callee == "__mc_same":
                 return self.get(instr.args[0])
             return frozenset([UNKNOWN]) if instr.type.kind == "ptr" else frozenset()
         if op in ("load", "atomicrmw", "cmpxchg", "extractvalue"):

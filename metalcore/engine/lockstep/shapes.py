@@ -271,14 +271,7 @@ class Shapes:
             key = (name[5:], instr.args[0].value or 0) if instr.args and isinstance(instr.args[0], Const) else None
             if key in self.ids:
                 return self.ids[key]
-            if is_uniform_call(name):
-                return UNIFORM
-            if name == "__mc_has_no_value":
-                address = instr.args[0]
-                if isinstance(address, Instr) and address not in self.of:
-                    return None
-                return UNIFORM if self.at(address, block).uniform else VARYING
-            return VARYING
+            return UNIFORM if is_uniform_call(name) else VARYING
         shapes = []
         for arg in instr.args:
             if isinstance(arg, Instr) and arg not in self.of:

@@ -14,13 +14,14 @@ from metalcore.engine.abi import ANY_ROOT, ATOMIC, GROUP_ROOT, LOAD, STORE
 from metalcore.errors import UnsupportedFeature
 
 from .frame import FIRST_THREAD, LAUNCH, SIMDGROUP, WORKER, of_launch, of_sanitizer
-from .ir import Const, Instr, Value
+from .ir import Block, Const, Instr, Value
 from .lanes import Names
+from .loop_reads import MOST_ROUNDS, LoopRead, loop_reads
 from .memory import Address
-from .operands import NULL, Operand, constant
+from .operands import FALSE, NULL, Operand, constant
 from .roots import Root
 from .shapes import LANES
-from .types import I32, I64, PTR, VOID, LLType
+from .types import I1, I32, I64, PTR, VOID, LLType
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -50,6 +51,10 @@ def is_watched(roots: frozenset[Root]) -> bool:
 class Watch:
     def __init__(self, at: Emitters) -> None:
         self.at, self.code, self.values, self.shapes, self.plan = at, at.code, at.values, at.shapes, at.plan
+        self.loop_reads = loop_reads(at.graph, at.shapes) if at.plan.sanitized else {}
+        self.loop_entries: dict[Block, list[Instr]] = {}
+        for instr, found in self.loop_reads.items():
+            self.loop_entries.setdefault(found.count.loop.header, []).append(instr)
 
     def sanitizer(self) -> Operand:
         if "sanitizer" not in self.code.entry_values:
@@ -91,7 +96,7 @@ class Watch:
                 self.code.place(row)
             saved = self.at.lanes.snapshot()
             for run in runs:
-                self.call_hook("row", *self._run_arguments(run, where.size, meta))
+                self._watch_run(instr, run, where.size, meta)
             if guards:
                 self.code.jump(done)
                 self.at.lanes.restore(saved)
@@ -111,8 +116,57 @@ class Watch:
         lanes = self.code.bits(self.values.mask)
         self.call_hook("lanes", addresses, values, where.size, meta, lanes, FIRST_THREAD)
 
+    def _watch_run(self, instr: Instr, run: Run, size: int, meta: int) -> Operand:
+        """Lanes that read what has no value."""
+        found = self.loop_reads.get(instr)
+        if found is not None and self.values.mask is None and run.count == LANES:
+            return self._watch_loop(instr, found, run, size, meta)
+        if found is not None:
+            self.code.keep((instr, "all rounds"), FALSE)
+        return self.call_hook("row", *self._run_arguments(run, size, meta), to=I32)
+
+    def _watch_loop(self, instr: Instr, found: LoopRead, run: Run, size: int, meta: int) -> Operand:
+        """In the first round of a loop the reads of all rounds are recorded, if nothing is wrong with any of them."""
+        is_known = self.code.load_slot((instr, "all rounds"), I1)
+        ask, done, before = self.code.new_label("ask"), self.code.new_label("recorded"), self.code.new_label("round")
+        self.code.jump(before)
+        self.code.place(before)
+        self.code.cond_br(is_known, done, ask)
+        self.code.place(ask)
+        saved = self.at.lanes.snapshot()
+        is_first = self.code.icmp("eq", self.values.scalar(found.count.phi), found.start)
+        rounds = self.code.select(is_first, self._rounds(found), 1)
+        number = self.code.ptrtoint(self.at.memory.pointer_at(run.base, run.offset))
+        step, ahead = constant(I64, run.step), constant(I64, found.ahead)
+        answer = self.call_hook("loop", number, step, size, meta, FIRST_THREAD, ahead, rounds, to=I64)
+        self.code.keep((instr, "all rounds"), self.code.icmp("ugt", answer, (1 << 32) - 1))
+        unset = self.code.cast("trunc", answer, I32)
+        self.code.jump(done)
+        self.at.lanes.restore(saved)
+        self.code.place(done)
+        return self.code.phi((constant(I32, 0), before), (unset, ask))
+
+    def enter(self, source: Block, target: Block) -> None:
+        """On the way into a loop: none of its rounds is recorded yet."""
+        for instr in self.loop_entries.get(target, ()):
+            if source is not self.loop_reads[instr].count.loop.latch:
+                self.code.keep((instr, "all rounds"), FALSE)
+
+    def _rounds(self, found: LoopRead) -> Operand:
+        """How often a loop runs from its first round on; 1 where that is not known, or very often."""
+        known = found.known_rounds()
+        if known is not None:
+            return constant(I32, known if known <= MOST_ROUNDS else 1)
+        rounds = self.values.scalar(found.count.bound)
+        if found.start:
+            rounds = self.code.sub(rounds, found.start)
+        if found.step > 1:
+            rounds = self.code.udiv(self.code.add(rounds, found.step - 1), found.step)
+        rounds = self.code.select(self.code.icmp("ule", rounds, MOST_ROUNDS), rounds, 1)
+        return self.code.cast("trunc", rounds, I32) if found.count.phi.type.bits > 32 else rounds
+
     def watch_value(self, instr: Instr) -> None:
-        """__mc_has_no_value(ptr, size): a read of threadgroup memory, and whether what it reads was never written."""
+        """__mc_has_no_value(ptr, size): a read of threadgroup memory, and which lanes read what nobody wrote."""
         where = self.at.memory.address(instr.args[0], _number(instr, 1))
         meta = self._meta(instr, where, LOAD) | _ASKS
         runs = self._runs(where) if not self.at.memory.pattern_guards(where) else None
@@ -122,15 +176,11 @@ class Watch:
         else:
             unset = constant(I32, 0)
             for n, run in enumerate(runs):
-                part = self.call_hook("row", *self._run_arguments(run, where.size, meta), to=I32)
+                part = self._watch_run(instr, run, where.size, meta)
                 if run.first:
                     part = self.code.shl(part, run.first)
                 unset = self.code.or_(unset, part) if n else part
-        if self.shapes.get(instr).uniform:
-            self.values.define_scalar(instr, self.code.icmp("ne", unset, 0))
-        else:
-            for c, name in enumerate(self.code.from_bits(unset)):
-                self.values.define_chunk(instr, c, name)
+        self.values.define_scalar(instr, unset)
 
     def watch_loss(self, instr: Instr) -> None:
         """__mc_lose_value(ptr, size, i1): lanes that have stored what has no value."""
@@ -152,12 +202,26 @@ class Watch:
         """The active lanes for which a condition holds, as a number; None where it surely holds for none."""
         if isinstance(condition, Const) and not condition.value:
             return None
+        if condition.type.bits == 32:  # a bit for each lane: flags.py
+            return self._own_bits(condition)
         if isinstance(condition, Const) or self.values.shape(condition).uniform:
             return self.code.select(self.values.scalar(condition), self.code.bits(self.values.mask), 0)
-        wanted = self.values.chunks(condition)
-        if self.values.mask is not None:
-            wanted = [self.code.and_(w, m) for w, m in zip(wanted, self.values.mask, strict=True)]
-        return self.code.bits(wanted)
+        return self.code.bits(self._active(self.values.chunks(condition)))
+
+    def _own_bits(self, flags: Value) -> Operand:
+        if isinstance(flags, Const) or self.values.shape(flags).uniform:
+            own, mask = self.values.scalar(flags), self.values.mask
+            return own if mask is None else self.code.and_(own, self.code.bits(mask))
+        bits = [(1 << lane) - (1 << 32 if lane == LANES - 1 else 0) for lane in range(LANES)]
+        wanted = []
+        for c, chunk in enumerate(self.values.chunks(flags)):
+            wanted.append(self.code.icmp("ne", self.code.and_(chunk, self.code.lane_constants(I32, bits, c)), 0))
+        return self.code.bits(self._active(wanted))
+
+    def _active(self, lanes: list[Operand]) -> list[Operand]:
+        if self.values.mask is None:
+            return lanes
+        return [self.code.and_(lane, mask) for lane, mask in zip(lanes, self.values.mask, strict=True)]
 
     def watch_condition(self, instr: Instr, is_unset: bool) -> None:
         """__mc_report_if(i1, place) and __mc_report_unset(i1, place): tell the runtime of the lanes."""

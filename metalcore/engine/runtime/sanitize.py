@@ -25,6 +25,10 @@ _WORDS = {"read": "a read of", "write": "a write of", "atomic": "an atomic opera
 _UNSET = "uninitialised-threadgroup-memory"
 
 
+_options = layout.Options()  # of the launch under way: there is one at a time
+_granules_of: dict[str, tuple[Sequence[Site], bytes]] = {}
+
+
 class _Running:
     thread = 0  # that has a launch under way
 
@@ -39,18 +43,19 @@ def run_sanitized(
     kernel: str, plan: Plan, packed: Packed, arguments: Sequence[Argument], report: Report, limit: int = 0
 ) -> tuple[int, list[Finding]]:
     """Run on one thread and say what was found. limit: as for mc_call."""
-    options = layout.Options()
-    options.seed = (report.schedule_seed or 0) & (1 << 64) - 1
-    options.is_shuffled = report.schedule_seed is not None
-    options.unwritten = "unwritten-output" in report.kinds
-    options.fresh = packed.fresh
-    options.granule[:] = _granules(plan.kernel.native)
     if _Running.thread == threading.get_ident():
         raise LaunchError(
             f"kernel '{kernel}': a signal's handler cannot launch in sanitize mode while such a launch runs"
         )
     with locks.of("sanitize"), _Running():  # a plan has room for the findings of one launch
         plan.forget_findings()
+        options = _options
+        options.seed = (report.schedule_seed or 0) & (1 << 64) - 1
+        options.is_shuffled = report.schedule_seed is not None
+        options.unwritten = "unwritten-output" in report.kinds
+        options.fresh = packed.fresh
+        options.granule[:] = _known_granules(plan.kernel.native)
+        options.n_events = options.lost = options.shadow_bytes = 0
         status, packed = plan.kernel.sanitize(kernel, plan, packed, options, limit)
         words = _Words(kernel, plan, arguments, packed)
         places = words.places()
@@ -58,7 +63,7 @@ def run_sanitized(
         told = {(f.file, f.line) for f in places if f.kind == "out-of-bounds"}
         events = [words.event(event) for event in options.events[: options.n_events]]
         found = places + [f for f in events if f.kind != "out-of-bounds" or f.buffer or (f.file, f.line) not in told]
-    report.lost += options.lost
+        report.lost += options.lost
     return status, _without_followers(found)
 
 
@@ -69,6 +74,14 @@ def _without_followers(found: list[Finding]) -> list[Finding]:
         if f.other is not None:
             raced |= {(f.buffer, f.file, f.line), (f.buffer, f.other.file, f.other.line)}
     return [f for f in found if f.kind != _UNSET or (f.buffer, f.file, f.line) not in raced]
+
+
+def _known_granules(native: NativeKernel) -> bytes:
+    """The same for each launch of a kernel."""
+    known = _granules_of.get(native.path)
+    if known is None or known[0] is not native.sites:
+        known = _granules_of[native.path] = (native.sites, bytes(_granules(native)))
+    return known[1]
 
 
 def _granules(native: NativeKernel) -> list[int]:
@@ -99,6 +112,8 @@ class _Words:
 
     def places(self) -> list[Finding]:
         """What hooks of conditions reported."""
+        if not bytes(self.plan.findings).strip(b"\0"):
+            return []
         found = []
         for place, entry in zip(self.native.places, self.plan.findings, strict=True):
             if entry.count:

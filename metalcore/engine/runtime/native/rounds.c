@@ -17,6 +17,7 @@ static void tick(mc_sanitizer* s) {
     return;
   }
   mc_wipe_shadows();
+  memset(s->shared, 0, sizeof s->shared);
   s->has_forgotten = 1;
   s->time = s->launch_start = s->group_start = s->since_any = s->since_fence = 1;
   s->since[0] = s->since[1] = 1;

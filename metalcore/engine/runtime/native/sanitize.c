@@ -46,6 +46,9 @@ static uint32_t written_ranges(const mc_sanitizer* s, const mc_plan* plan, const
 static struct {
   uint64_t* records[MC_BUFFERS + 1];
   uint64_t bytes[MC_BUFFERS + 1];
+  uint32_t* group_times;
+  uint64_t group_times_bytes;
+  mc_sanitizer* sanitizer;
   uint32_t time;
 } kept;
 
@@ -67,6 +70,24 @@ static uint64_t* keep_records(uint32_t i, uint64_t bytes) {
 }
 
 static uint64_t pages(uint64_t bytes) { return (bytes + MC_PAGE - 1) / MC_PAGE * MC_PAGE; }
+
+static uint32_t* keep_group_times(uint64_t bytes) {
+  if (kept.group_times_bytes >= bytes && kept.group_times_bytes / 8 <= bytes) return kept.group_times;
+  if (kept.group_times) munmap(kept.group_times, kept.group_times_bytes);
+  kept.group_times = mc_map(bytes);
+  kept.group_times_bytes = kept.group_times ? bytes : 0;
+  return kept.group_times;
+}
+
+/* As new; what is large and out of date, or known to be 0, stays as it is. */
+static mc_sanitizer* keep_sanitizer(void) {
+  if (!kept.sanitizer) return kept.sanitizer = mc_map(pages(sizeof(mc_sanitizer)));
+  mc_sanitizer* s = kept.sanitizer;
+  if (s->any_unset) memset(s->unset_reads, 0, sizeof s->unset_reads);
+  memset(s, 0, offsetof(mc_sanitizer, unset_reads));
+  s->any_unset = s->n_pending = 0;
+  return s;
+}
 
 static mc_shadow* add_shadow(mc_sanitizer* s, uint64_t size, uint32_t shift, uint32_t space, uint32_t root) {
   mc_shadow* shadow = &s->shadows[s->n_shadows];
@@ -136,8 +157,7 @@ static void find_unwritten(mc_sanitizer* s) {
 MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region* regions, uint64_t n_regions,
                           mc_options* options, uint64_t limit) {
   uint64_t total = (uint64_t)plan->launch.groups[0] * plan->launch.groups[1] * plan->launch.groups[2];
-  uint64_t times = pages((total + 1) * sizeof(uint32_t)), own = pages(sizeof(mc_sanitizer));
-  mc_sanitizer* s = mc_map(own);
+  mc_sanitizer* s = keep_sanitizer();
   if (!s) return MC_NO_MEMORY;
   mc_launch launch;
   mc_bind(plan, packed, &launch);
@@ -158,7 +178,8 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
   s->shuffle = mc_at_shuffle;
   s->unset = mc_at_use_of_unset;
   s->set_memory = mc_at_set_memory;
-  s->group_times = mc_map(times);
+  s->loop = mc_track_loop;
+  s->group_times = keep_group_times(pages((total + 1) * sizeof(uint32_t)));
   int status = MC_NO_MEMORY;
   if (s->group_times && make_shadows(s, plan, &launch)) {
     status = mc_start(plan, &launch, 1, regions, n_regions, limit);
@@ -166,7 +187,5 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
     if (options->unwritten && !(status & MC_LEFT) && !s->has_forgotten) find_unwritten(s);
   }
   kept.time = s->time;
-  if (s->group_times) munmap(s->group_times, times);
-  munmap(s, own);
   return status;
 }

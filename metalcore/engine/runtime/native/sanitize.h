@@ -9,6 +9,9 @@
 #define MC_ANY_ROOT 32     /* a pointer that may lead anywhere: the address decides */
 #define MC_NO_SITE 1023    /* a record has ten bits for a site */
 #define MC_EVENTS 512
+#define MC_BLOCK 8           /* records of threadgroup memory that are shared together */
+#define MC_SHARED_BLOCKS 4096
+#define MC_ALL_ROUNDS (1ull << 32) /* an answer: all rounds of the loop are recorded */
 
 enum mc_event_kind {
   MC_OUT_OF_BOUNDS = 0,
@@ -91,6 +94,9 @@ struct mc_sanitizer {
   void (*shuffle)(mc_sanitizer*, uint32_t site, const uint32_t* sources, uint32_t lanes, uint32_t first_thread);
   void (*unset)(mc_sanitizer*, uint32_t place, uint32_t lanes, uint32_t first_thread);
   void (*set_memory)(mc_sanitizer*, uintptr_t address, uint64_t size);
+  /* All lanes read a row, or a place, in each of so many rounds of a loop. Returns MC_ALL_ROUNDS, or what row does. */
+  uint64_t (*loop)(mc_sanitizer*, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t first_thread,
+                     int64_t ahead, uint32_t rounds);
 
   mc_launch* launch;
   const mc_worker* worker;
@@ -120,10 +126,15 @@ struct mc_sanitizer {
 
   mc_pending pending[2 * MC_LANES]; /* a matrix has so many elements */
   uint32_t n_pending;
+
+  /* Where not 0: since this time two threads have read each record of the block, and it has a value; nobody has written.
+   * A read behind the last barrier changes nothing then. Whoever writes a record forgets it. */
+  uint32_t shared[MC_SHARED_BLOCKS];
 };
 MC_AT(mc_sanitizer, order, 264);
 MC_AT(mc_sanitizer, row, 392);
 MC_AT(mc_sanitizer, set_memory, 472);
+MC_AT(mc_sanitizer, loop, 480);
 
 /* What is accessed, and how: site, access, flags, root. */
 enum {
@@ -166,6 +177,12 @@ static inline uint64_t mc_record(uint32_t time, uint32_t thread, uint32_t second
          (uint64_t)site << MC_SITE_SHIFT | (uint64_t)mask << MC_MASK_SHIFT | kind;
 }
 
+/* Records of threadgroup memory are written. */
+static inline void mc_forget_shared(mc_sanitizer* s, uint64_t at, uint64_t n) {
+  for (uint64_t block = at / MC_BLOCK; block <= (at + n - 1) / MC_BLOCK && block < MC_SHARED_BLOCKS; block++)
+    s->shared[block] = 0;
+}
+
 /* One thread's access. */
 typedef struct mc_touch {
   mc_shadow* shadow;
@@ -190,6 +207,7 @@ void mc_settle(mc_sanitizer*);
 uint32_t mc_track_row(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
 uint32_t mc_track_lanes(mc_sanitizer*, const uintptr_t*, const uint64_t*, uint32_t, uint32_t, uint32_t, uint32_t);
 void mc_track_matrix(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
+uint64_t mc_track_loop(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, int64_t, uint32_t);
 
 /* rounds.c */
 void mc_at_barrier(mc_sanitizer*, uint32_t, uint32_t, uint32_t, uint32_t);

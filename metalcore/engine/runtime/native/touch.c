@@ -137,6 +137,7 @@ int mc_touch_all(mc_sanitizer* s, mc_touch* t, mc_event* found) {
   uint32_t granule = 1u << shadow->shift;
   uint64_t *record = shadow->records + (offset >> shadow->shift);
   uint64_t *last = shadow->records + ((offset + t->size - 1) >> shadow->shift);
+  if (shadow->space == MC_GROUP_SPACE) mc_forget_shared(s, (uint64_t)(record - shadow->records), (uint64_t)(last - record) + 1);
   if (t->size < granule && record == last) return touch(s, t, record, part_mask(offset, t->size, granule), found);
   if (t->meta & MC_META_LOSES) {
     for (; record <= last; record++) *record &= ~(uint64_t)MC_HAS_VALUE;
