@@ -38,7 +38,7 @@ _FRONTEND = (
     *("metalcore.engine.codegen.prune", "difflib", "json", "resource", "shutil", "subprocess", "tempfile"),
 )
 _CODE_GENERATION = (
-    *("metalcore.engine.codegen.build", "metalcore.engine.codegen.facts", "metalcore.engine.codegen.llvm"),
+    *("metalcore.engine.pipeline", "metalcore.engine.codegen.facts", "metalcore.engine.codegen.llvm"),
     *("metalcore.engine.codegen.child", "metalcore.engine.codegen.closed_object"),
     *("metalcore.engine.codegen.own_functions",),
     *("metalcore.engine.lockstep", "metalcore.engine.runtime.toolchain", "metalcore.engine.checks.instrument"),
@@ -267,7 +267,7 @@ class SourceUnit:
         import_whole(*_CODE_GENERATION)
         import shutil
 
-        from metalcore.engine.codegen.build import build
+        from metalcore.engine.pipeline import build
 
         with locks.of(key_of(self.key, name, constants)):
             kernel = self._lower(name, constants)

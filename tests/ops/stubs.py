@@ -106,10 +106,18 @@ def _mlx() -> str:
     from metalcore import mlx
 
     stub = Stub()
-    for noun in nouns():
+    for noun in mlx._OWN:
         stub.function(noun, getattr(mlx, noun))
     stub.function("on_mlx", mlx.on_mlx)
+    stub.take("metalcore", [noun for noun in nouns() if noun not in mlx._OWN])
     stub.take("metalcore.mlx", PARTS)
+    return stub.text()
+
+
+def _mlx_part(name: str) -> str:
+    """The same functions, as mlx arrays alone have them."""
+    stub = Stub()
+    stub.take(f"metalcore.{name}", functions(name))
     return stub.text()
 
 
@@ -131,8 +139,8 @@ def texts() -> dict[Path, str]:
         "precise": _part("precise"),
         "nn": _nn(),
         "mlx/__init__": _mlx(),
-        "mlx/linalg": _part("linalg"),
-        "mlx/precise": _part("precise"),
+        "mlx/linalg": _mlx_part("linalg"),
+        "mlx/precise": _mlx_part("precise"),
     }
     return {PACKAGE / f"{name}.pyi": text for name, text in made.items()}
 

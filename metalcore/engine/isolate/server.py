@@ -41,7 +41,6 @@ def main(descriptor: int, given: dict[str, Any]) -> None:
 
 def _import_all() -> None:
     """What a worker needs is there before it is sealed, and is loaded once for all of them."""
-    import metalcore.engine.codegen.build
     import metalcore.engine.codegen.facts
     import metalcore.engine.codegen.llvm
     import metalcore.engine.frontend.lowering
@@ -49,6 +48,7 @@ def _import_all() -> None:
     import metalcore.engine.isolate.compiler
     import metalcore.engine.isolate.launcher
     import metalcore.engine.lockstep
+    import metalcore.engine.pipeline
     from metalcore.engine.codegen.cache import toolchain_key
     from metalcore.engine.runtime.native_library import runtime_library
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen.build import build as build_kernel
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.symbols import check_symbols
 from metalcore.engine.model import Variant
+from metalcore.engine.pipeline import build as build_kernel
 from metalcore.errors import CompileError, UnsupportedFeature
 
 

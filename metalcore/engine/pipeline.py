@@ -1,0 +1,141 @@
+"""The order of the stages from scalar IR to a shared object: one kernel, one variant.
+
+What comes before, source to scalar IR, is `frontend.make_unit` and `frontend.lower`; `units.py` keeps the results of
+both ways on disk and asks for what is not there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+
+from metalcore import settings
+from metalcore.engine.checks.instrument import instrument
+from metalcore.engine.codegen import child, facts, llvm
+from metalcore.engine.codegen.closed_object import MATH
+from metalcore.engine.codegen.link import link
+from metalcore.engine.codegen.settled_arrays import settle
+from metalcore.engine.frontend.limits import check_text, inlined_size
+from metalcore.engine.ir import Module, parse, print_module
+from metalcore.engine.lockstep import LockstepModule, vectorise
+from metalcore.engine.model import NativeKernel, Place, ScalarKernel, Variant
+from metalcore.errors import LaunchError, UnsupportedFeature
+
+# Bytes of private arrays that a thread may have. Metal has such a limit too, but Apple names no number for it.
+PRIVATE_MEMORY = 256 << 10
+Dump = Callable[[str, str], None]
+_STARTED = ("@llvm.global_ctors", "@llvm.global_dtors")
+
+
+def _dumper(kernel: ScalarKernel, variant: Variant) -> Dump | None:
+    folder = settings.dump_dir()
+    if folder is None:
+        return None
+    target = folder / kernel.name / variant.key
+
+    def write(name: str, text: str) -> None:
+        target.mkdir(parents=True, exist_ok=True)
+        (target / name).write_text(text)
+
+    return write
+
+
+def value_sizes(kernel: ScalarKernel) -> dict[int, int]:
+    """Slots whose bytes need no test: native/launch.c starts no kernel with fewer (Binder has the same sizes)."""
+    bound = sorted((a for a in kernel.arguments if a.kind in ("buffer", "value")), key=lambda a: a.enabled)
+    last = {a.index: a for a in bound}
+    return {i: a.element_size for i, a in last.items() if a.kind == "value" and a.space == "constant"}
+
+
+def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
+    """Compile to machine code for this CPU. The result's file lies in a fresh temporary folder."""
+    dump = _dumper(kernel, variant)
+    raw, places = _hooked(kernel, variant, dump)
+    scalar = _optimised(raw, guarded=variant.checked)
+    if dump:
+        dump("scalar.ll", print_module(scalar))
+    _check_started(kernel, scalar)
+    needed, whole = facts.features(scalar), facts.whole_simdgroups(scalar)  # lockstep changes the module
+    module = _vectorised(kernel, variant, scalar)
+    if dump:
+        dump("lockstep.ll", module.ir)
+    _check_private(kernel, variant, module)
+    code = _emitted(module, dump)
+    path = link(tempfile.mkdtemp(prefix="metalcore-"), code, () if llvm.has_fma() else MATH)
+    return NativeKernel(
+        path,
+        module.sites,
+        module.static_threadgroup_memory,
+        module.threadgroup_variables,
+        module.written,
+        module.has_loops,
+        places,
+        features=needed,
+        whole_simdgroups=whole,
+        stack_size=module.stack_size,
+        wide_from=module.wide_from,
+        writes_anywhere=module.writes_anywhere,
+    )
+
+
+def _hooked(kernel: ScalarKernel, variant: Variant, dump: Dump | None) -> tuple[Module, tuple[Place, ...]]:
+    """What the front end made, with the hooks of checks in sanitize mode."""
+    raw = parse(kernel.ir)
+    if not variant.sanitized:
+        return raw, ()
+    raw, places = instrument(raw, kernel, also=variant.also)
+    if dump:
+        dump("hooked.ll", print_module(raw))
+    return raw, places
+
+
+def _optimised(raw: Module, guarded: bool) -> Module:
+    """Scalar code, everything inlined and optimised; a large kernel's in a process of its own."""
+    if inlined_size(raw) > child.LARGE and not child.is_bounded:
+        scalar = child.in_child("optimise_scalar", print_module(raw), guarded=guarded).decode()
+    else:
+        scalar = llvm.optimise_scalar(raw, guarded=guarded)
+    check_text(scalar, "when it is optimised")
+    module = parse(scalar)
+    settle(module)
+    return module
+
+
+def _check_started(kernel: ScalarKernel, scalar: Module) -> None:
+    if any(name in scalar.globals and scalar.globals[name].value_type.count for name in _STARTED):
+        raise UnsupportedFeature(
+            f"kernel {kernel.name!r}: a constant at file scope that is computed when a program starts"
+        )
+
+
+def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module) -> LockstepModule:
+    """32 lanes in lockstep."""
+    return vectorise(
+        scalar,
+        layout=variant.layout,
+        single=variant.single,
+        checked=variant.checked,
+        sanitized=variant.sanitized,
+        tail=variant.tail,
+        width=llvm.vector_width(any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions)),
+        value_sizes=value_sizes(kernel),
+        wide=variant.wide,
+        keep_tests=variant.keep_tests,
+    )
+
+
+def _check_private(kernel: ScalarKernel, variant: Variant, module: LockstepModule) -> None:
+    # The sanitizer keeps as much again beside each array: what of it has been written.
+    private_memory = module.private_memory // 2 if variant.sanitized else module.private_memory
+    if private_memory > PRIVATE_MEMORY:
+        raise LaunchError(
+            f"kernel '{kernel.name}': the private arrays of a thread take {private_memory:,} bytes, and the "
+            f"limit is {PRIVATE_MEMORY:,}: use fewer or smaller ones, or a device buffer"
+        )
+
+
+def _emitted(module: LockstepModule, dump: Dump | None) -> bytes:
+    """An object file; a large kernel's is made in a process of its own."""
+    check_text(module.ir, "for all lanes")
+    large = dump is None and not child.is_bounded and module.ir.count("\n") > child.LARGE
+    return child.in_child("emit_object", module.ir) if large else llvm.emit_object(module.ir, dump)
