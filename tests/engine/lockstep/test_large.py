@@ -65,4 +65,4 @@ def test_an_access_under_a_mask_is_one_call() -> None:
     text = vectorise(scalar, layout="line", single=True, checked=True, width=8, tail=False).ir
     calls = text.count("call void @mc.access.store.float") + text.count("call void @mc.pattern.store.float")
     assert calls >= DEEP * EACH
-    assert text.count("\n") < 40 * calls
+    assert text.count("\n") < 60_000  # 137,000 where each access stands in full
