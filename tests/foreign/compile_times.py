@@ -16,13 +16,13 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import metalcore.engine.lockstep as lockstep
-from metalcore.engine.codegen import build, child, llvm
+from metalcore.engine import pipeline
+from metalcore.engine.codegen import child, llvm
 from metalcore.engine.frontend import lower
 from metalcore.engine.frontend.model import Unit
 from metalcore.engine.model import Variant
@@ -102,6 +102,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
+        self.restore = ExitStack()
         self._stack: list[str] = []
         self._since = 0.0
 
@@ -132,6 +133,7 @@ class Clock:
             seen(result)
             return result
 
+        self.restore.callback(setattr, owner, function, inner)
         setattr(owner, function, timed)
 
 
@@ -141,11 +143,16 @@ class Measure:
     def __init__(self, checked: bool) -> None:
         self.checked, self.clock = checked, Clock()
         self.lines: dict[str, int] = {}
+        self.clock.restore.callback(setattr, child, "is_bounded", child.is_bounded)
         child.is_bounded = True
         self.clock.watch(llvm, "optimise_scalar", "scalar", lambda text: self._count("scalar", text))
-        self.clock.watch(lockstep, "vectorise", "lockstep", lambda module: self._count("lockstep", module.ir))
+        self.clock.watch(pipeline, "vectorise", "lockstep", lambda module: self._count("lockstep", module.ir))
         self.clock.watch(llvm, "emit_object", "emit")
         self.clock.watch(llvm, "optimise", "optimise")
+
+    def close(self) -> None:
+        """Stages are no longer watched."""
+        self.clock.restore.close()
 
     def _count(self, stage: str, text: str) -> None:
         self.lines[stage] = text.count("\n")
@@ -155,7 +162,7 @@ class Measure:
         with self.clock.stage("clang"):
             kernel = lower(unit, name, batch.constant_choices(unit)[0])
         with self.clock.stage("rest"):
-            native = build.build(kernel, Variant.choose(group, self.checked))
+            native = pipeline.build(kernel, Variant.choose(group, self.checked))
         shutil.rmtree(Path(native.path).parent)
         seconds = {stage: self.clock.seconds[stage] for stage in STAGES}
         return Row(name, seconds, self.lines["scalar"], self.lines["lockstep"])
@@ -197,6 +204,7 @@ def main() -> None:
             name = made.functions[int(name[1:])]
         rows.append(measure.row(made, name, group))
         print(f"{time.monotonic() - started:5.0f} s  {name}: {rows[-1].total:.2f}", flush=True)
+    measure.close()
     print_table(rows)
     if given.save:
         given.save.write_text(json.dumps([asdict(row) for row in rows], indent=1))
