@@ -140,6 +140,16 @@ def test_lanes_of_one_simdgroup() -> None:
     assert not findings(f"{tile}{fence} {loop}\n{fence} tile[lane] = 0;", threads=32)
 
 
+def test_a_loop_with_barriers_in_it() -> None:
+    """Each round is an interval of its own."""
+    tile = "threadgroup float tile[8][32]; for (uint r = 0; r < 8; ++r) tile[r][lane ^ 3] = r;\n"
+    for barrier in ("simdgroup_barrier", "threadgroup_barrier"):
+        loop = f"for (uint i = 0; i < n; ++i) {{ {barrier}(mem_flags::mem_threadgroup); s += tile[i][lane]; }}"
+        body = f"{tile}float s = 0; {loop} out[t] = s;\n"
+        assert findings(body + "tile[7][lane ^ 1] = 1;", n=8, threads=32) == [("simdgroup-race", 2)]
+        assert not findings(body + "tile[6][lane ^ 1] = 1;", n=8, threads=32)
+
+
 def test_a_block_that_all_simdgroups_have_read() -> None:
     """Read again and again it stays so; simdgroup barriers and writes in between count."""
     head = TILE.format(type="float") + "\n" + BARRIER + "\n"

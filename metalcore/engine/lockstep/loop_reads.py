@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from .cfg import Graph
 from .counts import Count, count_of
-from .ir import Block, Const, Global, Instr, Value, gep_terms, is_barrier
+from .ir import Block, Const, Global, Instr, Value, gep_terms
 from .shapes import Shapes
 
 _MOST_START = 1 << 30  # so that no counter passes the end of its numbers in MOST_ROUNDS
 MOST_ROUNDS = 1 << 16
 _READS = ("__mc_read", "__mc_has_no_value")
-_WRITES = ("__mc_write", "__mc_copy", "__mc_lose_value", "__mc_fence", "__mc_simdgroup_store")
+_WRITES = ("__mc_write", "__mc_copy", "__mc_lose_value", "__mc_simdgroup_store")
+_ORDERS = ("__mc_threadgroup_barrier", "__mc_simdgroup_barrier", "__mc_fence")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def loop_reads(graph: Graph, shapes: Shapes) -> dict[Instr, LoopRead]:
         if count is None or loop.latch in shapes.divergent_branches or not _is_simple(count):
             continue
         instrs = [i for block in loop.blocks for i in block.instrs]
-        if any(is_barrier(i) or i.callee.startswith(_WRITES) or i.callee.endswith("_atomically") for i in instrs):
+        if any(i.callee.startswith((*_WRITES, *_ORDERS)) or i.callee.endswith("_atomically") for i in instrs):
             continue
         start, step = (v.value for v in (count.start, count.step) if isinstance(v, Const))
         assert start is not None and step is not None
