@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Instr
+
 from .frame import ALONE
-from .ir import Instr
 from .operands import FALSE, NO_TOKEN
 from .types import I1, I8, I32, PTR
 from .values import scalar_type

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .ir import I1, VOID, Block, Const, Function, Instr, Value, int_type
+from metalcore.engine.ir import I1, VOID, Block, Const, Function, Instr, Value, int_type
+
 from .roots import copy_unit, memset_value
 
 LONGEST_UNROLLED = 2048  # bytes; shorter ones become plain loads and stores (`expand_block_copies`)

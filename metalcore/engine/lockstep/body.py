@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Block, Const, Instr, Type, is_ignored
 from metalcore.errors import UnsupportedFeature
 
 from .externals import EXTERNALS, PREFIX
 from .guards import signed32
 from .interleave import Group
-from .ir import Block, Const, Instr, Type, is_ignored
 from .memory import LOAD, SLOTS, STORE, Address, Test
 from .operands import Operand, constant
 from .roots import Root

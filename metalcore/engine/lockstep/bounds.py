@@ -8,7 +8,8 @@ array must not lose its upper bits. With `keep_tests` nothing is taken as proven
 
 from __future__ import annotations
 
-from .ir import Const, Instr, Module, Type, Value, gep_terms
+from metalcore.engine.ir import Const, Instr, Module, Type, Value, gep_terms
+
 from .private import private_stride
 from .roots import Root, Roots
 from .shapes import LANES, Shapes

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from metalcore.engine.ir import I1, VOID, Block, Const, Function, Instr
 from metalcore.errors import UnsupportedFeature
-
-from .ir import I1, VOID, Block, Const, Function, Instr
 
 
 @dataclass(eq=False)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Const, Instr, Value, gep_terms
+
 from .guards import signed32
-from .ir import Const, Instr, Value, gep_terms
 from .operands import Operand
 from .shapes import LANES, ZERO
 from .types import I64, scalar_type

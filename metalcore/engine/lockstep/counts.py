@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Const, Instr, Value
+
 from .cfg import Loop
-from .ir import Const, Instr, Value
 
 if TYPE_CHECKING:
     from .ranges import Ranges

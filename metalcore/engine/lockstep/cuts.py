@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import APART_AT_BARRIERS
+from metalcore.engine.ir import I1, VOID, Block, Function, Instr, Value, is_barrier
 
 from .builder import Builder
 from .cfg import reach
@@ -32,7 +33,6 @@ from .frame import (
     parameters,
 )
 from .homes import HOME_BYTES, Home
-from .ir import I1, VOID, Block, Function, Instr, Value, is_barrier
 from .live import Liveness
 from .operands import Operand, constant
 from .same import Same

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from metalcore.engine.ir import Const, Instr, Value
+
 from .builder import Builder
 from .halves import saturated
-from .ir import Const, Instr, Value
 from .operands import Operand, constant, poison, zero
 from .types import DOUBLE, I32, LLType, vector
 

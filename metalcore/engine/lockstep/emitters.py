@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from metalcore.engine.ir import Module
+
 from .barriers import Barriers
 from .body import Body
 from .cfg import Graph
@@ -13,7 +15,6 @@ from .gathers import Gathers
 from .guards import Guards
 from .ids import Ids
 from .interleave import Interleave
-from .ir import Module
 from .lanes import Lanes
 from .matrix import Matrix
 from .memory import Memory

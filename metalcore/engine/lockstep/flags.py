@@ -6,7 +6,7 @@ four vectors, and an `or` instead of four.
 
 from __future__ import annotations
 
-from .ir import I1, I32, Block, Const, Function, Instr, Value
+from metalcore.engine.ir import I1, I32, Block, Const, Function, Instr, Value
 
 _SILENT = {"__mc_report_if": 0, "__mc_report_unset": 0, "__mc_lose_value": 2}  # hooks, and where their condition is
 _TAKES_LANES = ("__mc_report_unset", "__mc_lose_value")

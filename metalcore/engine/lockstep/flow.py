@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Block, Const, Instr, is_barrier, is_ignored
+
 from .cfg import Loop
-from .ir import Block, Const, Instr, is_barrier, is_ignored
 from .operands import FALSE, Operand, constant, zero
 from .shapes import Shape
 from .types import I32

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ir import Instr, Value
+from metalcore.engine.ir import Instr, Value
+
 from .operands import Operand
 
 if TYPE_CHECKING:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from metalcore.engine.ir import Type
+
 from .builder import Builder
-from .ir import Type
 from .operands import Operand, constant
 from .types import DOUBLE, FLOAT, HALF, I16, I32, LLType
 

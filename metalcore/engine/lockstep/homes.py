@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from metalcore.engine.ir import Instr, Value
+
 from .cfg import Graph
-from .ir import Instr, Value
 from .shapes import Shapes
 
 HOME_BYTES = 256

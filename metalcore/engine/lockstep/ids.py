@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Const, Instr
 from metalcore.errors import UnsupportedFeature
 
 from .frame import FIRST, FIRST_THREAD, GROUP, LAUNCH, SIMDGROUP, SIZE, of_launch
-from .ir import Const, Instr
 from .operands import Operand, constant
 from .shapes import LANE, UNIFORM, VARYING, ZERO, Shape, pattern
 from .types import FLOAT, I32

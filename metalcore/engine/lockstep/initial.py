@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from metalcore.engine.ir import Global
 from metalcore.engine.model import INITIAL
 from metalcore.errors import UnsupportedFeature
 
 from .builder import Builder
 from .frame import WORKER, of_sanitizer, of_worker, parameters
-from .ir import Global
 from .operands import Operand, constant, zero
 from .support import function
 from .types import I8, I16, I32, I64, PTR, VOID, vector

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .ir import Instr, Type, Value, anchor_of
+from metalcore.engine.ir import Instr, Type, Value, anchor_of
+
 from .memory import Address
 from .operands import Operand, poison
 from .shapes import LANE

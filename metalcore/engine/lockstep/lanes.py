@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Instr, Type, Value
 from metalcore.errors import UnsupportedFeature
 
-from .ir import Instr, Type, Value
 from .memory import ATOMIC, ATOMIC_LOAD, Address
 from .operands import FALSE, NULL, TRUE, Operand, constant, zero
 from .shapes import LANES

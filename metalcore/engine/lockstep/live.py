@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .ir import Block, Const, Function, Instr
+from metalcore.engine.ir import Block, Const, Function, Instr
 
 
 class Liveness:

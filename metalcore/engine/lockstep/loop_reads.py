@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metalcore.engine.ir import Block, Const, Global, Instr, Value, gep_terms
+
 from .cfg import Graph
 from .counts import Count, count_of
-from .ir import Block, Const, Global, Instr, Value, gep_terms
 from .shapes import Shapes
 
 _MOST_START = 1 << 30  # so that no counter passes the end of its numbers in MOST_ROUNDS

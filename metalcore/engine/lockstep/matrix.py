@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Const, Instr, Value
+
 from .frame import OWN
 from .homes import HOME_BYTES, Home
-from .ir import Const, Instr, Value
 from .memory import LOAD, STORE, Address
 from .operands import FALSE, Operand, poison, zero
 from .shapes import LANE

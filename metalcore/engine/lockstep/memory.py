@@ -11,10 +11,10 @@ from metalcore.engine.abi import ATOMIC_LOAD as ATOMIC_LOAD
 from metalcore.engine.abi import BUFFERS
 from metalcore.engine.abi import LOAD as LOAD
 from metalcore.engine.abi import STORE as STORE
+from metalcore.engine.ir import Global, Instr, Type, Value, gep_terms
 
 from .bounds import FAR, SMALL_BITS
 from .frame import ALL_INSIDE, FIRST_THREAD, GROUP_MEMORY, LAUNCH, PRIVATE, WORKER, of_launch
-from .ir import Global, Instr, Type, Value, gep_terms
 from .operands import FALSE, TRUE, Given, Operand, constant, poison, zero
 from .roots import Root
 from .shapes import LANE, LANES, ZERO

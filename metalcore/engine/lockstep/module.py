@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec
 
+from metalcore.engine.ir import Global, Instr, Value, flattened, is_barrier, parse
 from metalcore.engine.ir import Module as ScalarModule
-from metalcore.engine.ir import flattened, parse
 from metalcore.engine.model import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.errors import UnsupportedFeature
 
@@ -25,7 +25,6 @@ from .gathers import MANY_ACCESSES
 from .homes import find_homes
 from .ids import id_shapes
 from .initial import initial_values
-from .ir import Global, Instr, Value, is_barrier
 from .live import Liveness
 from .origins import add_origins
 from .plan import Plan

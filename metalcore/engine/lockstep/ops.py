@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Const, Instr, Type
 from metalcore.errors import UnsupportedFeature
 
 from .division import divide, divide_by_double, division_function, is_safe_divisor
 from .halves import float_to_odd, fma_to_odd, int_to_odd, saturated, to_bfloat, to_half, widen
-from .ir import Const, Instr, Type
 from .operands import FALSE, Operand, constant
 from .types import FLOAT, I1, I16, I32, LLType, scalar_type, struct
 

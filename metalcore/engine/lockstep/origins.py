@@ -6,7 +6,8 @@ the array which the pointer came from. An access is in bounds where it is inside
 
 from __future__ import annotations
 
-from .ir import Block, Const, Instr, Value, int_type
+from metalcore.engine.ir import Block, Const, Instr, Value, int_type
+
 from .roots import Roots
 
 _NUMBER = int_type(32)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import LANES
+from metalcore.engine.ir import Instr
 
 from .builder import Builder
 from .frame import FIRST_THREAD, LAUNCH, WORKER, parameters
 from .gathers import gather_at_once, scatter_at_once, to_active
-from .ir import Instr
 from .memory import LOAD, STORE, Address
 from .operands import Operand, constant, constants, poison, zero
 from .support import KEEPS, function

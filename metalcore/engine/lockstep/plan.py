@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from metalcore.engine.ir import Instr, Module, Value
 from metalcore.engine.model import PRIVATE, TABLE, Site
 from metalcore.engine.names import plain_name
 
 from .bounds import Bounds
 from .homes import Home
-from .ir import Instr, Module, Value
 from .live import Liveness
 from .memory import Address
 from .roots import Root

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Block, Const
+
 from .counts import MOST_STEP, Count, count_of
 from .flow import quoted
 from .frame import STOP, STOP_AT
-from .ir import Block, Const
 from .operands import Operand, constant
 from .support import KEEPS
 from .types import I1, I32, I64, PTR, LLType, scalar_type

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ir import Block, Const, Instr, Type, Value, gep_terms
+from metalcore.engine.ir import Block, Const, Instr, Type, Value, gep_terms
 
 if TYPE_CHECKING:
     from .roots import Root, Roots

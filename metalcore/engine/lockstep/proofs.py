@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Const, Instr, Value, gep_terms
+
 from .frame import ALL_INSIDE, SIZE
-from .ir import Const, Instr, Value, gep_terms
 from .operands import TRUE, Operand
 from .types import I64
 

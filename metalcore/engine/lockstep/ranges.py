@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Const, Global, Instr, Value, gep_terms
+
 from .counts import count_of
-from .ir import Const, Global, Instr, Value, gep_terms
 
 if TYPE_CHECKING:
     from .shapes import Shapes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .ir import Block, Const, Global, Instr, Module, Type, Value, int_type
+from metalcore.engine.ir import Block, Const, Global, Instr, Module, Type, Value, int_type
+
 from .private import plan_private
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from metalcore.engine.ir import Block, Const, Instr, Value, is_barrier, is_ignored
+
 from .cfg import Graph, reach
-from .ir import Block, Const, Instr, Value, is_barrier, is_ignored
 from .roots import Roots
 from .shapes import Shapes
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 
+from metalcore.engine.ir import Block, Const, Global, Instr, Module, Value, gep_terms
 from metalcore.engine.model import LANES as LANES
 
 from .cfg import Graph, Loop
 from .externals import is_uniform_call
-from .ir import Block, Const, Global, Instr, Module, Value, gep_terms
 from .private import private_stride
 from .ranges import Ranges
 from .roots import Roots

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Const, Instr, Value
 from metalcore.errors import UnsupportedFeature
 
 from .externals import EXTERNALS, Reduction
-from .ir import Const, Instr, Value
 from .operands import Operand, constant, zero
 from .shapes import LANE
 from .types import I32, I64, integer

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import Block, Instr, anchor_of
+
 from .frame import LAUNCH, of_launch
-from .ir import Block, Instr, anchor_of
 from .operands import Operand, constant
 from .roots import Roots
 from .types import I32, I64, VOID

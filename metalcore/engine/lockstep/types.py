@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from .ir import POINTER_BYTES
-from .ir import Type as ScalarType
+from metalcore.engine.ir import POINTER_BYTES
+from metalcore.engine.ir import Type as ScalarType
 
 _FLOATS = {"half": 16, "float": 32, "double": 64}
 _SHORT = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}

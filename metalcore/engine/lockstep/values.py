@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ir import Block, Const, Global, Instr, Type, Value
+from metalcore.engine.ir import Block, Const, Global, Instr, Type, Value
+
 from .operands import Operand, constant, zero
 from .shapes import Shape
 from .types import I1, I32, I64

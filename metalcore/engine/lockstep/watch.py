@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import ANY_ROOT, ATOMIC, GROUP_ROOT, LOAD, STORE
+from metalcore.engine.ir import Block, Const, Instr, Value
 from metalcore.errors import UnsupportedFeature
 
 from .frame import FIRST_THREAD, LAUNCH, SIMDGROUP, WORKER, of_launch, of_sanitizer
-from .ir import Block, Const, Instr, Value
 from .lanes import Names
 from .loop_reads import MOST_ROUNDS, LoopRead, loop_reads
 from .memory import Address

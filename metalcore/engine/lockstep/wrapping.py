@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ir import Const, Function, Instr, Value, gep_terms
+from metalcore.engine.ir import Const, Function, Instr, Value, gep_terms
 
 if TYPE_CHECKING:
     from .ranges import Ranges
