@@ -121,6 +121,7 @@ def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module) -> Locks
         value_sizes=value_sizes(kernel),
         wide=variant.wide,
         keep_tests=variant.keep_tests,
+        keeps_registers=llvm.keeps_registers(),
     )
 
 

@@ -16,6 +16,7 @@ from metalcore.forking import UnforkedLock, unforked
 
 LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once
 LARGEST_TABLES = 256_000_000  # bytes
+LARGE = 16_000  # lines, from which on the code generator takes twice as long for nearly the same code
 _OPTIONS = (
     "-unroll-runtime=false",
     "-unroll-allow-partial=false",
@@ -70,16 +71,17 @@ def has_fma() -> bool:
 
 
 @functools.cache
-def target_machine() -> Any:
+def target_machine(level: int = 2) -> Any:
+    """*level*: how hard the code generator tries."""
     _initialise()
     target = binding.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=_features(), opt=2, reloc="pic", codemodel="default"
+        cpu=binding.get_host_cpu_name(), features=_features(), opt=level, reloc="pic", codemodel="default"
     )
 
 
 @functools.cache
-def _keeps_registers() -> str:
+def keeps_registers() -> str:
     """Attributes of a function that preserves all registers. On x86 LLVM would restore them and then, before it
     returns, clear the upper halves of the vectors (LLVM 22)."""
     return f'"target-features"="{_features()},-vzeroupper"' if "x86" in target_machine().triple else ""
@@ -211,8 +213,8 @@ def _check_tables(module: Any, machine: Any) -> None:
 @LOCK.around
 def emit_object(text: str, dump: Any = None) -> bytes:
     """Optimise lockstep IR for this machine and emit an object file."""
-    module = parse(text.replace("KEEPS_REGISTERS", _keeps_registers()))
-    machine = target_machine()
+    module = parse(text)
+    machine = target_machine(1 if text.count("\n") > LARGE else 2)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     _check_tables(module, machine)

@@ -83,8 +83,12 @@ def vectorise(
     value_sizes: dict[int, int] | None = None,
     wide: bool = False,
     keep_tests: bool = False,
+    keeps_registers: str = "",
 ) -> LockstepModule:
-    """Optimised scalar IR of one kernel -> lockstep IR of mc_run."""
+    """Optimised scalar IR of one kernel -> lockstep IR of mc_run.
+
+    *keeps_registers*: attributes of functions that preserve all registers, which the target may need.
+    """
     module = flattened(parse(scalar) if isinstance(scalar, str) else scalar)
     loop_long_copies(module.function)
     canonicalise(module.function)
@@ -171,7 +175,7 @@ def vectorise(
         *sorted(plan.declarations | _DECLARATIONS),
         f"attributes #0 = {{ nounwind {_PROBES} }}",
         f"attributes #1 = {{ nounwind {_PROBES} }}",
-        "attributes #2 = { KEEPS_REGISTERS }",  # codegen knows how
+        f"attributes #2 = {{ nounwind {keeps_registers} }}",
         "!0 = !{}",
         '!1 = !{!"branch_weights", i32 100000, i32 1}',
         '!2 = !{!"branch_weights", i32 1, i32 100000}',

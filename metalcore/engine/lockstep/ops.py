@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -229,8 +228,7 @@ class Ops:
 
     # -- intrinsics --------------------------------------------------------------------------------
     def _intrinsic(self, instr: Instr, c: int | None) -> Operand:
-        match = re.match(r"llvm\.([a-z.]+?)(\.[vif]?\w*\d+.*|\.bf16)?$", instr.callee)
-        base = match.group(1) if match else instr.callee
+        base = ".".join(word for word in instr.callee.removeprefix("llvm.").split(".") if not _is_type(word))
         if base in _FLOAT_INTRINSICS:
             return self._float_intrinsic(instr, base, c)
         if base in _INT_INTRINSICS:
@@ -285,3 +283,8 @@ class Ops:
                 return self.narrow(fma_to_odd(self.code, *names), ty)
         result = self.code.intrinsic(base, *names, how=self.fast_flags(instr))
         return self.narrow(result, ty) if ty.kind in ("half", "bfloat") else result
+
+
+def _is_type(word: str) -> bool:
+    """Of an intrinsic's name: `f32` of `llvm.fma.f32`."""
+    return word == "bf16" or (word[0] in "if" and word[1:].isdigit())
