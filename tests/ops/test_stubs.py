@@ -55,4 +55,5 @@ def test_what_a_type_checker_sees(tmp_path: Path) -> None:
         assert f'program.py:{line}: note: Revealed type is "{start}' in seen
     assert 'program.py:7: error: Unexpected keyword argument "epsilon" for "rms_norm"' in seen
     assert 'program.py:8: error: Module has no attribute "no_such_op"' in seen
-    assert "Found 2 errors" in seen
+    # The stubs import modules that were not copied: what is wrong there says nothing.
+    assert sum(line.startswith("program.py") and " error: " in line for line in seen.split("\n")) == 2
