@@ -31,6 +31,11 @@ def logs_variants() -> bool:
     return value == "variants"
 
 
+def is_dumb_terminal() -> bool:
+    """TERM=dumb: the terminal cannot clear a line."""
+    return os.environ.get("TERM") == "dumb"
+
+
 def cache_dir() -> Path:
     """METALCORE_CACHE: where compiled kernels are kept (default: the user's cache folder)."""
     value = os.environ.get("METALCORE_CACHE")

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from metalcore import settings
 from metalcore.engine.locks import ForkLock
 
 AFTER = 2.0  # seconds
@@ -72,7 +73,7 @@ def compiling(name: str) -> Iterator[None]:
 def _terminal() -> int | None:
     """stderr, where it is a terminal that can clear a line."""
     processes = sys.modules.get("multiprocessing.process")
-    if os.environ.get("TERM") == "dumb" or (processes is not None and processes.parent_process() is not None):
+    if settings.is_dumb_terminal() or (processes is not None and processes.parent_process() is not None):
         return None
     try:
         descriptor = sys.stderr.fileno()
