@@ -59,6 +59,17 @@ class Sizes:
     def heads_each(self) -> int:
         return max(1, self.heads // max(1, self.key_heads))  # kernels divide by it
 
+    def arguments(self) -> dict[str, int]:
+        """What kernels of dense attention are told of it."""
+        return dict(
+            queries=self.queries,
+            keys=self.keys,
+            heads=self.heads,
+            heads_each=self.heads_each,
+            depth=self.depth,
+            width=self.width,
+        )
+
     def is_few(self, dtype: str, has_sinks: bool = False) -> bool:
         """Whether sums are made with more care, at several times their time. Of few results torch's own error may
         happen to be near nothing, and the gradient of a sink is one number for all rows of a head."""
@@ -203,20 +214,14 @@ def forward(
     nothing = {name: Out((0,), out.dtype) for name, out in results.items()}
     low, high = sizes.reach(is_causal, left, right)
     arguments = dict(
-        extras.arguments(),
+        {**extras.arguments(), **sizes.arguments()},
         q=query,
         k=key,
         v=value,
         sinks=sinks,
         **(nothing if splits > 1 else results),
         parts=Out((*places, splits, sizes.width + 2) if splits > 1 else (0,), exact),
-        queries=sizes.queries,
-        keys=sizes.keys,
         key_rows=sizes.key_rows,
-        heads=sizes.heads,
-        heads_each=sizes.heads_each,
-        depth=sizes.depth,
-        width=sizes.width,
         scale=scale,
         softcap=softcap,
         low=low,

@@ -76,19 +76,13 @@ def backward(
     stats = run.contiguous(stats)
     low, high = sizes.reach(is_causal, left, right)
     inputs = dict(
-        extras.arguments(),
+        {**extras.arguments(), **sizes.arguments()},
         g=g,
         q=query,
         k=key,
         v=value,
         seed=seed,
         stats=stats,
-        queries=sizes.queries,
-        keys=sizes.keys,
-        heads=sizes.heads,
-        heads_each=sizes.heads_each,
-        depth=sizes.depth,
-        width=sizes.width,
         scale=scale,
         softcap=softcap,
         low=low,
