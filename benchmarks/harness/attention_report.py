@@ -9,7 +9,7 @@ from typing import Any
 from harness.plot import BLUE, GREEN, ORANGE, Dot
 from harness.plot import plot as draw
 
-HEADERS = ("what", "size", "dtype", "pass", "time", "flash", "target", "torch", "target", "met")
+HEADERS = ("what", "size", "dtype", "pass", "time", "flash", "target", "torch", "target", "products", "met")
 PEERS = {"flash": "flash's", "torch": "torch's"}
 LOOKS = {"float32": (BLUE, -6), "float16": (GREEN, 0), "bfloat16": (ORANGE, 6)}  # colour, and place on a line
 MOST_MEMORY = 1.3
@@ -66,6 +66,8 @@ class Line:
             shown = "-" if found is None else f"{found:.2f}"
             ratios.append(f"**{shown}**" if self.is_short(peer) and not self.error else shown)
             ratios.append(f"{self.targets[peer]:g}" if peer in self.targets else "-")
+        alone = self.speed("products")
+        ratios.append("-" if alone is None else f"{alone:.2f}")
         met = "**no**" if self.missed else "yes" if self.targets else "shown"
         time = _time(self.seconds["ours"]) if self.seconds else "-"
         return [self.what, self.size, self.dtype, self.kind, time, *ratios, met]

@@ -51,9 +51,38 @@ class Side:
 
 
 @dataclass
+class Products:
+    """The products of attention alone, by torch in float32: nothing between them, nothing read but their operands. Two,
+    and five for the gradients, of which two make the weights again. A kernel with their rate could be no faster."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    grad: torch.Tensor
+
+    @staticmethod
+    def of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, grad: torch.Tensor) -> Products:
+        """Key heads are repeated before the clock runs."""
+        return Products(
+            q.float(), *(x.float().repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v)), grad.float()
+        )
+
+    def forward(self) -> Any:
+        with torch.no_grad():
+            return (self.q @ self.k.mT) @ self.v
+
+    def backward(self) -> Callable[[], Any]:
+        def run() -> Any:
+            weights, gradient = self.q @ self.k.mT, self.grad @ self.v.mT
+            return gradient @ self.k, gradient.mT @ self.q, weights.mT @ self.grad
+
+        return run
+
+
+@dataclass
 class Setup:
     ours: Side
-    peers: dict[str, Side]  # "flash": torch's flash kernel; "torch": MATH, or what one writes with torch
+    peers: dict[str, Side | Products]  # "flash": torch's flash kernel; "torch": MATH, or what one writes with torch
     exact: Side  # in float64
     plain: Side  # the same in the row's dtype: its error is what the rule allows a multiple of
 
@@ -89,7 +118,7 @@ def _sides(ours: Function, theirs: Function, inputs: Sequence[torch.Tensor], gra
     """torch's function, or code around it, by both backends; flash is left out where torch refuses it."""
     given, wide = tuple(inputs), tuple(x.double() for x in inputs)
     math_side = Side(by(SDPBackend.MATH, theirs), given, grad)
-    peers = {"torch": math_side}
+    peers: dict[str, Side | Products] = {"torch": math_side}
     flash = Side(by(SDPBackend.FLASH_ATTENTION, theirs), given, grad)
     try:
         flash.forward()
@@ -107,7 +136,10 @@ def _dense(heads: int, key_heads: int, queries: int, keys: int, depth: int, caus
     k, v = (_random(dtype, 1, key_heads, keys, depth, seed=seed) for seed in (8, 9))
     named: dict[str, Any] = {"is_causal": causal, "enable_gqa": heads != key_heads}
     grad = _random(dtype, 1, heads, queries, depth, seed=10)
-    return _sides(partial(function(SDPA), **named), partial(torch_attention, **named), (q, k, v), grad)
+    setup = _sides(partial(function(SDPA), **named), partial(torch_attention, **named), (q, k, v), grad)
+    if not causal and queries > 1:
+        setup.peers["products"] = Products.of(q, k, v, grad)
+    return setup
 
 
 def _masked(is_bool: bool, length: int, dtype: torch.dtype) -> Setup:
@@ -119,7 +151,9 @@ def _masked(is_bool: bool, length: int, dtype: torch.dtype) -> Setup:
     def theirs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
         return torch_attention(q, k, v, attn_mask=mask if is_bool else mask.to(q.dtype))
 
-    return _sides(partial(function(SDPA), attn_mask=mask), theirs, (q, k, v), grad)
+    setup = _sides(partial(function(SDPA), attn_mask=mask), theirs, (q, k, v), grad)
+    setup.peers["products"] = Products.of(q, k, v, grad)
+    return setup
 
 
 def _windowed(left: int, length: int, dtype: torch.dtype) -> Setup:

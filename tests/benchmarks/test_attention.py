@@ -68,6 +68,17 @@ def test_a_row_is_timed_with_its_peers_and_names_its_kernels() -> None:
     assert any(name.startswith("attention_key_gradient_float") for name in found["variants"])
 
 
+def test_products_alone_are_those_of_attention() -> None:
+    setup = MAKERS["grouped"](torch.float32)
+    products, leaves = setup.peers["products"], [x.detach().requires_grad_() for x in setup.ours.inputs]
+    q, (k, v) = leaves[0], (x.repeat_interleave(2, 1) for x in leaves[1:])
+    out = q @ k.mT @ v
+    assert torch.equal(products.forward(), out)
+    found = [products.backward()()[0], *(x.unflatten(1, (2, 2)).sum(2) for x in products.backward()()[1:])]
+    for ours, theirs in zip(found, torch.autograd.grad(out, leaves, setup.ours.grad), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_every_target_of_the_table_is_there() -> None:
     table = {row.key: row.targets for row in attention_rows.rows()}
     assert len(table) == len(list(attention_rows.rows()))
@@ -89,10 +100,11 @@ def test_lengths_have_both_ends() -> None:
 
 def test_what_falls_short_is_said() -> None:
     assert line().missed == "0.50 of flash's speed, not 0.7"
-    assert line().cells[4:] == ["2.00 ms", "**0.50**", "0.7", "4.00", "2.5", "**no**"]
+    assert line().cells[4:] == ["2.00 ms", "**0.50**", "0.7", "4.00", "2.5", "-", "**no**"]
+    assert line(seconds=TIMES | {"products": 1e-3}).cells[-2] == "0.50"
     assert line(targets={"torch": 4.0}).cells[-1] == "yes" and line(targets={}).cells[-1] == "shown"
     broken = line(seconds={}, error="AssertionError: dq is off by 1")
-    assert broken.cells[4:] == ["-", "-", "0.7", "-", "2.5", "**no**"] and broken.missed.endswith("off by 1")
+    assert broken.cells[4:] == ["-", "-", "0.7", "-", "2.5", "-", "**no**"] and broken.missed.endswith("off by 1")
     assert Memory("s", "float32", 1.31).cells == ["s", "float32", "1.31 x", "at most 1.3 x", "**no**"]
 
 
@@ -103,7 +115,7 @@ def test_the_page_has_the_table_the_kernels_and_the_plot(tmp_path: Path) -> None
     report.write_document(page, attention_report.markdown(lines, memory), attention.BEGIN)
     text = page.read_text()
     assert text.startswith("above\n") and text.endswith("below\n") and "old" not in text
-    assert "| prefill | 1x8x512x64 | bfloat16 | forward | 2.00 ms | 0.50 | - | 4.00 | - | shown |" in text
+    assert "| prefill | 1x8x512x64 | bfloat16 | forward | 2.00 ms | 0.50 | - | 4.00 | - | - | shown |" in text
     assert "| prefill, forward | `kernel[a=true]` |" in text and "| 1x8x64x8 | float32 | 1.10 x |" in text
     assert text.count("0.50 of flash's speed, not 0.7") == 1
     drawn = attention_report.plot(lines)
