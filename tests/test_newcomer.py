@@ -14,6 +14,7 @@ from metalcore.diagnostics.kinds import KINDS, Kind
 from metalcore.engine.checks import instrument
 from metalcore.engine.checks.program import Program
 from metalcore.engine.ir import make
+from metalcore.engine.lockstep import simd
 from metalcore.ops.base.elementwise import sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.product import matmul
@@ -49,6 +50,24 @@ template <typename T, uint V>
   sweep<V>(Square<T>{x + at.first, y + at.first}, position.x, at.count);
 }
 """
+
+
+def test_a_wrong_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lane that a move by a constant reads has one place in lockstep, and exact values tell a wrong one."""
+
+    def moved(kernel: str) -> list[int]:
+        source = f"""kernel void {kernel}(device uint* x, uint i [[thread_index_in_simdgroup]]) {{
+          x[i] = metal::simd_shuffle_rotate_down(x[i], 9);
+        }}"""
+        x = np.arange(32, dtype=np.uint32)
+        metalcore.Library(source).function(kernel)(x, threads=32)
+        return x.tolist()
+
+    right = [(lane + 9) % 32 for lane in range(32)]
+    with monkeypatch.context() as broken:
+        broken.setattr(simd, "_source_lane", lambda kind, lane, amount, modulo: (lane - amount) & 31)
+        assert moved("turned_the_wrong_way") == [(lane - 9) % 32 for lane in range(32)] != right
+    assert moved("turned_the_right_way") == right
 
 
 def test_a_new_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
