@@ -6,6 +6,7 @@ launch, unless their dtype, device or a function constant differs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -40,7 +41,7 @@ class Batch:
     steps: Any = None
 
 
-class FusedStep(torch.optim.Optimizer):
+class FusedStep(torch.optim.Optimizer, ABC):
     """The step of an optimizer as one kernel over all its parameters."""
 
     _step_supports_amp_scaling = True  # GradScaler sets `grad_scale` and `found_inf` and leaves the rest to `step`
@@ -49,17 +50,17 @@ class FusedStep(torch.optim.Optimizer):
     _width: int
     """Numbers in a row of settings; the last one is the loss scale."""
 
+    @abstractmethod
     def _state_names(self, group: dict[str, Any]) -> Sequence[str]:
         """State tensors in the order of the kernel's buffers, "" where one is not used."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _constants(self, group: dict[str, Any]) -> tuple[bool, ...]:
         """The kernel's own function constants, behind the shared ones."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rows(self, batch: Batch) -> list[Row]:
         """A row of settings for each parameter, without the loss scale; also moves the state's step on."""
-        raise NotImplementedError
 
     def _create(self, group: dict[str, Any], state: dict[str, Any], param: torch.Tensor) -> None:
         """State that is not a tensor like the parameter."""
