@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from metalcore.engine.checks import instrument
 from metalcore.engine.checks.program import Program
 from metalcore.engine.ir import make
 from metalcore.engine.lockstep import simd
+from metalcore.health import cases
+from metalcore.health.verify import draw_sample
 from metalcore.ops.base.elementwise import sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.product import matmul
@@ -51,6 +54,16 @@ template <typename T, uint V>
 }
 """
 
+SQUARE_CASES = """from metalcore.health.draw import Sample
+
+def reference(x):
+    return x * x
+
+
+def samples(draw):
+    return Sample((draw.floats((*draw.leading(), draw.size())),))
+"""
+
 
 def test_a_wrong_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lane that a move by a constant reads has one place in lockstep, and exact values tell a wrong one."""
@@ -71,10 +84,12 @@ def test_a_wrong_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_new_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel file and a declaration with a plan."""
+    """A kernel file, a declaration with a plan, and a file of cases."""
     for header in kernels.FOLDER.glob("*.h"):
         shutil.copy(header, tmp_path)
     (tmp_path / "square.metal").write_text(SQUARE)
+    (tmp_path / "square.py").write_text(SQUARE_CASES)
+    monkeypatch.setattr(cases, "__path__", [str(tmp_path)])
     monkeypatch.setattr(kernels, "FOLDER", tmp_path)
     monkeypatch.setattr(text, "FOLDER", tmp_path)
     forward = Kernel("square", "square_forward")
@@ -82,15 +97,15 @@ def test_a_new_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def plan(run: Runtime, x: Any) -> tuple[Any, ...]:
         return sweep(run, forward, (), dict(x=x), ("y",))
 
-    square = Op(
-        noun="square",
-        summary="x^2",
-        forward=Stage("(Tensor x) -> Tensor y", plan),
-        reference=np.square,
-        samples=SILU.samples,
-    )
+    square = Op(noun="square", summary="x^2", forward=Stage("(Tensor x) -> Tensor y", plan))
     x = np.arange(-3, 7, dtype=np.float32)
     assert square(x).tolist() == np.square(x).tolist()
+    try:
+        for index in range(1, 6):
+            (y,), _ = draw_sample(square, index).made(lambda value: value.numpy("float32"))
+            assert np.array_equal(square(y), cases.find("square").reference(y))
+    finally:
+        sys.modules.pop(f"{cases.__name__}.square", None)
 
 
 def test_a_new_memory_check(monkeypatch: pytest.MonkeyPatch) -> None:

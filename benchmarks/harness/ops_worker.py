@@ -11,6 +11,7 @@ import torch
 
 import metalcore
 from harness.timing import Contestant, interleaved
+from metalcore.health import cases
 from metalcore.health.verify import FORWARD_FACTOR, GRADIENT_FACTOR, ROUNDOFF, error_of
 from metalcore.ops import find, function
 from metalcore.ops.base.op import Benchmark, Op
@@ -94,14 +95,14 @@ def _double(tensor: Any) -> Any:
 
 def rows(op: Op, benchmark: Benchmark, dtype: str, budget: float, with_compile: bool) -> Iterator[dict[str, Any]]:
     """Seconds of ours, torch's and torch.compile's, forward, then forward and backward."""
-    case, ours = Case(op, benchmark, dtype), function(op.noun)
-    case.verify(ours, op.reference)
+    case, ours, reference = Case(op, benchmark, dtype), function(op.noun), cases.find(op.noun).reference
+    case.verify(ours, reference)
     for kind in ("forward", "both") if case.has_gradient else ("forward",):
         made = getattr(case, kind)
-        contestants = {"ours": Contestant(made(ours)), "torch": Contestant(made(op.reference))}
+        contestants = {"ours": Contestant(made(ours)), "torch": Contestant(made(reference))}
         if with_compile:
             torch._dynamo.reset()
-            contestants["compile"] = Contestant(made(torch.compile(op.reference, dynamic=False)))
+            contestants["compile"] = Contestant(made(torch.compile(reference, dynamic=False)))
         for contestant in contestants.values():
             contestant.run()
         yield {"kind": kind, "seconds": interleaved(contestants, budget=budget)}

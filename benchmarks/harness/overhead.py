@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import torch
 
+from metalcore.health.draw import Sample
 from metalcore.health.verify import draw_sample
 from metalcore.ops import find, function, nouns
-from metalcore.ops.base.draw import Sample
 
 
 def microseconds(call: Callable[[], object], repeats: int = 100, rounds: int = 400) -> float:

@@ -101,7 +101,7 @@ def _step(depth: int, width: int) -> Callable[[], Setup]:
             return [h, c, n, m]
 
         def exact() -> list[torch.Tensor]:
-            from metalcore.ops.base.mlstm_reference import step
+            from metalcore.health.cases.base.mlstm import step
 
             q, k, v, i, f, c, n, m = (x.double() for x in given)
             h, (c, n, m) = step(q, k, v, i[..., 0], f[..., 0], c, n, m[..., 0], 1e-6)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from metalcore.dropins.arrays import mlx_module, torch_module
+from metalcore.health.draw import Sample, Values, flat
 from metalcore.health.verify import Results, draw_sample, with_torch
 from metalcore.ops import find, function
-from metalcore.ops.base.draw import Sample, Values, flat
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Launch, Out, Size, any_set

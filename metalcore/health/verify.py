@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from metalcore.health import cases
+from metalcore.health.draw import Draw, Sample, Values, flat
 from metalcore.ops import function
-from metalcore.ops.base.draw import Draw, Sample, Values, flat
 from metalcore.ops.base.op import Op
 
 SEED = 20261116
@@ -64,7 +65,12 @@ class Outcome:
 
 
 def draw_sample(op: Op, index: int, seed: int = SEED) -> Sample:
-    return op.samples(Draw(seed + sum(op.noun.encode()), index))
+    return sample_of(op.noun, cases.find(op.noun).samples, index, seed)
+
+
+def sample_of(noun: str, samples: Callable[[Draw], Sample], index: int, seed: int = SEED) -> Sample:
+    """Case `index` that these `samples` draw for an op."""
+    return samples(Draw(seed + sum(noun.encode()), index))
 
 
 def error_of(found: Any, truth: Any) -> float:
@@ -85,7 +91,11 @@ def error_of(found: Any, truth: Any) -> float:
 
 def verify(op: Op, dtype: str, index: int, route: str = "torch", seed: int = SEED) -> Outcome:
     """Run case `index` of an op and compare."""
-    sample = draw_sample(op, index, seed)
+    return verify_sample(op, draw_sample(op, index, seed), dtype, index, route)
+
+
+def verify_sample(op: Op, sample: Sample, dtype: str, index: int, route: str = "torch") -> Outcome:
+    """Run these arguments; `index` is the seed of the cotangents, and the name in the report."""
     begin = time.perf_counter()
     measures: tuple[Measure, ...] = ()
     problem = ""
@@ -108,9 +118,10 @@ class Results:
 def _measures(op: Op, dtype: str, sample: Sample, route: Route, index: int) -> tuple[Measure, ...]:
     from metalcore.torch.replacement import originals
 
+    reference = cases.find(op.noun).reference
     with originals():  # where overrides are on, an op must not be compared with itself
-        exact = with_torch(op.reference, sample, dtype, True, op, index)
-        plain = with_torch(op.reference, sample, dtype, False, op, index)
+        exact = with_torch(reference, sample, dtype, True, op, index)
+        plain = with_torch(reference, sample, dtype, False, op, index)
     ours = route(op, sample, dtype, index)
     rows: list[Measure] = []
     for kind, factor, found, truths, peers in (

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias
-from metalcore.ops.base.draw import Draw, Sample
-from metalcore.ops.base.elementwise import APPROXIMATIONS, benchmarks, check_approximate
+from metalcore.ops.base.elementwise import benchmarks, check_approximate
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
@@ -35,18 +34,6 @@ def backward(run: Runtime, grad_y: Any, x: Any, bias: Any, is_tanh: bool, wanted
     return bias_backward(run, BACKWARD, (is_tanh,), grad_y, x, bias, wanted)
 
 
-def reference(x: Any, bias: Any, approximate: str = "none") -> Any:
-    import torch
-
-    return torch.nn.functional.gelu(x + bias, approximate=approximate)
-
-
-def samples(draw: Draw) -> Sample:
-    width = draw.size()
-    x = draw.floats((*draw.leading(), width), -6.0, 6.0)
-    return Sample((x, draw.floats((width,)), draw.choice(APPROXIMATIONS)))
-
-
 OP = Op(
     noun="bias_gelu",
     summary="gelu(x + bias)",
@@ -55,8 +42,6 @@ OP = Op(
         "(Tensor grad_y, Tensor x, Tensor bias, bool is_tanh, bool[] wanted) -> (Tensor dx, Tensor dbias)", backward
     ),
     gradients=("x", "bias"),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     autocast="promote",
     benchmarks=benchmarks(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import benchmarks
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
@@ -35,25 +34,12 @@ def backward(run: Runtime, grad_y: Any, x: Any, bias: Any, wanted: Sequence[bool
     return bias_backward(run, BACKWARD, (), grad_y, x, bias, wanted)
 
 
-def reference(x: Any, bias: Any) -> Any:
-    import torch
-
-    return torch.nn.functional.silu(x + bias)
-
-
-def samples(draw: Draw) -> Sample:
-    width = draw.size()
-    return Sample((draw.floats((*draw.leading(), width), -6.0, 6.0), draw.floats((width,))))
-
-
 OP = Op(
     noun="bias_silu",
     summary="silu(x + bias)",
     forward=Stage("(Tensor x, Tensor bias) -> Tensor y", forward),
     backward=Stage("(Tensor grad_y, Tensor x, Tensor bias, bool[] wanted) -> (Tensor dx, Tensor dbias)", backward),
     gradients=("x", "bias"),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     autocast="promote",
     benchmarks=benchmarks(

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample, Values
-from metalcore.ops.base.index import INDEX_TYPES
 from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.runtime import Runtime
@@ -64,33 +60,10 @@ def forward(run: Runtime, key_caches: Any, value_caches: Any, block_mapping: Any
     return tuple(made for cache in caches for made in move_blocks(run, cache, cache, mapping))
 
 
-def reference(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
-    pairs = block_mapping.long()
-    for cache in (key_caches, value_caches):
-        cache[pairs[:, 1]] = cache[pairs[:, 0]]
-
-
-def samples(draw: Draw) -> Sample:
-    size, value_size = draw.size(most=1031), draw.choice((1, 31, 33))
-    blocks = draw.choice((1, 2, 7, 16))
-    order = draw.distinct(blocks, blocks, draw.choice(INDEX_TYPES))
-    targets = order[: draw.integer(0, blocks - 1)]
-    sources = order[len(targets) :]
-    mapping = np.stack([np.resize(sources, len(targets)), targets], 1)
-    caches = []
-    is_fp8 = draw.chance(0.3)
-    for shape in ((blocks, size), (blocks, 2, value_size)):
-        fp8 = draw.integers(shape, 0, 255, "uint8", "contiguous")
-        caches.append(fp8 if is_fp8 else draw.floats(shape, layout="contiguous", grad=False))
-    return Sample((*caches, Values(mapping, is_float=False, grad=False)))
-
-
 OP = Op(
     noun="copy_blocks",
     summary="blocks of caches to other places of the same caches",
     forward=Stage(
         "(Tensor(a!) key_caches, Tensor(b!) value_caches, Tensor block_mapping, bool is_first) -> ()", forward
     ),
-    reference=reference,
-    samples=samples,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.quantized import LANES, check_packed
 from metalcore.runtimes.kernel import Kernel, Out
@@ -39,29 +38,6 @@ def forward(run: Runtime, packed: Any, scales: Any, zeros: Any, group_size: int)
     return tuple(run.launch(KERNEL, (dtype,), (), arguments, (outs,), (LANES,)))
 
 
-def reference(packed: Any, scales: Any, zeros: Any, group_size: int) -> Any:
-    import torch
-
-    codes = torch.stack([packed & 15, packed >> 4], -1).flatten(1).to(scales.dtype)
-    width = codes.shape[1]
-    by_column = (a.repeat_interleave(group_size, 1)[:, :width] for a in (zeros, scales))
-    return (codes - next(by_column)) * next(by_column)
-
-
-def draw_packed(draw: Draw, outs: int, width: int) -> tuple[Any, ...]:
-    """Packed numbers, scales, zeros and a size of groups."""
-    group_size = draw.choice((2, 16, 32, 64, 66, 128))
-    shape = outs, -(-width // group_size)
-    packed = draw.integers((outs, width // 2), 0, 255, "uint8")
-    scales, zeros = draw.floats(shape, 0.01, 0.1, grad=False), draw.floats(shape, 0.0, 15.0, grad=False)
-    return packed, scales, zeros, group_size
-
-
-def samples(draw: Draw) -> Sample:
-    width = 2 * draw.size(most=600)
-    return Sample(draw_packed(draw, draw.choice((0, 1, 2, 7, 33)), width))
-
-
 def _make(torch: Any, dtype: Any) -> Any:
     packed = torch.randint(0, 256, (4096, 2048), dtype=torch.uint8)
     scales, zeros = torch.rand(4096, 32).to(dtype), torch.full((4096, 32), 7.0, dtype=dtype)
@@ -72,7 +48,5 @@ OP = Op(
     noun="dequantize_int4",
     summary="w = (q - zero) scale by groups",
     forward=Stage("(Tensor packed, Tensor scales, Tensor zeros, int group_size) -> Tensor weight", forward),
-    reference=reference,
-    samples=samples,
     benchmarks=[Benchmark("4096x4096", _make, 1 << 24)],
 )

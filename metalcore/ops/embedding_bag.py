@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample, Values
-from metalcore.ops.base.index import INDEX_TYPES, check_index, explain_index
+from metalcore.ops.base.index import check_index, explain_index
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
@@ -269,55 +268,6 @@ def backward(
     return dweight, dsample
 
 
-def reference(
-    input: Any,
-    weight: Any,
-    offsets: Any = None,
-    max_norm: float | None = None,
-    norm_type: float = 2,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Any = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> Any:
-    import torch
-
-    return torch.nn.functional.embedding_bag(
-        *(input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse),
-        *(per_sample_weights, include_last_offset, padding_idx),
-    )
-
-
-def samples(draw: Draw) -> Sample:
-    dim = draw.size(least=1, most=520)
-    rows = draw.choice((1, 2, 7, 33, 100, 1031) if dim < 100 else (1, 2, 33))
-    kind = draw.choice(INDEX_TYPES)
-    weight = draw.floats((rows, dim))
-    mode = draw.choice(("sum", "sum", "mean", "max"))
-    named: dict[str, Any] = {"mode": mode}
-    if draw.chance(0.4):
-        shape: tuple[int, ...] = (draw.choice((0, 1, 5, 33)), draw.choice((1, 3, 17)))
-        offsets = None
-    else:
-        sizes = [draw.choice((0, 1, 2, 9, 31)) for _ in range(draw.choice((1, 2, 7, 33)))]
-        shape = (sum(sizes),)
-        starts = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
-        named["include_last_offset"] = draw.chance(0.3)
-        import numpy as np
-
-        ends = np.asarray(starts if named["include_last_offset"] else starts[:-1], kind)
-        offsets = Values(ends, is_float=False, grad=False)
-    if mode == "sum" and draw.chance(0.5):
-        named["per_sample_weights"] = draw.floats(shape, grad=draw.chance(0.7))
-    if draw.chance(0.3):
-        named["padding_idx"] = draw.integer(-rows, rows - 1)
-    # scale_grad_by_freq is not drawn: torch on a CPU divides by the wrong row's frequency (tests have the definition).
-    layout = draw.choice(("contiguous", "contiguous", "sliced"))
-    return Sample((draw.integers(shape, 0, rows - 1, kind, layout), weight, offsets), named)
-
-
 def accepts(
     input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2, *rest: Any, **named: Any
 ) -> str:
@@ -353,8 +303,6 @@ OP = Op(
         backward,
     ),
     gradients=("weight", "sample_weight"),
-    reference=reference,
-    samples=samples,
     namesake="torch.nn.functional.embedding_bag",
     accepts=accepts,
     benchmarks=[

@@ -7,10 +7,7 @@ import math
 from typing import Any
 
 from metalcore.ops.base.attention_arguments import Arguments, check_numbers, check_window, draw_seed
-from metalcore.ops.base.attention_reference import reference as plain
-from metalcore.ops.base.attention_samples import DEPTHS, LENGTHS
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op
 from metalcore.ops.scaled_dot_product_attention import OP as DENSE
 
@@ -64,51 +61,10 @@ def flash_attn_func(
     return (out, lse, None) if return_attn_probs else out
 
 
-def reference(
-    q: Any,
-    k: Any,
-    v: Any,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    deterministic: bool = False,
-    return_attn_probs: bool = False,
-) -> Any:
-    query, key, value = (x.transpose(1, 2) for x in (q, k, v))
-    window = (window_size[0], 0 if causal else window_size[1])
-    out, _ = plain(
-        query, key, value, scale=softmax_scale, softcap=softcap, window_size=window, alibi_slopes=alibi_slopes
-    )
-    return out.transpose(1, 2)
-
-
-def samples(draw: Draw) -> Sample:
-    queries, depth = LENGTHS[draw.index % len(LENGTHS)], DEPTHS[(draw.index * 5 + 1) % len(DEPTHS)]
-    keys = queries if draw.chance(0.5) else draw.choice(LENGTHS)
-    heads = draw.choice((1, 2, 3))
-    each, width = draw.choice((1, 1, 2, 4)), depth if draw.chance(0.7) else draw.choice(DEPTHS)
-    q = draw.floats((2, queries, heads * each, depth))
-    k, v = draw.floats((2, keys, heads, depth)), draw.floats((2, keys, heads, width))
-    named: dict[str, Any] = {"causal": draw.chance(0.5)}
-    if draw.chance(0.3):
-        named["window_size"] = (draw.choice((-1, 0, 5, 40)), draw.choice((-1, 0, 7)))
-    if draw.chance(0.2):
-        named["softcap"] = 20.0
-    if draw.chance(0.3):
-        shape = draw.choice(((heads * each,), (2, heads * each)))
-        named["alibi_slopes"] = draw.floats(shape, 0.01, 0.5, layout="contiguous", grad=False)
-    return Sample((q, k, v), named)
-
-
 OP: Op = dataclasses.replace(
     DENSE,
     noun=NOUN,
     summary="attention of (batch, rows, heads, depth) as FlashAttention's; causal is aligned at the last query and key",
-    reference=reference,
-    samples=samples,
     namesake="",
     accepts=None,
 )

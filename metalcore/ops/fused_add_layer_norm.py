@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_eps
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_affine, check_sum, draw_terms, is_exact, no_share
+from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_affine, check_sum, is_exact, no_share
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -104,21 +103,6 @@ def backward(
     return dx, *blocks.totals(run, found, makes, (width,), kind)
 
 
-def reference(x: Any, residual: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
-    import torch
-
-    total = x + residual
-    return torch.nn.functional.layer_norm(total, total.shape[-1:], weight, bias, eps), total
-
-
-def samples(draw: Draw) -> Sample:
-    width = draw.size()
-    shape = (*draw.leading(), width)
-    bias = draw.floats((width,)) if draw.chance(0.8) else None
-    x, residual = draw_terms(draw, shape)
-    return Sample((x, residual, draw.floats((width,)), bias, draw.choice((1e-5, 1e-3))))
-
-
 def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
     x, residual = torch.randn(rows, width, dtype=dtype), torch.randn(rows, width, dtype=dtype)
     return x, residual, torch.randn(width, dtype=dtype), torch.randn(width, dtype=dtype)
@@ -140,8 +124,6 @@ OP = Op(
     gradients=("x", "weight", "bias"),
     same_gradient=(("residual", "x"),),
     public_outputs=2,
-    reference=reference,
-    samples=samples,
     batched=("x", "residual"),
     benchmarks=benchmarks(_make, {"*": 1.5}),
 )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_eps
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import (
     Blocks,
@@ -15,7 +14,6 @@ from metalcore.ops.base.norm import (
     benchmarks,
     check_parameter,
     check_sum,
-    draw_terms,
     is_exact,
     no_share,
 )
@@ -100,20 +98,6 @@ def backward(
     return dx, blocks.total(run, shares, (width,), kind) if wanted[1] else run.empty((0,), kind)
 
 
-def reference(x: Any, residual: Any, weight: Any, eps: float = 1e-6) -> Any:
-    import torch
-
-    total = x + residual
-    return torch.nn.functional.rms_norm(total, total.shape[-1:], weight, eps), total
-
-
-def samples(draw: Draw) -> Sample:
-    width = draw.size()
-    shape = (*draw.leading(), width)
-    x, residual = draw_terms(draw, shape)
-    return Sample((x, residual, draw.floats((width,)), draw.choice((1e-6, 1e-3))))
-
-
 def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
     x, residual = torch.randn(rows, width, dtype=dtype), torch.randn(rows, width, dtype=dtype)
     return x, residual, torch.randn(width, dtype=dtype)
@@ -134,8 +118,6 @@ OP = Op(
     gradients=("x", "weight"),
     same_gradient=(("residual", "x"),),
     public_outputs=2,
-    reference=reference,
-    samples=samples,
     batched=("x", "residual"),
     benchmarks=benchmarks(_make, {"*": 1.5}),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_float, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.index import check_index
-from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, draw_index, draw_shape, left_to_torch, pick
+from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, left_to_torch, pick
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.runtime import Runtime
 
@@ -46,18 +45,6 @@ def backward(run: Runtime, grad_out: Any, input: Any, index: Any, dim: int) -> t
     return (add_columns(run, "gather", None, tuple(input.shape), index, grad_out, dim),)
 
 
-def reference(input: Any, dim: int, index: Any) -> Any:
-    import torch
-
-    return torch.gather(input, dim, index.long())
-
-
-def samples(draw: Draw) -> Sample:
-    shape, dim = draw_shape(draw)
-    index = draw_index(draw, shape, dim)
-    return Sample((draw.floats(shape), dim, index))
-
-
 def accepts(input: Any, dim: Any, index: Any, **named: Any) -> str:
     return left_to_torch(input, dim, index, named)
 
@@ -68,8 +55,6 @@ OP = Op(
     forward=Stage("(Tensor input, Tensor index, int dim) -> Tensor out", forward),
     backward=Stage("(Tensor grad_out, Tensor input, Tensor index, int dim) -> Tensor dx", backward),
     gradients=("input",),
-    reference=reference,
-    samples=samples,
     namesake="torch.gather",
     accepts=accepts,
     benchmarks=benchmarks(

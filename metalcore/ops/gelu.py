@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_float
-from metalcore.ops.base.draw import Draw, Sample
-from metalcore.ops.base.elementwise import APPROXIMATIONS, benchmarks, check_approximate, left_to_torch, sweep
+from metalcore.ops.base.elementwise import benchmarks, check_approximate, left_to_torch, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
@@ -36,16 +35,6 @@ def backward(run: Runtime, grad_y: Any, x: Any, is_tanh: bool) -> tuple[Any, ...
     return sweep(run, BACKWARD, (is_tanh,), dict(g=grad_y, x=x), ("dx",))
 
 
-def reference(input: Any, approximate: str = "none") -> Any:
-    import torch
-
-    return torch.nn.functional.gelu(input, approximate=approximate)
-
-
-def samples(draw: Draw) -> Sample:
-    return Sample((draw.floats((*draw.leading(), draw.size()), -9.0, 9.0), draw.choice(APPROXIMATIONS)))
-
-
 def accepts(input: Any, approximate: str = "none") -> str:
     return left_to_torch(input)
 
@@ -56,8 +45,6 @@ OP = Op(
     forward=Stage("(Tensor x, bool is_tanh) -> Tensor y", forward),
     backward=Stage("(Tensor grad_y, Tensor x, bool is_tanh) -> Tensor dx", backward),
     gradients=("x",),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     namesake="torch.nn.functional.gelu",
     accepts=accepts,

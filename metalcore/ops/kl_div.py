@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.reduction import check_reduction
@@ -108,37 +107,6 @@ def backward(
     return tuple(run.launch(BACKWARD, (dtype,), (), arguments, (blocks,), (chosen["threads"],)))
 
 
-def reference(
-    input: Any,
-    target: Any,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Any:
-    import warnings
-
-    import torch
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of "mean"
-        return torch.nn.functional.kl_div(input, target, size_average, reduce, reduction, log_target)
-
-
-def samples(draw: Draw) -> Sample:
-    shape = (*draw.leading(), draw.size())
-    x = draw.floats(shape, -6.0, 0.0)
-    log_target = draw.chance(0.4)
-    if log_target:
-        target = draw.floats(shape, -6.0, 0.0, grad=draw.chance(0.5))
-    elif draw.chance(0.3):  # zeros, which have no gradient
-        values = draw.floats(shape, 0.0, 1.0)
-        target = Values(values.values * (values.values > 0.3), values.layout, grad=False)
-    else:
-        target = draw.floats(shape, 0.01, 1.0, grad=draw.chance(0.5))
-    return Sample((x, target), {"reduction": draw.choice(REDUCTIONS), "log_target": log_target})
-
-
 def accepts(input: Any, target: Any, *rest: Any, **named: Any) -> str:
     if dtype_name(input) not in ("float32", "float16", "bfloat16") or dtype_name(target) != dtype_name(input):
         return f"input of dtype {dtype_name(input)}, target of dtype {dtype_name(target)}"
@@ -163,8 +131,6 @@ OP = Op(
         backward,
     ),
     gradients=("input", "target"),
-    reference=reference,
-    samples=samples,
     autocast="float32",
     namesake="torch.nn.functional.kl_div",
     override_from=1 << 16,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_eps, check_float
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_affine, check_normalized, is_exact, no_share
 from metalcore.ops.base.op import Op, Stage
@@ -100,23 +99,6 @@ def backward(
     return dx, *blocks.totals(run, found, makes, shape[-dims:], kind)
 
 
-def reference(
-    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> Any:
-    import torch
-
-    return torch.nn.functional.layer_norm(input, normalized_shape, weight, bias, eps)
-
-
-def samples(draw: Draw) -> Sample:
-    width = draw.size()
-    x = draw.floats((*draw.leading(), width))
-    shape = x.values.shape[-2:] if draw.chance(0.2) and len(x.values.shape) > 1 else (width,)
-    weight = draw.floats(shape) if draw.chance(0.7) else None
-    bias = draw.floats(shape) if draw.chance(0.6) else None
-    return Sample((x, shape, weight, bias, draw.choice((1e-5, 1e-6, 1e-3))))
-
-
 def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
     weight, bias = torch.randn(width, dtype=dtype), torch.randn(width, dtype=dtype)
     return torch.randn(rows, width, dtype=dtype), (width,), weight, bias, 1e-5
@@ -134,8 +116,6 @@ OP = Op(
         backward,
     ),
     gradients=("x", "weight", "bias"),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     namesake="torch.nn.functional.layer_norm",
     override_from=1 << 22,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.op import FLOATS, Op, Stage
 from metalcore.ops.base.softmax import View, benchmarks, check_dim, column_launch
@@ -90,28 +88,6 @@ def backward(
     )
 
 
-def reference(input: Any, dim: Any, keepdim: bool = False) -> Any:
-    import torch
-
-    return torch.logsumexp(input, dim, keepdim)
-
-
-def samples(draw: Draw) -> Sample:
-    n = draw.size()
-    shape = [*draw.leading(), n]
-    dim: Any = draw.integer(-len(shape), len(shape) - 1)
-    if draw.chance(0.4):
-        shape[dim], shape[-1] = shape[-1], shape[dim]
-    if draw.chance(0.4):
-        dim = tuple(i for i in range(len(shape)) if draw.chance(0.5) or i == dim % len(shape))
-    x = draw.floats(tuple(shape), -6.0, 6.0)
-    if draw.chance(0.3):
-        x.values[draw.floats(tuple(shape)).values > 2.0] = -math.inf
-        reduced = {d % len(shape) for d in ((dim,) if isinstance(dim, int) else dim)}
-        x.values[tuple(slice(0, 1 if i in reduced else None) for i in range(len(shape)))] = 0.0  # torch's is NaN there
-    return Sample((x, dim, draw.chance(0.5)))
-
-
 def accepts(input: Any, dim: Any, keepdim: bool = False) -> str:
     return "" if dtype_name(input) in FLOATS else f"logsumexp takes {', '.join(FLOATS)}"
 
@@ -122,8 +98,6 @@ OP = Op(
     forward=Stage("(Tensor x, int dim, int count, bool keepdim) -> (Tensor y, Tensor exact)", forward),
     backward=Stage("(Tensor grad_y, Tensor x, Tensor exact, int dim, int count, bool[] wanted) -> Tensor dx", backward),
     gradients=("x",),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     namesake="torch.logsumexp",
     accepts=accepts,

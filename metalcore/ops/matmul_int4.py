@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.quantized import Products, check_packed, check_width, multiply, multiply_back
-from metalcore.ops.dequantize_int4 import draw_packed
-from metalcore.ops.dequantize_int4 import reference as dequantized
 from metalcore.runtimes.runtime import Runtime
 
 PRODUCTS = Products.of("matmul_int4")
@@ -41,16 +38,6 @@ def backward(
     return (multiply_back(run, PRODUCTS, grad_y, tuple(x.shape), weight, packed.shape[0], group_size),)
 
 
-def reference(x: Any, packed: Any, scales: Any, zeros: Any, group_size: int) -> Any:
-    return x @ dequantized(packed, scales, zeros, group_size).T
-
-
-def samples(draw: Draw) -> Sample:
-    width = 2 * draw.size(most=300)
-    x = draw.floats((*draw.leading(), width))
-    return Sample((x, *draw_packed(draw, draw.choice((0, 1, 5, 31, 33, 64, 97)), width)))
-
-
 def _make(rows: int, outs: int, width: int) -> Any:
     def make(torch: Any, dtype: Any) -> Any:
         packed = torch.randint(0, 256, (outs, width // 2), dtype=torch.uint8)
@@ -69,8 +56,6 @@ OP = Op(
         "(Tensor grad_y, Tensor x, Tensor packed, Tensor scales, Tensor zeros, int group_size) -> Tensor dx", backward
     ),
     gradients=("x",),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     benchmarks=[
         Benchmark(f"{rows}x{width} to {outs}", _make(rows, outs, width), outs * width, constants=(2, 3))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.base.quantized import Products, check_constant, check_width, multiply, multiply_back
 from metalcore.runtimes.runtime import Runtime
@@ -54,23 +53,6 @@ def backward(run: Runtime, grad_y: Any, x: Any, weight: Any, scales: Any) -> tup
     return (multiply_back(run, PRODUCTS, grad_y, tuple(x.shape), parts, outs, group_size),)
 
 
-def reference(x: Any, weight_int8: Any, scales: Any) -> Any:
-    if scales.ndim == 2:
-        scales = scales.repeat_interleave(weight_int8.shape[1] // scales.shape[1], 1)
-    else:
-        scales = scales[:, None]
-    return x @ (weight_int8.to(scales.dtype) * scales).T
-
-
-def samples(draw: Draw) -> Sample:
-    groups = draw.choice((0, 1, 2, 3))  # 0: a vector of scales
-    width = draw.size(most=300) * max(1, groups)
-    outs = draw.choice((0, 1, 5, 31, 33, 64, 97))
-    weight = draw.integers((outs, width), -128, 127, "int8")
-    scales = draw.floats((outs, groups) if groups else (outs,), 0.01, 0.1, grad=False)
-    return Sample((draw.floats((*draw.leading(), width)), weight, scales))
-
-
 def _make(rows: int, outs: int, width: int) -> Any:
     def make(torch: Any, dtype: Any) -> Any:
         weight = torch.randint(-128, 128, (outs, width), dtype=torch.int8)
@@ -85,8 +67,6 @@ OP = Op(
     forward=Stage("(Tensor x, Tensor weight, Tensor scales) -> Tensor y", forward),
     backward=Stage("(Tensor grad_y, Tensor x, Tensor weight, Tensor scales) -> Tensor dx", backward),
     gradients=("x",),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     benchmarks=[
         Benchmark(f"{rows}x{width} to {outs}", _make(rows, outs, width), outs * width, constants=(2,))

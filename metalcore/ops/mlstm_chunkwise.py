@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.mlstm import with_states
 from metalcore.ops.base.mlstm_arguments import check_chunk, check_sequence, check_states
-from metalcore.ops.base.mlstm_reference import draw_case, sequence
 
 NOUN = "mlstm_chunkwise"
 
@@ -48,8 +46,4 @@ def mlstm_chunkwise(
     return (h, (c, n, m)) if return_last_states else h
 
 
-def samples(draw: Draw) -> Sample:
-    return draw_case(draw, chunk_size=draw.choice((16, 32, 64, 64, 128)))
-
-
-OP = with_states(NOUN, "the matrix memory of xLSTM over a sequence, by chunks", sequence, samples)
+OP = with_states(NOUN, "the matrix memory of xLSTM over a sequence, by chunks")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base import mlstm
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.mlstm_arguments import check_sequence
 from metalcore.ops.base.mlstm_parts import USUAL_CHUNK
-from metalcore.ops.base.mlstm_reference import draw_case, sequence
 from metalcore.ops.base.op import Op, Stage
 
 NOUN = "mlstm_parallel"
@@ -28,10 +26,6 @@ def mlstm_parallel(q: Any, k: Any, v: Any, i: Any, f: Any, *, eps: float = 1e-6)
     return OP(q, k, v, i, f, eps, USUAL_CHUNK, False)
 
 
-def samples(draw: Draw) -> Sample:
-    return Sample(draw_case(draw).arguments[:5])
-
-
 OP = Op(
     noun=NOUN,
     summary="the matrix memory of xLSTM over a sequence, as attention",
@@ -45,7 +39,5 @@ OP = Op(
         mlstm.backward_parallel,
     ),
     gradients=("q", "k", "v", "i", "f"),
-    reference=sequence,
-    samples=samples,
     autocast="lower",
 )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.mlstm import with_states
 from metalcore.ops.base.mlstm_arguments import check_sequence, check_states
 from metalcore.ops.base.mlstm_parts import BY_ROWS
-from metalcore.ops.base.mlstm_reference import draw_case, sequence
 
 NOUN = "mlstm_recurrent"
 
@@ -40,8 +38,4 @@ def mlstm_recurrent(
     return (h, (c, n, m)) if return_last_states else h
 
 
-def samples(draw: Draw) -> Sample:
-    return draw_case(draw)
-
-
-OP = with_states(NOUN, "the matrix memory of xLSTM over a sequence, row by row", sequence, samples)
+OP = with_states(NOUN, "the matrix memory of xLSTM over a sequence, row by row")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.mlstm import with_states
 from metalcore.ops.base.mlstm_arguments import check_chunk, check_sequence, check_states
-from metalcore.ops.base.mlstm_reference import draw_case, sequence
 
 NOUN = "mlstm_siging_chunkwise"
 
@@ -43,15 +40,4 @@ def mlstm_siging_chunkwise(
     return (h, (c, n, m)) if return_last_states else h
 
 
-def samples(draw: Draw) -> Sample:
-    case = draw_case(draw, chunk_size=draw.choice((16, 32, 64, 64, 128)))
-    *arrays, _, returns = case.arguments
-    return Sample((*arrays, None, returns), case.named)
-
-
-OP = with_states(
-    NOUN,
-    "the matrix memory of xLSTM with a sigmoid input gate, by chunks",
-    partial(sequence, is_sigmoid=True),
-    samples,
-)
+OP = with_states(NOUN, "the matrix memory of xLSTM with a sigmoid input gate, by chunks")

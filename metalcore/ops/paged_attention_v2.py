@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 from metalcore.ops import paged_attention_v1 as v1
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.kv_cache import check_scale
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.paged_attention import count_up, per_head
@@ -64,20 +63,9 @@ def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
     return v1.attend(NOUN, run, arguments)
 
 
-def reference(out: Any, exp_sums: Any, max_logits: Any, tmp_out: Any, *rest: Any) -> None:
-    v1.reference(out, *rest)
-
-
-def samples(draw: Draw) -> Sample:
-    found = v1.samples(draw)
-    return Sample((found.arguments[0], None, None, None, *found.arguments[1:]), found.named)
-
-
 OP: Op = dataclasses.replace(
     v1.OP,
     noun=NOUN,
     summary="paged_attention_v1 with the arguments of Hugging Face's function for long contexts",
     forward=Stage(v1.SCHEMA, forward),
-    reference=reference,
-    samples=samples,
 )

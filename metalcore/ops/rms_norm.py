@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_eps, check_float
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_normalized, check_parameter, is_exact, no_share
 from metalcore.ops.base.op import Op, Stage
@@ -89,24 +88,6 @@ def backward(
     return dx, blocks.total(run, shares, shape[-dims:], weight_type)
 
 
-def reference(input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Any:
-    import torch
-
-    return torch.nn.functional.rms_norm(input, normalized_shape, weight, eps)
-
-
-def samples(draw: Draw) -> Sample:
-    width = draw.size()
-    x = draw.floats((*draw.leading(), width))
-    weight = draw.floats((width,)) if draw.chance(0.7) else None
-    shape: Any = (width,)
-    if draw.chance(0.2) and len(x.values.shape) > 1 and weight is None:
-        shape = x.values.shape[-2:]
-    # The default is another number in float64, which decides the gradient where a row has one element.
-    default = 1e-6 if width < 8 else None
-    return Sample((x, shape, weight, draw.choice((default, 1e-6, 1e-3))))
-
-
 def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
     return torch.randn(rows, width, dtype=dtype), (width,), torch.randn(width, dtype=dtype), 1e-6
 
@@ -120,8 +101,6 @@ OP = Op(
         backward,
     ),
     gradients=("x", "weight"),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     namesake="torch.nn.functional.rms_norm",
     override_from=1 << 12,

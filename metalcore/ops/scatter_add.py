@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.index import check_index, explain_index
-from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, draw_index, draw_shape, left_to_torch, pick
+from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, left_to_torch, pick
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -91,21 +90,6 @@ def backward(run: Runtime, grad_out: Any, index: Any, src: Any, dim: int, wanted
     return dx, pick(run, "scatter_add", grad_out, index, dim, covered, False, "index")
 
 
-def reference(input: Any, dim: int, index: Any, src: Any) -> Any:
-    import torch
-
-    cut = src[tuple(slice(0, size) for size in index.shape)]  # torch has no gradient of a larger src
-    return torch.scatter_add(input, dim, index.long(), cut)
-
-
-def samples(draw: Draw) -> Sample:
-    shape, dim = draw_shape(draw)
-    index = draw_index(draw, shape, dim)
-    larger = int(draw.chance(0.2))
-    given = tuple(n + larger for n in index.values.shape)
-    return Sample((draw.floats(shape), dim, index, draw.floats(given)))
-
-
 def accepts(input: Any, dim: Any, index: Any, src: Any, **named: Any) -> str:
     fits = tuple(index.shape) == tuple(src.shape)
     return left_to_torch(input, dim, index, named) or ("" if fits else "src is larger than the index")
@@ -119,8 +103,6 @@ OP = Op(
         "(Tensor grad_out, Tensor index, Tensor src, int dim, bool[] wanted) -> (Tensor dx, Tensor dsrc)", backward
     ),
     gradients=("input", "src"),
-    reference=reference,
-    samples=samples,
     namesake="torch.scatter_add",
     accepts=accepts,
     benchmarks=benchmarks(

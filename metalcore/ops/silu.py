@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops.base.check import check_float, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import benchmarks, left_to_torch, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
@@ -46,16 +45,6 @@ def backward(run: Runtime, grad_y: Any, x: Any) -> tuple[Any, ...]:
     return sweep(run, BACKWARD, (), dict(g=grad_y, x=x), ("dx",))
 
 
-def reference(input: Any, inplace: bool = False) -> Any:
-    import torch
-
-    return torch.nn.functional.silu(input, inplace)
-
-
-def samples(draw: Draw) -> Sample:
-    return Sample((draw.floats((*draw.leading(), draw.size()), -9.0, 9.0),))
-
-
 def accepts(input: Any, inplace: bool = False) -> str:
     return "it is to be done in place" if inplace else left_to_torch(input)
 
@@ -66,8 +55,6 @@ OP = Op(
     forward=Stage("(Tensor x) -> Tensor y", forward),
     backward=Stage("(Tensor grad_y, Tensor x) -> Tensor dx", backward),
     gradients=("x",),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     namesake="torch.nn.functional.silu",
     accepts=accepts,

@@ -6,7 +6,6 @@ from typing import Any
 
 from metalcore.ops.base import slstm as shared
 from metalcore.ops.base.attention_arguments import wants_gradient
-from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.op import Benchmark, Op, Stage
 
 
@@ -29,27 +28,6 @@ def slstm(x: Any, R: Any, b: Any, states: Any = None, return_last_states: bool =
     return (y, tuple(last)) if return_last_states else y
 
 
-def draw_states(draw: Draw, shape: tuple[int, ...]) -> tuple[Values, ...] | None:
-    if draw.chance(0.5):
-        return None
-    ranges = ((-1.0, 1.0), (-2.0, 2.0), (0.5, 3.0), (-2.0, 2.0))
-    return tuple(draw.floats(shape, low, high) for low, high in ranges)
-
-
-def draw_weights(draw: Draw, heads: int, depth: int) -> tuple[Values, Values]:
-    """So large that a step matters to the next, so small that errors do not grow from step to step."""
-    size = 1.5 / max(1.0, float(depth) ** 0.5)
-    return draw.floats((4, heads, depth, depth), -size, size), draw.floats((4, heads, depth), -1.0, 1.0)
-
-
-def samples(draw: Draw) -> Sample:
-    steps, batch = draw.size(most=130), draw.choice((0, 1, 1, 2, 3, 5, 9))
-    heads, depth = draw.choice((1, 1, 2, 3)), draw.choice((1, 1, 2, 3, 5, 8, 31, 33, 64, 65, 97))
-    states = draw_states(draw, (batch, heads, depth))
-    x = draw.floats((batch, steps, 4, heads, depth))
-    return Sample((x, *draw_weights(draw, heads, depth), states, draw.chance(0.6)))
-
-
 def _make(batch: int, steps: int, heads: int, depth: int) -> Any:
     def make(torch: Any, dtype: Any) -> Any:
         shapes = ((batch, steps, 4, heads, depth), (4, heads, depth, depth), (4, heads, depth))
@@ -66,8 +44,6 @@ OP = Op(
     backward=Stage(shared.BACKWARD_SCHEMA, shared.backward),
     gradients=shared.GRADIENTS,
     public_outputs=5,
-    reference=shared.reference,
-    samples=samples,
     autocast="promote",
     exact=shared.GRADIENTS[3:],
     benchmarks=[  # torch's products of bfloat16 end the process on machines that name AMX and do not let it be used

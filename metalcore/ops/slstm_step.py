@@ -6,9 +6,7 @@ from typing import Any
 
 from metalcore.ops.base import slstm as shared
 from metalcore.ops.base.attention_arguments import wants_gradient
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.slstm import draw_states, draw_weights
 
 
 def slstm_step(x: Any, R: Any, b: Any, states: Any) -> Any:
@@ -27,17 +25,6 @@ def slstm_step(x: Any, R: Any, b: Any, states: Any) -> Any:
     return y, tuple(last)
 
 
-def reference(x: Any, R: Any, b: Any, states: Any) -> Any:
-    y, last = shared.reference(x[:, None], R, b, states, True)
-    return y[:, 0], last
-
-
-def samples(draw: Draw) -> Sample:
-    depth, batch, heads = draw.size(most=257), draw.choice((0, 1, 1, 2, 3, 5, 9)), draw.choice((1, 1, 2, 3))
-    states = draw_states(draw, (batch, heads, depth))
-    return Sample((draw.floats((batch, 4, heads, depth)), *draw_weights(draw, heads, depth), states))
-
-
 OP = Op(
     noun="slstm_step",
     summary="one step of the sLSTM cell, for decoding",
@@ -45,8 +32,6 @@ OP = Op(
     backward=Stage(shared.BACKWARD_SCHEMA, shared.backward),
     gradients=shared.GRADIENTS,
     public_outputs=5,
-    reference=reference,
-    samples=samples,
     autocast="promote",
     exact=shared.GRADIENTS[3:],
 )

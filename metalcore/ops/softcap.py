@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from metalcore.ops.base.check import check_float, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import benchmarks, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
@@ -37,25 +36,12 @@ def backward(run: Runtime, grad_y: Any, x: Any, cap: float) -> tuple[Any, ...]:
     return sweep(run, BACKWARD, (), dict(g=grad_y, x=x), ("dx",), cap=cap)
 
 
-def reference(x: Any, cap: float) -> Any:
-    import torch
-
-    return cap * torch.tanh(x / cap)
-
-
-def samples(draw: Draw) -> Sample:
-    x = draw.floats((*draw.leading(), draw.size()), -9.0, 9.0)
-    return Sample((x, draw.choice((0.5, 3.0, 30.0, 50.0))))
-
-
 OP = Op(
     noun="softcap",
     summary="cap * tanh(x / cap)",
     forward=Stage("(Tensor x, float cap) -> Tensor y", forward),
     backward=Stage("(Tensor grad_y, Tensor x, float cap) -> Tensor dx", backward),
     gradients=("x",),
-    reference=reference,
-    samples=samples,
     batched=("x",),
     benchmarks=benchmarks(lambda torch, dtype, shape: (30 * torch.randn(shape, dtype=dtype), 30.0), 1.5),
 )

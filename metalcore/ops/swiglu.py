@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_float, check_shape
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.elementwise import benchmarks, check_alike, sweep
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel
@@ -36,25 +35,12 @@ def backward(run: Runtime, grad_y: Any, gate: Any, up: Any) -> tuple[Any, ...]:
     return sweep(run, BACKWARD, (), dict(g=grad_y, gate=gate, up=up), ("dgate", "dup"))
 
 
-def reference(gate: Any, up: Any) -> Any:
-    import torch
-
-    return torch.nn.functional.silu(gate) * up
-
-
-def samples(draw: Draw) -> Sample:
-    shape = (*draw.leading(), draw.size())
-    return Sample((draw.floats(shape, -9.0, 9.0), draw.floats(shape)))
-
-
 OP = Op(
     noun="swiglu",
     summary="silu(gate) * up",
     forward=Stage("(Tensor gate, Tensor up) -> Tensor y", forward),
     backward=Stage("(Tensor grad_y, Tensor gate, Tensor up) -> (Tensor dgate, Tensor dup)", backward),
     gradients=("gate", "up"),
-    reference=reference,
-    samples=samples,
     batched=("gate", "up"),
     autocast="promote",
     benchmarks=benchmarks(lambda torch, dtype, shape: [torch.randn(shape, dtype=dtype) for _ in range(2)], 1.5),

@@ -1,6 +1,6 @@
 """`metalcore precompile`: the library's kernels compiled into the cache ahead of time, for images and CI.
 
-Each op is called as health calls it: the fuzzed cases that it declares, in each of its dtypes, with gradients. So the
+Each op is called as health calls it: its fuzzed cases, in each of its dtypes, with gradients. So the
 real plans choose the kernels. What was compiled is noted in the cache, and a second run finds it there.
 """
 
@@ -31,7 +31,7 @@ from metalcore.ops.base.op import FLOATS
 from metalcore.settings import use_usual_torch
 
 CASES = 24  # the first length of each is another one of draw.SIZES
-_SOURCES = ("kernels", "ops", "runtimes")
+_SOURCES = ("kernels", "ops", "runtimes", "health")
 _NOTES = "precompiled"  # folder of the cache: the kernels of a piece, by its key
 _COLUMNS = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import metalcore
-from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.health.draw import Draw, Sample, Values
 
 
 def randn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, grad: bool = False) -> Any:

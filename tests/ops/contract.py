@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from metalcore.health import routes
+from metalcore.health.draw import Draw, Sample, Values, flat
 from metalcore.health.verify import error_of
 from metalcore.ops import find
-from metalcore.ops.base.draw import Draw, Sample, Values, flat
 from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.torch.register import OPS

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from metalcore.health.verify import verify
+from metalcore.health.draw import Draw, Sample, Values
+from metalcore.health.verify import sample_of, verify_sample
 from metalcore.ops import find
-from metalcore.ops.base.draw import Draw, Sample, Values
 
 LENGTHS = (1, 33, 7, 64, 2, 97, 32, 5)
 DEPTHS = (64, 33, 8, 1, 128, 80, 3, 17)
@@ -106,8 +105,8 @@ def paged_case(draw: Draw, features: set[str]) -> Sample:
 
 def problems(noun: str, case: Callable[[Draw, set[str]], Sample], dtype: str, features: set[str], cases: range) -> Any:
     """What breaks the error rule among these cases."""
-    op = replace(find(noun), samples=lambda draw: case(draw, features))
-    outcomes = [verify(op, dtype, index) for index in cases]
+    samples = [(index, sample_of(noun, lambda draw: case(draw, features), index)) for index in cases]
+    outcomes = [verify_sample(find(noun), sample, dtype, index) for index, sample in samples]
     assert sum(len(o.measures) for o in outcomes) >= len(cases)
     return [o.explain() for o in outcomes if not o.passed]
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import metalcore
-from metalcore.ops.base.attention_reference import kept_by_dropout
-from metalcore.ops.base.attention_reference import reference as plain
+from metalcore.health.cases.base.attention import kept_by_dropout
+from metalcore.health.cases.base.attention import reference as plain
 from tests.ops.attention_cases import assert_near, assert_same_bits, randn, results
 
 attention = metalcore.scaled_dot_product_attention

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 import metalcore
-from metalcore.health.verify import verify
+from metalcore.health.cases.base.attention_samples import FEATURES, case_of
+from metalcore.health.verify import sample_of, verify_sample
 from metalcore.ops import find
-from metalcore.ops.base.attention_samples import FEATURES, case_of
 from metalcore.ops.base.op import FLOATS
 from tests.ops.attention_cases import assert_same_bits, kernels, randn, results
 
@@ -21,8 +20,9 @@ attention = metalcore.scaled_dot_product_attention
 
 
 def problems(dtype: str, features: set[str], cases: range) -> list[str]:
-    op = replace(find("scaled_dot_product_attention"), samples=lambda draw: case_of(draw, features))
-    outcomes = [verify(op, dtype, index) for index in cases]
+    op = find("scaled_dot_product_attention")
+    samples = [(index, sample_of(op.noun, lambda draw: case_of(draw, features), index)) for index in cases]
+    outcomes = [verify_sample(op, sample, dtype, index) for index, sample in samples]
     assert sum(len(o.measures) for o in outcomes) >= len(cases)
     return [o.explain() for o in outcomes if not o.passed]
 

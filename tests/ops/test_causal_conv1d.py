@@ -9,7 +9,7 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
-from metalcore.ops.causal_conv1d import reference
+from metalcore.health.cases.causal_conv1d import reference
 from tests.ops.contract import floats, gpu_launches_agree, opcheck
 
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 import metalcore  # noqa: E402
 from metalcore.errors import ArgumentError, IndexRangeError  # noqa: E402
-from metalcore.ops.gather_kv_cache import reference  # noqa: E402
+from metalcore.health.cases.gather_kv_cache import reference  # noqa: E402
 
 BLOCKS, BLOCK, HEADS, DIM, VALUE_DIM = 7, 4, 2, 5, 3
 LENGTHS = [9, 0, 4, 1, 12]

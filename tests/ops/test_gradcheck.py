@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from metalcore.health.draw import Sample, Values, flat
 from metalcore.health.verify import draw_sample
 from metalcore.ops import find, function, nouns
-from metalcore.ops.base.draw import Sample, Values, flat
 
 DIFFERENTIABLE = [noun for noun in nouns() if find(noun).gradients]
 USUAL = ("rms_norm", "layer_norm", "softmax", "gelu", "cross_entropy", "embedding_bag", "rope", "causal_conv1d")

@@ -10,7 +10,7 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
-from metalcore.ops.base.mlstm_reference import recurrent
+from metalcore.health.cases.base.mlstm import recurrent
 
 FORMS = (metalcore.mlstm_chunkwise, metalcore.mlstm_recurrent)
 LARGE = (1, 4, 300, 64, 97)  # more than float32 takes row by row

@@ -11,8 +11,7 @@ torch = pytest.importorskip("torch")
 
 import metalcore  # noqa: E402
 from metalcore.errors import ArgumentError, IndexRangeError  # noqa: E402
-from metalcore.ops import reshape_and_cache as hugging  # noqa: E402
-from metalcore.ops import reshape_and_cache_flash as flash  # noqa: E402
+from metalcore.health import cases  # noqa: E402
 
 TOKENS, HEADS, DIM, VALUE_DIM, BLOCKS, BLOCK, X = 9, 2, 8, 5, 4, 3, 4
 SLOTS = [11, -1, 0, 5, 7, -1, 2, 10, 4]
@@ -65,7 +64,7 @@ def check_bits(name: str, dtype: Any, index: Any) -> None:
     (key, value), slots = rows(dtype), torch.tensor(SLOTS, dtype=index)
     assert not key.is_contiguous()
     ours, expected = caches(name, dtype), caches(name, dtype)
-    (hugging if name == "reshape_and_cache" else flash).reference(key, value, *expected, slots)
+    cases.find(name).reference(key, value, *expected, slots)
     for _ in range(3):  # the second call is remembered, the third one repeated in C
         assert getattr(metalcore, name)(key, value, *ours, slots) is None
         assert all(same_bits(a, b) for a, b in zip(ours, expected, strict=True))

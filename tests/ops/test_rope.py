@@ -10,7 +10,7 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError, IndexRangeError
-from metalcore.ops.rope import reference
+from metalcore.health.cases.rope import reference
 from tests.ops.contract import compiled_agrees, floats, gpu_launches_agree, opcheck
 
 

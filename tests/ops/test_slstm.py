@@ -11,7 +11,7 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
-from metalcore.ops.base.slstm import reference
+from metalcore.health.cases.slstm import reference
 from tests.ops.contract import compiled_agrees, floats, gpu_launches_agree, opcheck
 
 Arrays = tuple[torch.Tensor, torch.Tensor, torch.Tensor]

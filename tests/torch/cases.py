@@ -12,9 +12,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import metalcore.torch.register  # noqa: F401  (defines torch.ops.metalcore)
+from metalcore.health.draw import Values, flat
 from metalcore.health.verify import draw_sample
 from metalcore.ops import find, function
-from metalcore.ops.base.draw import Values, flat
 from metalcore.ops.base.op import Op
 
 EMPTY = 0  # case 0 of an op has a length of 0

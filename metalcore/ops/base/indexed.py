@@ -1,5 +1,5 @@
 """What gather, index_select and scatter_add share: launches that pick elements and that sum at places of an index,
-samples, benchmarks."""
+and benchmarks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from metalcore.ops.base.check import dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Values
-from metalcore.ops.base.index import INDEX_TYPES, explain_index
+from metalcore.ops.base.index import explain_index
 from metalcore.ops.base.launch import accumulator, column_sum
 from metalcore.ops.base.op import FLOATS, Benchmark
 from metalcore.runtimes.kernel import Kernel, Out
@@ -129,22 +128,6 @@ def _levels(op: str, sizes: tuple[int, ...], covered: tuple[int, ...]) -> tuple[
     if any(sizes[i] != covered[i] for i in range(1, split)):
         refuse(op, "index", "smaller than the input in at most two neighbouring dimensions", f"of shape {covered}")
     return max(1, math.prod(sizes[split:])), math.prod(covered[split:]), math.prod(covered[:split])
-
-
-def draw_shape(draw: Draw) -> tuple[tuple[int, ...], int]:
-    """A shape of one to three dimensions, and one of them."""
-    last = draw.size(most=300)
-    shape = (*(draw.choice((1, 2, 5, 33)) for _ in range(draw.integer(0, 2))), last)
-    return shape, draw.integer(-len(shape), len(shape) - 1)
-
-
-def draw_index(draw: Draw, shape: tuple[int, ...], dim: int) -> Values:
-    """An index of any length along `dim`, and beside it as large as the shape, or smaller."""
-    covered = list(shape)
-    covered[dim] = draw.choice((0, 1, 3, 40)) if shape[dim] else 0
-    if draw.chance(0.3):
-        covered = [max(1, n // 2) if n and i != dim % len(shape) else n for i, n in enumerate(covered)]
-    return draw.integers(tuple(covered), 0, max(0, shape[dim] - 1), draw.choice(INDEX_TYPES))
 
 
 def left_to_torch(input: Any, dim: Any, index: Any, named: dict[str, Any], kinds: tuple[str, ...] = ("int64",)) -> str:

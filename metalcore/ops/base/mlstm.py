@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from metalcore.ops.base import mlstm_chunks, mlstm_steps
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.mlstm_parts import LANES, Pass, Sizes
 from metalcore.ops.base.op import Op, Stage
@@ -140,7 +139,7 @@ _BACKWARD = Stage(
 )
 
 
-def with_states(noun: str, summary: str, reference: Callable[..., Any], samples: Callable[[Draw], Sample]) -> Op:
+def with_states(noun: str, summary: str) -> Op:
     """An mLSTM op that takes and returns states."""
     return Op(
         noun=noun,
@@ -149,8 +148,6 @@ def with_states(noun: str, summary: str, reference: Callable[..., Any], samples:
         backward=_BACKWARD,
         gradients=("q", "k", "v", "i", "f", "c_initial", "n_initial", "m_initial"),
         public_outputs=4,
-        reference=reference,
-        samples=samples,
         autocast="lower",
         exact=("c_initial", "n_initial", "m_initial"),
     )

@@ -1,4 +1,4 @@
-"""What the normalisations share: checks, sizes, launches of rows, samples and benchmark sizes."""
+"""What the normalisations share: checks, sizes, launches of rows and benchmark sizes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from metalcore.ops.base.check import check_float, check_shape, refuse
-from metalcore.ops.base.draw import Draw, Values
 from metalcore.ops.base.launch import accumulator, column_sum
 from metalcore.ops.base.op import Benchmark
 from metalcore.runtimes.kernel import Kernel, Out
@@ -129,18 +126,6 @@ COLUMN_SUM_PAIR = Kernel("column_sum", "column_sum_pair")
 def no_share(dtype: str) -> Out:
     """In the place of shares that nobody asks for, of the type that kernels write them in."""
     return Out((0,), accumulator(dtype))
-
-
-def draw_terms(draw: Draw, shape: tuple[int, ...]) -> tuple[Values, Values]:
-    """Two terms of a sum. In a short row the rounding of the sum decides the gradient: there the sum is exact."""
-    x, residual = draw.floats(shape), draw.floats(shape)
-    if shape[-1] >= 31:
-        return x, residual
-    return _coarse(x), _coarse(residual)
-
-
-def _coarse(found: Values) -> Values:
-    return Values(np.round(found.values * 16) / 16, found.layout)
 
 
 def benchmarks(make: Any, targets: dict[str, float]) -> list[Benchmark]:

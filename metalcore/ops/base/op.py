@@ -1,18 +1,15 @@
-"""The declaration of an op: one record, from which the torch op, the MLX op, the override, the health check, the
-benchmark and the table in the docs are made."""
+"""The declaration of an op: one record, from which the torch op, the MLX op, the override, the benchmark and the table
+in the docs are made. metalcore/health has its cases, by the same noun."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metalcore.ops.base.call import call
 from metalcore.ops.base.schema import Schema
-
-if TYPE_CHECKING:
-    from metalcore.ops.base.draw import Draw, Sample
 
 FLOATS = ("float32", "float16", "bfloat16")
 
@@ -51,10 +48,6 @@ class Op:
     noun: str
     summary: str
     forward: Stage
-    reference: Callable[..., Any]
-    """Plain torch, with the public signature: the truth in float64, the peer in the op's own dtype."""
-    samples: Callable[[Draw], Sample]
-    """Draws one fuzzed case."""
     backward: Stage | None = None
     """Arguments are found by name: `grad_<output>`, an input or output of `forward`, or `wanted` (bool[]: which
     gradients are asked for, in the order of `gradients`)."""

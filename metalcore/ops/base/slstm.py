@@ -1,4 +1,4 @@
-"""What slstm and slstm_step share: checks, plans of kernels/slstm.metal and its gradient, and the plain loop."""
+"""What slstm and slstm_step share: checks, plans of kernels/slstm.metal and its gradient."""
 
 from __future__ import annotations
 
@@ -197,25 +197,3 @@ def backward(
         grid = (-(-depth // 32), -(-depth // EACH) + 1, 4 * heads)
         dR, db = run.launch(WEIGHTS, (dtype, kind, floats), (has_states,), arguments, grid, (32, 1, 1))
     return (dx, dR, db, *dstates)
-
-
-def reference(x: Any, R: Any, b: Any, states: Any = None, return_last_states: bool = False) -> Any:
-    import torch
-
-    batch, steps, _, heads, depth = x.shape
-    y, c, n, m = states if states is not None else [x.new_zeros((batch, heads, depth)) for _ in range(4)]
-    if steps == 0:  # of no steps the results depend on every input all the same
-        nothing = 0.0 * (x.sum() + R.sum() + b.sum())
-        found = x[:, :, 0] + 0.0 * (y + c + n + m)[:, None] + nothing
-        return (found, tuple(s + nothing for s in (y, c, n, m))) if return_last_states else found
-    outputs = []
-    for at in x.unbind(1):
-        raw_i, raw_f, raw_z, raw_o = (at + torch.einsum("bhk,ghkj->bghj", y, R) + b).unbind(1)
-        kept = torch.nn.functional.logsigmoid(raw_f) + m
-        m = torch.where(n == 0, raw_i, torch.maximum(raw_i, kept))
-        enters, stays = torch.exp(raw_i - m), torch.exp(torch.clamp(kept - m, max=0.0))
-        c, n = stays * c + enters * torch.tanh(raw_z), stays * n + enters
-        y = torch.sigmoid(raw_o) * c / n
-        outputs.append(y)
-    found = torch.stack(outputs, 1)
-    return (found, (y, c, n, m)) if return_last_states else found

@@ -1,4 +1,4 @@
-"""What softmax and log_softmax share: arguments, launches over rows or columns, samples."""
+"""What softmax and log_softmax share: arguments, launches over rows or columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.launch import row_launch
 from metalcore.ops.base.op import FLOATS, Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
@@ -191,49 +190,6 @@ def _is_rows(view: View, dim: int, causal: bool) -> bool:
     return dim == -1 or (view.inner == 1 and not causal)
 
 
-def hide(input: Any, mask: Any, causal: bool) -> Any:
-    """What a user of torch would write in front of softmax."""
-    import torch
-
-    if mask is not None:
-        input = input + mask
-    if not causal:
-        return input
-    queries, keys = input.shape[-2:]
-    hidden = torch.ones(queries, keys, dtype=torch.bool, device=input.device).triu(keys - queries + 1)
-    return input.masked_fill(hidden, -math.inf)
-
-
-def samples(draw: Draw) -> Sample:
-    """Any dimension; half of the cases with a mask that hides some places, or causal; never a row hidden throughout."""
-    n = draw.size()
-    shape = [*draw.leading(), n]
-    dim = draw.integer(-len(shape), len(shape) - 1)
-    if draw.chance(0.4):
-        shape[dim], shape[-1] = shape[-1], shape[dim]
-    named: dict[str, Any] = {}
-    if draw.chance(0.3) and len(shape) >= 2 and shape[-1] >= shape[-2] and dim in (-1, len(shape) - 1):
-        named["causal"] = True
-    if draw.chance(0.4):
-        named["mask"] = _mask(draw, shape, dim)
-    if draw.chance(0.2):
-        named["dtype"] = None
-    return Sample((draw.floats(tuple(shape), -6.0, 6.0), dim), named)
-
-
-def _mask(draw: Draw, shape: Sequence[int], dim: int) -> Values:
-    own = [1 if draw.chance(0.3) else size for size in shape]
-    found = draw.floats(tuple(own[draw.integer(0, len(own)) if draw.chance(0.3) else 0 :]))
-    values = found.values.copy()
-    walks = len(values.shape) - len(shape) + (dim % len(shape))
-    if walks >= 0 and values.size and values.shape[walks] > 1 and draw.chance(0.6):
-        hidden = draw.floats(values.shape).values > 1.0
-        hidden[(slice(None),) * walks + (0,)] = False
-        values[hidden] = -math.inf
-    # A number that is added to a whole row changes nothing: its gradient is 0 but for roundings.
-    return Values(values, found.layout, grad=walks >= 0 and values.shape[walks] > 1)
-
-
 SIZES = ((1, 32000), (4096, 128), (512, 768), (2048, 2048), (32, 128256))
 
 
@@ -254,19 +210,6 @@ def declare(noun: str, summary: str) -> Op:
     """The op of one noun, which is a function of torch.nn.functional too."""
     kernels = Kernels(noun)
 
-    def reference(
-        input: Any,
-        dim: int | None = None,
-        _stacklevel: int = 3,
-        dtype: Any = None,
-        *,
-        mask: Any = None,
-        causal: bool = False,
-    ) -> Any:
-        import torch
-
-        return getattr(torch.nn.functional, noun)(hide(input, mask, causal), dim, dtype=dtype)
-
     def accepts(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> str:
         if dtype_name(input) not in FLOATS:
             return f"{noun} takes {', '.join(FLOATS)}"
@@ -285,8 +228,6 @@ def declare(noun: str, summary: str) -> Op:
         ),
         gradients=("x",),
         same_gradient=(("mask", "x"),),
-        reference=reference,
-        samples=samples,
         batched=("x",),
         namesake=f"torch.nn.functional.{noun}",
         accepts=accepts,

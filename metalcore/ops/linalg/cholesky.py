@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import CAPACITIES, LANES, Batch, capacity, check_square, lane_groups, promoted
 from metalcore.ops.linalg.base.product import Block, matmul, update
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.ops.linalg.base.triangular import BLOCK_ROWS, solve_block, solve_triangular, triangle
 from metalcore.runtimes.kernel import Kernel, Out
@@ -123,13 +121,6 @@ def _explain(op: str, is_batch: bool) -> Callable[[int, int], str]:
     )
 
 
-def samples(draw: Draw) -> Sample:
-    n = draw.size(most=33)
-    half = draw.floats((*draw.leading(most=1), n, n))
-    values = half.values @ half.values.swapaxes(-1, -2)
-    return Sample((type(half)(values, half.layout),), {"upper": draw.chance(0.5)})
-
-
 BACKWARD = Stage("(Tensor grad_L, Tensor L, bool upper) -> Tensor dA", backward)
 CHOLESKY = Op(
     noun="linalg_cholesky",
@@ -137,8 +128,6 @@ CHOLESKY = Op(
     forward=Stage("(Tensor A, bool upper) -> Tensor L", forward),
     backward=BACKWARD,
     gradients=("A",),
-    reference=of_torch("linalg.cholesky"),
-    samples=samples,
     namesake="torch.linalg.cholesky",
 )
 CHOLESKY_EX = Op(
@@ -147,8 +136,6 @@ CHOLESKY_EX = Op(
     forward=Stage("(Tensor A, bool upper, bool check_errors) -> (Tensor L, Tensor info)", forward_ex),
     backward=BACKWARD,
     gradients=("A",),
-    reference=of_torch("linalg.cholesky_ex"),
-    samples=samples,
     public_outputs=2,
     namesake="torch.linalg.cholesky_ex",
 )

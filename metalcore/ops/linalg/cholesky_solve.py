@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.product import matmul
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.symmetric import add_transpose, identity
 from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
 from metalcore.runtimes.runtime import Runtime
@@ -93,26 +91,6 @@ def _factor_gradient(run: Runtime, common: Any, factor: Any, upper: bool) -> Any
     return triangle(run, full, upper=upper, scale=-1.0)
 
 
-def _factor(draw: Draw) -> Values:
-    """A triangle with a diagonal of about 1: well conditioned."""
-    n, leading = draw.size(most=97), draw.leading(most=1)
-    given = draw.floats((*leading, n, n), -1.0, 1.0, layout=draw.choice(("contiguous", "transposed", "sliced")))
-    values = given.values / max(n, 1)
-    for i in range(n):
-        values[..., i, i] = 1 + values[..., i, i] * n / 2
-    return Values(values.astype("float32").astype(float), given.layout)
-
-
-def samples(draw: Draw) -> Sample:
-    factor = _factor(draw)
-    b = draw.floats((*factor.values.shape[:-1], draw.choice((0, 1, 3, 33))))
-    return Sample((b, factor), {"upper": draw.chance(0.5)})
-
-
-def samples_inverse(draw: Draw) -> Sample:
-    return Sample((_factor(draw),), {"upper": draw.chance(0.5)})
-
-
 SOLVE = Op(
     noun="linalg_cholesky_solve",
     summary="A X = B with the Cholesky factor of A",
@@ -121,8 +99,6 @@ SOLVE = Op(
         "(Tensor grad_X, Tensor L, Tensor X, bool upper, bool[] wanted) -> (Tensor dB, Tensor dL)", backward
     ),
     gradients=("B", "L"),
-    reference=of_torch("cholesky_solve"),
-    samples=samples,
     namesake="torch.cholesky_solve",
 )
 INVERSE = Op(
@@ -131,8 +107,6 @@ INVERSE = Op(
     forward=Stage("(Tensor L, bool upper) -> Tensor Y", inverse_forward),
     backward=Stage("(Tensor grad_Y, Tensor L, Tensor Y, bool upper) -> Tensor dL", inverse_backward),
     gradients=("L",),
-    reference=of_torch("cholesky_inverse"),
-    samples=samples_inverse,
     namesake="torch.cholesky_inverse",
 )
 OPS = (SOLVE, INVERSE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import (
     LANES,
@@ -19,7 +18,6 @@ from metalcore.ops.linalg.base.matrix import (
     unrounded,
 )
 from metalcore.ops.linalg.base.product import matmul
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -171,11 +169,6 @@ def backward_values(run: Runtime, grad_eigenvalues: Any, A: Any, upper: bool) ->
     return (run.cast(matmul(run, scaled, vectors, transpose_b=True), run.dtype(A)),)
 
 
-def samples(draw: Draw) -> Sample:
-    n = draw.size(most=33)
-    return Sample((draw.floats((*draw.leading(most=1), n, n)),), {"UPLO": draw.choice("LU")})
-
-
 EIGH = Op(
     noun="linalg_eigh",
     summary="A = V diag(w) V^T",
@@ -189,8 +182,6 @@ EIGH = Op(
         backward,
     ),
     gradients=("A",),
-    reference=of_torch("linalg.eigh"),
-    samples=samples,
     public_outputs=2,
     namesake="torch.linalg.eigh",
 )
@@ -200,8 +191,6 @@ EIGVALSH = Op(
     forward=Stage("(Tensor A, bool upper) -> Tensor eigenvalues", forward_values),
     backward=Stage("(Tensor grad_eigenvalues, Tensor A, bool upper) -> Tensor dA", backward_values),
     gradients=("A",),
-    reference=of_torch("linalg.eigvalsh"),
-    samples=samples,
     namesake="torch.linalg.eigvalsh",
 )
 OPS = (EIGH, EIGVALSH)

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import panel_qr
 from metalcore.ops.linalg.base.lanes_qr import in_lanes, suits_lanes
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_matrix, lane_groups, promoted
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.reflectors import compact, copied
 from metalcore.ops.linalg.base.result import named
 from metalcore.runtimes.kernel import Kernel, Out
@@ -150,30 +148,10 @@ def ormqr_backward(
     return tuple(run.cast(x, run.dtype(input)) for x in (da, dtau, dc))
 
 
-def geqrf_samples(draw: Draw) -> Sample:
-    return Sample((draw.floats((*draw.leading(most=1), draw.size(most=33), draw.size(most=33))),))
-
-
-def product_samples(draw: Draw) -> Sample:
-    columns, leading = draw.size(least=1, most=33), draw.leading(most=1)
-    rows, reflectors = columns + draw.choice((0, 0, 1, 5)), draw.integer(1, columns)
-    return Sample((draw.floats((*leading, rows, columns), -1, 1), draw.floats((*leading, reflectors), 0, 0.5)))
-
-
-def ormqr_samples(draw: Draw) -> Sample:
-    leading, rows, sides = draw.leading(most=1), draw.size(least=1, most=40), draw.size(least=1, most=9)
-    columns, left = draw.integer(1, rows), draw.chance(0.5)
-    tau = draw.floats((*leading, columns), 0, 0.5)
-    other = draw.floats((*leading, rows, sides) if left else (*leading, sides, rows))
-    return Sample((draw.floats((*leading, rows, columns), -0.5, 0.5), tau, other, left, draw.chance(0.5)))
-
-
 GEQRF = Op(
     noun="linalg_geqrf",
     summary="R and the reflectors of A = Q R, as LAPACK keeps them",
     forward=Stage("(Tensor input) -> (Tensor a, Tensor tau)", geqrf_forward),
-    reference=of_torch("geqrf"),
-    samples=geqrf_samples,
     public_outputs=2,
     namesake="torch.geqrf",
 )
@@ -185,8 +163,6 @@ HOUSEHOLDER_PRODUCT = Op(
         "(Tensor grad_Q, Tensor A, Tensor tau, Tensor Q, bool[] wanted) -> (Tensor dA, Tensor dtau)", product_backward
     ),
     gradients=("A", "tau"),
-    reference=of_torch("linalg.householder_product"),
-    samples=product_samples,
     namesake="torch.linalg.householder_product",
 )
 ORMQR = Op(
@@ -199,8 +175,6 @@ ORMQR = Op(
         ormqr_backward,
     ),
     gradients=("input", "tau", "other"),
-    reference=of_torch("ormqr"),
-    samples=ormqr_samples,
     namesake="torch.ormqr",
 )
 OPS = (GEQRF, HOUSEHOLDER_PRODUCT, ORMQR)

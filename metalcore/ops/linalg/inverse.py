@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import lu
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_square, lane_groups, promoted
 from metalcore.ops.linalg.base.product import matmul
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -126,22 +124,12 @@ def backward_slogdet(run: Runtime, grad_logabsdet: Any, A: Any) -> tuple[Any, ..
     return (_scaled_inverse(run, A, grad_logabsdet, None),)
 
 
-def samples(draw: Draw) -> Sample:
-    n = draw.size(most=65)
-    a = draw.floats((*draw.leading(most=1), n, n), -1.0, 1.0)
-    for i in range(n):
-        a.values[..., i, i] += 4.0 if i % 2 else -4.0
-    return Sample((a,))
-
-
 INV = Op(
     noun="linalg_inv",
     summary="the inverse",
     forward=Stage("(Tensor A) -> Tensor inverse", forward),
     backward=Stage("(Tensor grad_inverse, Tensor inverse) -> Tensor dA", backward),
     gradients=("A",),
-    reference=of_torch("linalg.inv"),
-    samples=samples,
     namesake="torch.linalg.inv",
 )
 INV_EX = Op(
@@ -151,8 +139,6 @@ INV_EX = Op(
     backward=Stage("(Tensor grad_inverse, Tensor inverse) -> Tensor dA", backward),
     gradients=("A",),
     public_outputs=2,
-    reference=of_torch("linalg.inv_ex"),
-    samples=samples,
     namesake="torch.linalg.inv_ex",
 )
 DET = Op(
@@ -161,8 +147,6 @@ DET = Op(
     forward=Stage("(Tensor A) -> Tensor det", forward_det),
     backward=Stage("(Tensor grad_det, Tensor A, Tensor det) -> Tensor dA", backward_det),
     gradients=("A",),
-    reference=of_torch("linalg.det"),
-    samples=samples,
     namesake="torch.linalg.det",
 )
 SLOGDET = Op(
@@ -172,8 +156,6 @@ SLOGDET = Op(
     backward=Stage("(Tensor grad_logabsdet, Tensor A) -> Tensor dA", backward_slogdet),
     gradients=("A",),
     public_outputs=2,
-    reference=of_torch("linalg.slogdet"),
-    samples=samples,
     namesake="torch.linalg.slogdet",
 )
 OPS = (INV, INV_EX, DET, SLOGDET)

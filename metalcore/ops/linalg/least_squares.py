@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops.base.check import check_array, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, check_square, promoted, thread_groups
 from metalcore.ops.linalg.base.product import Block, matmul, update
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import named
 from metalcore.ops.linalg.base.singular import Decomposition, check, decompose, scaled_rows
 from metalcore.ops.linalg.base.triangular import triangle
@@ -303,18 +301,6 @@ def backward_lstsq(
     return run.cast(to_a, given), run.cast(to_b, given)
 
 
-def samples(draw: Draw) -> Sample:
-    rows, columns = draw.size(most=33), draw.size(most=33)
-    return Sample((draw.floats((*draw.leading(most=1), rows, columns)),), {"rtol": draw.choice((None, 1e-3))})
-
-
-def samples_lstsq(draw: Draw) -> Sample:
-    rows, columns = draw.size(least=1, most=33), draw.size(least=1, most=33)
-    leading = draw.leading(most=1)
-    A, B = draw.floats((*leading, rows, columns)), draw.floats((*leading, rows, draw.integer(1, 3)))
-    return Sample((A, B), {"driver": draw.choice(DRIVERS)})
-
-
 PINV = Op(
     noun="linalg_pinv",
     summary="the pseudoinverse",
@@ -324,16 +310,12 @@ PINV = Op(
         backward_pinv,
     ),
     gradients=("A",),
-    reference=of_torch("linalg.pinv"),
-    samples=samples,
     namesake="torch.linalg.pinv",
 )
 MATRIX_RANK = Op(
     noun="linalg_matrix_rank",
     summary="the number of singular values that are not zero",
     forward=Stage("(Tensor A, float atol, float rtol, bool hermitian) -> Tensor rank", forward_rank),
-    reference=of_torch("linalg.matrix_rank"),
-    samples=samples,
     namesake="torch.linalg.matrix_rank",
 )
 LSTSQ = Op(
@@ -351,8 +333,6 @@ LSTSQ = Op(
     gradients=("A", "B"),
     public_outputs=4,
     no_gradient=("rank", "values"),
-    reference=of_torch("linalg.lstsq"),
-    samples=samples_lstsq,
     namesake="torch.linalg.lstsq",
 )
 OPS = (PINV, MATRIX_RANK, LSTSQ)

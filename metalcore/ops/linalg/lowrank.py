@@ -10,13 +10,11 @@ from functools import reduce
 from typing import Any
 
 from metalcore.ops.base.check import dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import expand
 from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, promoted, thread_groups
 from metalcore.ops.linalg.base.product import Block, matmul, multiply, update
 from metalcore.ops.linalg.base.qr import factorise
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.reflectors import joined
 from metalcore.ops.linalg.base.result import named
 from metalcore.ops.linalg.base.singular import check, decompose
@@ -143,12 +141,6 @@ def backward(
     return gradient, negative
 
 
-def samples(draw: Draw) -> Sample:
-    rows, columns = draw.size(least=1, most=65), draw.size(least=1, most=65)
-    A = draw.floats((*draw.leading(most=1), rows, columns))
-    return Sample((A,), {"q": draw.integer(1, min(rows, columns, 8)), "niter": draw.integer(0, 2)})
-
-
 SVD_LOWRANK = Op(
     noun="linalg_svd_lowrank",
     summary="the largest singular values and their vectors, by block power iteration",
@@ -163,8 +155,6 @@ SVD_LOWRANK = Op(
     ),
     gradients=("A", "M"),
     public_outputs=3,
-    reference=of_torch("svd_lowrank"),
-    samples=samples,
     namesake="torch.svd_lowrank",
 )
 OPS = (SVD_LOWRANK,)

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_array, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.batches import expand
 from metalcore.ops.linalg.base.lu import batches, factor, is_for_lanes, solve_factored, summed, transposed_copy
 from metalcore.ops.linalg.base.lu_gradient import lu_gradient, parts_in_lanes, solve_gradient, unpack
 from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, check_square, promoted
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -155,29 +153,6 @@ def backward_solve(
     return run.cast(summed(run, dfactors, LU), dtype), run.cast(db, dtype)
 
 
-def samples(draw: Draw) -> Sample:
-    rows = draw.size(most=65)
-    columns = rows if draw.chance(0.5) else draw.size(most=65)
-    return Sample((draw.floats((*draw.leading(most=1), rows, columns)),))
-
-
-def samples_solve(draw: Draw) -> Sample:
-    n, sides, left = draw.size(most=65), draw.choice((1, 2, 5, 33)), draw.chance(0.5)
-    leading = draw.leading(most=1)
-    factors = draw.floats((*leading, n, n), -1.0, 1.0, layout="contiguous")
-    for i in range(n):
-        factors.values[..., i, i] += 4.0 if i % 2 else -4.0  # far from singular
-        factors.values[..., i, :i] /= 4 * n
-    pivots = Values(
-        draw.integers((*leading, n), 0, n, layout="contiguous").values.clip(range(1, n + 1), n).astype("int32"),
-        is_float=False,
-        grad=False,
-    )
-    shape = (n, sides) if left else (sides, n)
-    named = {"left": left, "adjoint": draw.chance(0.5)}
-    return Sample((factors, pivots, draw.floats((*leading, *shape))), named)
-
-
 LU_FACTOR = Op(
     noun="linalg_lu_factor",
     summary="A = P L U, with L and U in one matrix",
@@ -185,8 +160,6 @@ LU_FACTOR = Op(
     backward=Stage("(Tensor grad_LU, Tensor LU, Tensor pivots) -> Tensor dA", backward_factor),
     gradients=("A",),
     public_outputs=2,
-    reference=of_torch("linalg.lu_factor"),
-    samples=samples,
     namesake="torch.linalg.lu_factor",
 )
 LU_FACTOR_EX = Op(
@@ -198,8 +171,6 @@ LU_FACTOR_EX = Op(
     backward=Stage("(Tensor grad_LU, Tensor LU, Tensor pivots) -> Tensor dA", backward_factor),
     gradients=("A",),
     public_outputs=3,
-    reference=of_torch("linalg.lu_factor_ex"),
-    samples=samples,
     namesake="torch.linalg.lu_factor_ex",
 )
 LU = Op(
@@ -210,8 +181,6 @@ LU = Op(
     gradients=("A",),
     public_outputs=3,
     no_gradient=("P",),
-    reference=of_torch("linalg.lu"),
-    samples=samples,
     namesake="torch.linalg.lu",
 )
 LU_SOLVE = Op(
@@ -224,8 +193,6 @@ LU_SOLVE = Op(
         backward_solve,
     ),
     gradients=("LU", "B"),
-    reference=of_torch("linalg.lu_solve"),
-    samples=samples_solve,
     namesake="torch.linalg.lu_solve",
 )
 OPS = (LU_FACTOR, LU_FACTOR_EX, LU, LU_SOLVE)

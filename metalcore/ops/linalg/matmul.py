@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_array, check_float, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.linalg.base import product
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import promoted
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["matmul"]
@@ -86,14 +84,6 @@ def _side_by_side(run: Runtime, batch: Any) -> Any:
     return run.contiguous(batch.reshape(number, rows, columns).swapaxes(0, 1)).reshape(rows, number * columns)
 
 
-def samples(draw: Draw) -> Sample:
-    rows, depth, columns = draw.size(most=257), draw.size(most=257), draw.size(most=130)
-    leading = draw.leading(most=2)
-    first = leading if draw.chance(0.7) else ()
-    second = leading if first == () or draw.chance(0.7) else ()
-    return Sample((draw.floats((*first, rows, depth)), draw.floats((*second, depth, columns))))
-
-
 def _make(batch: int, n: int) -> Any:
     def make(torch: Any, dtype: Any) -> Any:
         shape = (batch, n, n) if batch > 1 else (n, n)
@@ -110,8 +100,6 @@ MATMUL = Op(
         "(Tensor grad_y, Tensor input, Tensor other, bool[] wanted) -> (Tensor dinput, Tensor dother)", backward
     ),
     gradients=("input", "other"),
-    reference=of_torch("matmul"),
-    samples=samples,
     namesake="torch.linalg.matmul",
     benchmarks=[
         Benchmark("1024x1024", _make(1, 1024), 1 << 20, dtypes=("float32",), targets={"*": 0.3}),

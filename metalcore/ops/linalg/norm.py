@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.ops.linalg.base.arrange import Reduced, check_dims, several, to_the_end
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.svd import svdvals
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -191,14 +189,6 @@ def backward(
     return (seen.restored(dx),)
 
 
-def samples(draw: Draw) -> Sample:
-    shape = (*draw.leading(least=1), draw.size(least=1))
-    shape = tuple(max(1, size) for size in shape)
-    ord = draw.choice((2, 2, 1, 0, math.inf, -math.inf, 3, 0.5, -1, 2.5))
-    dims = draw.choice((None, -1, 0, tuple(range(len(shape))), (0, len(shape) - 1)))
-    return Sample((draw.floats(shape, grad=ord != 0), ord, dims, draw.chance(0.3)))
-
-
 def _make(torch: Any, dtype: Any) -> Any:
     return (torch.randn(4096, 2048, dtype=dtype), 2, -1), {}
 
@@ -211,8 +201,6 @@ VECTOR_NORM = Op(
         "(Tensor grad_norm, Tensor x, Tensor norm, float ord, int[] dim, bool keepdim) -> Tensor dx", backward
     ),
     gradients=("x",),
-    reference=of_torch("linalg.vector_norm"),
-    samples=samples,
     namesake="torch.linalg.vector_norm",
     benchmarks=[Benchmark("4096x2048", _make, 4096 * 2048)],
 )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
 from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient, positive_qr
@@ -76,48 +75,16 @@ def complete_forward(run: Runtime, Q: Any) -> tuple[Any, ...]:
     return (run.cast(out, given),)
 
 
-def reference(A: Any) -> Any:
-    import torch
-
-    is_wide = A.shape[-2] < A.shape[-1]
-    Q, R = torch.linalg.qr(A.mT if is_wide else A)
-    Q = Q * torch.where(R.diagonal(dim1=-2, dim2=-1) < 0, -1, 1).to(Q.dtype).unsqueeze(-2)
-    return Q.mT if is_wide else Q
-
-
-def complete_reference(Q: Any) -> Any:
-    import torch
-
-    whole = torch.linalg.qr(Q, mode="complete").Q
-    return torch.cat((Q, whole[..., Q.shape[-1] :]), dim=-1)
-
-
-def samples(draw: Draw) -> Sample:
-    return Sample((draw.floats((*draw.leading(most=1), draw.size(most=33), draw.size(most=33))),))
-
-
-def complete_samples(draw: Draw) -> Sample:
-    rows = draw.size(most=33)
-    values = draw.floats((*draw.leading(most=1), rows, draw.integer(0, rows)))
-    import numpy as np
-
-    return Sample((type(values)(np.linalg.qr(values.values)[0].astype(np.float32).astype(np.float64)),))
-
-
 ORTHOGONALIZE = Op(
     noun="linalg_orthogonalize",
     summary="orthonormal columns, or rows, with the span of a matrix",
     forward=Stage("(Tensor A) -> (Tensor Q, Tensor R)", forward),
     backward=Stage("(Tensor grad_Q, Tensor Q, Tensor R, bool[] wanted) -> Tensor dA", backward),
     gradients=("A",),
-    reference=reference,
-    samples=samples,
 )
 COMPLETE_BASIS = Op(
     noun="linalg_complete_basis",
     summary="an orthogonal matrix that begins with given columns",
     forward=Stage("(Tensor Q) -> Tensor out", complete_forward),
-    reference=complete_reference,
-    samples=complete_samples,
 )
 OPS = (ORTHOGONALIZE, COMPLETE_BASIS)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import check_eps, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
 from metalcore.ops.linalg.base.product import matmul
@@ -114,39 +113,10 @@ def _by_rows(run: Runtime, kernel: Kernel, arguments: Mapping[str, Any], shape: 
     return out
 
 
-def reference(A: Any) -> Any:
-    import torch
-
-    U, S, Vh = torch.linalg.svd(A, full_matrices=False)
-    return U @ Vh, Vh.mT @ (S.unsqueeze(-1) * Vh)
-
-
-def newton_schulz_reference(G: Any, steps: int = 5, coefficients: Sequence[float] = MUON, eps: float = 1e-7) -> Any:
-    a, b, c = coefficients
-    is_tall = G.shape[-2] > G.shape[-1]
-    X = G.mT if is_tall else G
-    X = X / (X.norm(dim=(-2, -1), keepdim=True) + eps)
-    for _ in range(steps):
-        gram = X @ X.mT
-        X = a * X + (b * gram + c * gram @ gram) @ X
-    return X.mT if is_tall else X
-
-
-def samples(draw: Draw) -> Sample:
-    return Sample((draw.floats((*draw.leading(most=1), draw.size(least=1, most=33), draw.size(least=1, most=33))),))
-
-
-def newton_schulz_samples(draw: Draw) -> Sample:
-    (A,) = samples(draw).arguments
-    return Sample((A, draw.choice((1, 2, 3, 5)), draw.choice((MUON, (1.5, -0.5, 0.0)))))
-
-
 POLAR = Op(
     noun="linalg_polar",
     summary="A = U P, orthonormal times symmetric",
     forward=Stage("(Tensor A) -> (Tensor U, Tensor P)", forward),
-    reference=reference,
-    samples=samples,
     public_outputs=2,
 )
 NEWTON_SCHULZ = Op(
@@ -156,7 +126,5 @@ NEWTON_SCHULZ = Op(
         "(Tensor G, int steps, float a, float b, float c, float eps) -> Tensor X",
         newton_schulz_forward,
     ),
-    reference=newton_schulz_reference,
-    samples=newton_schulz_samples,
 )
 OPS = (POLAR, NEWTON_SCHULZ)

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import check_matrix, promoted
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.reflectors import copied, joined
 from metalcore.ops.linalg.base.result import named
 from metalcore.runtimes.runtime import Runtime
@@ -65,12 +63,6 @@ def backward(
     return (run.cast(joined(run, left, right), given),)
 
 
-def samples(draw: Draw) -> Sample:
-    rows, columns, mode = draw.size(most=33), draw.size(most=33), draw.choice(MODES)
-    has_gradient = mode == "reduced" or (mode == "complete" and rows <= columns)
-    return Sample((draw.floats((*draw.leading(most=1), rows, columns), grad=has_gradient), mode))
-
-
 QR = Op(
     noun="linalg_qr",
     summary="A = Q R",
@@ -79,8 +71,6 @@ QR = Op(
         "(Tensor grad_Q, Tensor grad_R, Tensor Q, Tensor R, str mode, bool[] wanted) -> Tensor dA", backward
     ),
     gradients=("A",),
-    reference=of_torch("linalg.qr"),
-    samples=samples,
     public_outputs=2,
     namesake="torch.linalg.qr",
 )

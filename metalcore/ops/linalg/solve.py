@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_array, refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import lu
 from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.product import matmul
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.ops.linalg.lu import lu_factor_ex
 from metalcore.runtimes.runtime import Runtime
@@ -108,16 +106,6 @@ def backward(
     return run.cast(lu.summed(run, da, A), dtype), run.cast(db, dtype)
 
 
-def samples(draw: Draw) -> Sample:
-    n, sides, left = draw.size(most=65), draw.choice((1, 2, 5, 33)), draw.chance(0.6)
-    leading = draw.leading(most=1)
-    a = draw.floats((*leading, n, n))
-    for i in range(n):
-        a.values[..., i, i] += 2.0 * n  # far from singular
-    shape = (*leading, n) if left and draw.chance(0.3) else (*leading, n, sides) if left else (*leading, sides, n)
-    return Sample((a, draw.floats(shape)), {"left": left})
-
-
 BACKWARD = Stage(
     "(Tensor grad_result, Tensor A, Tensor result, bool left, bool[] wanted) -> (Tensor dA, Tensor dB)", backward
 )
@@ -127,8 +115,6 @@ SOLVE = Op(
     forward=Stage("(Tensor A, Tensor B, bool left) -> Tensor result", forward),
     backward=BACKWARD,
     gradients=("A", "B"),
-    reference=of_torch("linalg.solve"),
-    samples=samples,
     namesake="torch.linalg.solve",
 )
 SOLVE_EX = Op(
@@ -138,8 +124,6 @@ SOLVE_EX = Op(
     backward=BACKWARD,
     gradients=("A", "B"),
     public_outputs=2,
-    reference=of_torch("linalg.solve_ex"),
-    samples=samples,
     namesake="torch.linalg.solve_ex",
 )
 OPS = (SOLVE, SOLVE_EX)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, kept, promoted, thread_groups, unrounded
 from metalcore.ops.linalg.base.product import Block, matmul, update
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.ops.linalg.base.result import named
 from metalcore.ops.linalg.base.singular import DRIVERS, check, decompose, scaled_rows
 from metalcore.runtimes.kernel import Kernel, Out
@@ -146,15 +144,6 @@ def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str, wanted: Sequ
     return (run.cast(matmul(run, run.contiguous(found.u), rows), run.dtype(A)),)
 
 
-def samples(draw: Draw) -> Sample:
-    rows, columns = draw.size(most=65), draw.size(most=65)
-    return Sample((draw.floats((*draw.leading(most=1), rows, columns)),), {"full_matrices": draw.chance(0.5)})
-
-
-def samples_values(draw: Draw) -> Sample:
-    return Sample((draw.floats((*draw.leading(most=1), draw.size(most=65), draw.size(most=65))),))
-
-
 SVD = Op(
     noun="linalg_svd",
     summary="A = U diag(S) Vh",
@@ -170,8 +159,6 @@ SVD = Op(
     ),
     gradients=("A",),
     public_outputs=3,
-    reference=of_torch("linalg.svd"),
-    samples=samples,
     batched=("A",),
     namesake="torch.linalg.svd",
 )
@@ -181,8 +168,6 @@ SVDVALS = Op(
     forward=Stage("(Tensor A, str driver) -> Tensor S", forward_values),
     backward=Stage("(Tensor grad_S, Tensor A, str driver, bool[] wanted) -> Tensor dA", backward_values),
     gradients=("A",),
-    reference=of_torch("linalg.svdvals"),
-    samples=samples_values,
     batched=("A",),
     namesake="torch.linalg.svdvals",
 )

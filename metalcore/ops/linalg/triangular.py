@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample, Values
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base import triangular
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.product import matmul
-from metalcore.ops.linalg.base.reference import of_torch
 from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["solve_triangular"]
@@ -60,18 +58,6 @@ def backward(
     return run.cast(da, dtype), run.cast(db, dtype)
 
 
-def samples(draw: Draw) -> Sample:
-    n, sides, leading = draw.size(most=130), draw.choice((0, 1, 3, 33)), draw.leading(most=1)
-    left, unit = draw.chance(0.5), draw.chance(0.5)
-    a = draw.floats((*leading, n, n), -1.0, 1.0, layout=draw.choice(("contiguous", "transposed", "sliced")))
-    values = a.values.copy() / max(n, 1)  # a well-conditioned triangle
-    for i in range(n):
-        values[..., i, i] = 1 + values[..., i, i] * n / 2
-    b = draw.floats((*leading, *((n, sides) if left else (sides, n))))
-    given = {"upper": draw.chance(0.5), "left": left, "unitriangular": unit}
-    return Sample((Values(values.astype("float32").astype(float), a.layout), b), given)
-
-
 SOLVE = Op(
     noun="linalg_solve_triangular",
     summary="A X = B with a triangular A",
@@ -82,8 +68,6 @@ SOLVE = Op(
         backward,
     ),
     gradients=("A", "B"),
-    reference=of_torch("linalg.solve_triangular"),
-    samples=samples,
     namesake="torch.linalg.solve_triangular",
 )
 OPS = (SOLVE,)

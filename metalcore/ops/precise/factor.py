@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.result import batch_element, named
@@ -103,44 +102,12 @@ def qr_forward(run: Runtime, A: Any, mode: str) -> tuple[Any, ...]:
     return run.cast(run.contiguous(q.swapaxes(-1, -2)), run.dtype(A)), run.cast(r, run.dtype(A))
 
 
-def cholesky_reference(A: Any, *, upper: bool = False) -> Any:
-    import torch
-
-    wide = A.float() if A.dtype in (torch.float16, torch.bfloat16) else A
-    return torch.linalg.cholesky(wide, upper=upper)
-
-
-def qr_reference(A: Any, mode: str = "reduced") -> Any:
-    import torch
-
-    wide = A.float() if A.dtype in (torch.float16, torch.bfloat16) else A
-    return torch.linalg.qr(wide, mode)
-
-
-def cholesky_samples(draw: Draw) -> Sample:
-    n = draw.size(most=65)
-    half = draw.floats((*draw.choice(((), (3,), (0,))), n, n), layout="contiguous")
-    values = half.values @ half.values.swapaxes(-1, -2)
-    for i in range(n):
-        values[..., i, i] += 8 * n
-    values = values.astype("float32").astype("float64")
-    return Sample((type(half)(values, "contiguous", grad=False),), {"upper": draw.chance(0.5)})
-
-
-def qr_samples(draw: Draw) -> Sample:
-    m, n = draw.size(most=65), draw.size(most=65)
-    a = draw.floats((*draw.choice(((), (3,), (0,))), m, n), layout="contiguous", grad=False)
-    return Sample((a,), {"mode": "r"})
-
-
 CHOLESKY = Op(
     noun="precise_cholesky",
     summary="A = L L^T in float-float arithmetic",
     forward=Stage("(Tensor A, bool upper) -> Tensor L", cholesky_forward),
     backward=PLAIN_CHOLESKY.backward,
     gradients=("A",),
-    reference=cholesky_reference,
-    samples=cholesky_samples,
 )
 QR = Op(
     noun="precise_qr",
@@ -148,8 +115,6 @@ QR = Op(
     forward=Stage("(Tensor A, str mode) -> (Tensor Q, Tensor R)", qr_forward),
     backward=PLAIN_QR.backward,
     gradients=("A",),
-    reference=qr_reference,
-    samples=qr_samples,
     public_outputs=2,
 )
 OPS = (CHOLESKY, QR)

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.matrix import promoted
 from metalcore.ops.precise.base import product
 from metalcore.ops.precise.base.product import check_product
-from metalcore.ops.precise.base.reduce import PRECISIONS, check_precision, permuted
+from metalcore.ops.precise.base.reduce import check_precision, permuted
 from metalcore.runtimes.runtime import Runtime
 
 __all__ = ["matmul"]
@@ -68,21 +67,6 @@ def _side_by_side(run: Runtime, batch: Any) -> Any:
     return run.contiguous(turned).reshape(rows, math.prod(batch.shape[:-2]) * columns)
 
 
-def reference(a: Any, b: Any, *, precision: str = "float-float") -> Any:
-    return a @ b
-
-
-def samples(draw: Draw) -> Sample:
-    m, k, n = draw.size(most=130), draw.size(most=130), draw.size(most=130)
-    leading = draw.choice(((), (), (1,), (3,), (2, 2), (0,)))
-    shapes = [(*leading, m, k), (*leading, k, n)]
-    if draw.chance(0.3):
-        side = draw.integer(0, 1)
-        shapes[side] = shapes[side][-2:]
-    precision = draw.choice(PRECISIONS)
-    return Sample((draw.floats(shapes[0]), draw.floats(shapes[1])), {"precision": precision})
-
-
 MATMUL = Op(
     noun="precise_matmul",
     summary="a product of matrices in float-float, or with sums without error",
@@ -93,7 +77,5 @@ MATMUL = Op(
     gradients=("a", "b"),
     public_outputs=2,
     no_gradient=("low",),
-    reference=reference,
-    samples=samples,
 )
 OPS = (MATMUL,)

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.draw import Draw, Sample
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.linalg.base.arrange import check_dims
 from metalcore.ops.precise.base.reduce import (
-    PRECISIONS,
     Rows,
     back,
     check_precision,
@@ -143,40 +141,6 @@ def dot_backward(run: Runtime, grad_high: Any, x: Any, y: Any, wanted: Sequence[
     return dx, _slopes("dot", run, grad_high, grad_high, x, last_one) if wanted[1] else nothing
 
 
-def sum_reference(x: Any, dim: Any = None, keepdim: bool = False, *, precision: str = "float-float") -> Any:
-    import torch
-
-    return torch.sum(x, dim=dim, keepdim=keepdim)
-
-
-def norm_reference(x: Any, dim: Any = None, keepdim: bool = False, *, precision: str = "float-float") -> Any:
-    import torch
-
-    return torch.linalg.vector_norm(x, dim=dim, keepdim=keepdim)
-
-
-def dot_reference(x: Any, y: Any, *, precision: str = "float-float") -> Any:
-    import torch
-
-    return torch.linalg.vecdot(x, y)
-
-
-def samples(draw: Draw) -> Sample:
-    shape = (draw.size(), *draw.leading(most=2))
-    rank = len(shape)
-    choice = draw.integer(0, 2)
-    dim: Any = None if choice == 0 else draw.integer(-rank, rank - 1)
-    if choice == 2 and rank > 1:
-        dim = [0, rank - 1]
-    named = {"dim": dim, "keepdim": draw.chance(0.5), "precision": draw.choice(PRECISIONS)}
-    return Sample((draw.floats(shape),), named)
-
-
-def dot_samples(draw: Draw) -> Sample:
-    shape = (draw.size(), *draw.leading(most=2))[::-1]
-    return Sample((draw.floats(shape), draw.floats(shape)), {"precision": draw.choice(PRECISIONS)})
-
-
 _OVER = "(Tensor x, int[] dim, bool keepdim, str precision, bool pair) -> (Tensor high, Tensor low)"
 SUM = Op(
     noun="precise_sum",
@@ -186,8 +150,6 @@ SUM = Op(
     gradients=("x",),
     public_outputs=2,
     no_gradient=("low",),
-    reference=sum_reference,
-    samples=samples,
 )
 NORM = Op(
     noun="precise_norm",
@@ -197,8 +159,6 @@ NORM = Op(
     gradients=("x",),
     public_outputs=2,
     no_gradient=("low",),
-    reference=norm_reference,
-    samples=samples,
 )
 DOT = Op(
     noun="precise_dot",
@@ -208,7 +168,5 @@ DOT = Op(
     gradients=("x", "y"),
     public_outputs=2,
     no_gradient=("low",),
-    reference=dot_reference,
-    samples=dot_samples,
 )
 OPS = (SUM, NORM, DOT)

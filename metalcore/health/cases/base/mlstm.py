@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from metalcore.ops.base.draw import Draw, Sample
+from metalcore.health.draw import Draw, Sample
 
 
 def step(q: Any, k: Any, v: Any, i: Any, f: Any, c: Any, n: Any, m: Any, eps: float, is_sigmoid: bool = False) -> Any:

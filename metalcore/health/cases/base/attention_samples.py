@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from metalcore.ops.base.draw import Draw, Sample, Values
+from metalcore.health.draw import Draw, Sample, Values
 
 FEATURES = ("plain", "causal", "mask", "bias", "gqa", "window", "softcap", "alibi", "sinks", "lse", "wide")
 LENGTHS = (1, 2, 31, 33, 65, 32, 97, 5, 128, 0, 64, 130)

@@ -1,0 +1,1 @@
+"""References and draws that several ops share."""

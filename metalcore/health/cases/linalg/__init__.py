@@ -1,0 +1,1 @@
+"""Cases of metalcore.linalg, a file for each family."""

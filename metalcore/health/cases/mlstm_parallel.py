@@ -1,0 +1,12 @@
+"""Fuzzed cases of mlstm_parallel, and the op in plain torch."""
+
+from __future__ import annotations
+
+from metalcore.health.cases.base.mlstm import draw_case, sequence
+from metalcore.health.draw import Draw, Sample
+
+reference = sequence
+
+
+def samples(draw: Draw) -> Sample:
+    return Sample(draw_case(draw).arguments[:5])

@@ -1,0 +1,1 @@
+"""Cases of metalcore.precise, a file for each family."""
