@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -11,36 +13,50 @@ from rich.table import Table
 
 from metalcore.health.page import FUSED, page
 from metalcore.health.report import as_json, as_junit, rows
-from metalcore.health.run import groups, run
+from metalcore.health.run import Work, groups, run
 from metalcore.health.verify import Outcome
 
 _MOST_SHOWN = 20
-COLUMNS = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+_COLUMNS = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 
 
-def health(
-    ops: Sequence[str],
-    dtypes: Sequence[str],
-    routes: Sequence[str],
-    cases: int | None,
-    seed: int | None,
-    jobs: int | None,
-    json: str | None,
-    junit: str | None,
-    html: str | None,
-) -> bool:
+@dataclass(frozen=True)
+class Asked:
+    """The options of the command; nothing chosen: everything."""
+
+    ops: Sequence[str]
+    dtypes: Sequence[str]
+    routes: Sequence[str]
+    cases: int | None
+    seed: int | None
+    jobs: int | None
+    json: str | None
+    junit: str | None
+    html: str | None
+
+    def run(self, work: Sequence[Work], label: Callable[[Any], str]) -> list[Outcome]:
+        """What was found, with a bar on the way; `label` names the piece that is done."""
+        outcomes: list[Outcome] = []
+        with Progress(*_COLUMNS, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("compiling and running", total=len(work))
+            for group, found in run(work, self.jobs or os.cpu_count() or 1):
+                outcomes += found
+                progress.update(task, advance=1, description=label(group))
+        return outcomes
+
+    @property
+    def files(self) -> dict[str, str | None]:
+        return {"json": self.json, "junit": self.junit, "html": self.html}
+
+
+def health(asked: Asked) -> bool:
     """Run everything that is asked for; true where all is green."""
-    work = groups(ops, dtypes, routes, cases, seed)
+    work = groups(asked.ops, asked.dtypes, asked.routes, asked.cases, asked.seed)
     console = Console()
-    outcomes: list[Outcome] = []
-    with Progress(*COLUMNS, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("compiling and running", total=len(work))
-        for group, found in run(work, jobs or os.cpu_count() or 1):
-            outcomes += found
-            progress.update(task, advance=1, description=f"{group.noun} {group.dtype} {group.route}")
+    outcomes = asked.run(work, lambda group: f"{group.noun} {group.dtype} {group.route}")
     outcomes.sort(key=lambda o: (o.noun, o.dtype, o.route, o.index))
     console.print(_table(outcomes))
-    return conclude(console, outcomes, work[0].seed, {"json": json, "junit": junit, "html": html})
+    return conclude(console, outcomes, work[0].seed, asked.files)
 
 
 def conclude(

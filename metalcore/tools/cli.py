@@ -314,15 +314,18 @@ def health(linalg: bool, sizes: tuple[int, ...], **options: Any) -> None:
       mlx-text   the text that mx.fast.metal_kernel gets, run by the engine
       apple      with --linalg: the launches that a GPU would get, run by the engine
     """
+    from metalcore.health.command import Asked
+
+    asked = Asked(**options)
     if linalg:
         from metalcore.health.linalg.command import health_of_linalg
 
-        sys.exit(0 if health_of_linalg(sizes=sizes, **options) else 1)
+        sys.exit(0 if health_of_linalg(asked, sizes) else 1)
     if sizes:
         raise click.UsageError("--size is for --linalg; fused ops are run on fuzzed shapes")
     from metalcore.health.command import health as examine
 
-    sys.exit(0 if examine(**options) else 1)
+    sys.exit(0 if examine(asked) else 1)
 
 
 @cli.command()

@@ -22,7 +22,8 @@ class Case:
     """The truth of an op, and inputs for it."""
 
     reference: Callable[..., Any]
-    """Plain torch, with the public signature: the truth in float64, the peer in the op's own dtype."""
+    """Plain torch, which takes every case as the public function does: the truth in float64, the peer in the op's own
+    dtype."""
     samples: Callable[[Draw], Sample]
     """Draws one fuzzed case."""
 

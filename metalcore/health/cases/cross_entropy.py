@@ -5,43 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.health.draw import Draw, Sample, Values
-from metalcore.ops.base.reduction import check_reduction
 
 
 def reference(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-    *,
-    z_loss: float = 0.0,
-    softcap: float | None = None,
-    float32_loss: bool = False,
+    input: Any, target: Any, weight: Any = None, *, z_loss: float = 0.0, softcap: float | None = None, **named: Any
 ) -> Any:
     import torch
 
-    if float32_loss:
+    if named.pop("float32_loss", False):
         input = input.to(torch.promote_types(input.dtype, torch.float32))
         weight = None if weight is None else weight.to(input.dtype)
         target = target.to(input.dtype) if target.is_floating_point() else target
     if softcap is not None:
         input = softcap * torch.tanh(input / softcap)
     target = target if target.is_floating_point() else target.long()
-    kind = check_reduction("cross_entropy", reduction, size_average, reduce, ("none", "mean", "sum"))
-    found = torch.nn.functional.cross_entropy(input, target, weight, None, ignore_index, None, kind, label_smoothing)
+    found = torch.nn.functional.cross_entropy(input, target, weight, **named)
     if not z_loss:
         return found
     lse = torch.logsumexp(input, min(1, input.ndim - 1))
     extra = z_loss * lse * lse
     count: Any = extra.numel()
     if not target.is_floating_point():
-        counts = target != ignore_index
+        counts = target != named.get("ignore_index", -100)
         extra = torch.where(counts, extra, 0.0)
         count = counts.sum() if weight is None else torch.where(counts, weight[torch.where(counts, target, 0)], 0).sum()
+    kind = named.get("reduction", "mean")
     if kind == "none":
         return found + extra
     return found + (extra.sum() / count if kind == "mean" else extra.sum())

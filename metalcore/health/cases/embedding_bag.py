@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from metalcore.health.draw import Draw, Sample, Values
 from metalcore.ops.base.index import INDEX_TYPES
 
 
-def reference(
-    input: Any,
-    weight: Any,
-    offsets: Any = None,
-    max_norm: float | None = None,
-    norm_type: float = 2,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Any = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> Any:
+def reference(input: Any, weight: Any, offsets: Any = None, **named: Any) -> Any:
     import torch
 
-    return torch.nn.functional.embedding_bag(
-        *(input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse),
-        *(per_sample_weights, include_last_offset, padding_idx),
-    )
+    return torch.nn.functional.embedding_bag(input, weight, offsets, **named)
 
 
 def samples(draw: Draw) -> Sample:
@@ -44,8 +31,6 @@ def samples(draw: Draw) -> Sample:
         shape = (sum(sizes),)
         starts = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
         named["include_last_offset"] = draw.chance(0.3)
-        import numpy as np
-
         ends = np.asarray(starts if named["include_last_offset"] else starts[:-1], kind)
         offsets = Values(ends, is_float=False, grad=False)
     if mode == "sum" and draw.chance(0.5):

@@ -10,23 +10,11 @@ from metalcore.health.draw import Draw, Sample
 
 
 def reference(
-    q: Any,
-    k: Any,
-    v: Any,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    deterministic: bool = False,
-    return_attn_probs: bool = False,
+    q: Any, k: Any, v: Any, *, causal: bool = False, window_size: tuple[int, int] = (-1, -1), **named: Any
 ) -> Any:
     query, key, value = (x.transpose(1, 2) for x in (q, k, v))
     window = (window_size[0], 0 if causal else window_size[1])
-    out, _ = plain(
-        query, key, value, scale=softmax_scale, softcap=softcap, window_size=window, alibi_slopes=alibi_slopes
-    )
+    out, _ = plain(query, key, value, window_size=window, **named)
     return out.transpose(1, 2)
 
 

@@ -10,35 +10,20 @@ from metalcore.health.cases.base.attention import reference as plain
 from metalcore.health.draw import Draw, Sample, Values
 
 
-def reference(
-    q: Any,
-    k: Any,
-    v: Any,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    deterministic: bool = False,
-    return_attn_probs: bool = False,
-    block_table: Any = None,
-) -> Any:
+def reference(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, *_: int, **named: Any) -> Any:
     """Sequence by sequence."""
     import torch
 
     found = []
+    scale, slopes, softcap = named.get("softmax_scale"), named.get("alibi_slopes"), named.get("softcap", 0.0)
+    left, right = named.get("window_size", (-1, -1))
+    window = (left, 0 if named.get("causal") else right)
     a, b = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
     for s in range(len(a) - 1):
         query = q[a[s] : a[s + 1]].transpose(0, 1)
         key, value = (x[b[s] : b[s + 1]].transpose(0, 1) for x in (k, v))
-        slopes = alibi_slopes if alibi_slopes is None or alibi_slopes.ndim == 1 else alibi_slopes[s]
-        window = (window_size[0], 0 if causal else window_size[1])
-        out, _ = plain(query, key, value, scale=softmax_scale, softcap=softcap, window_size=window, alibi_slopes=slopes)
+        own = slopes if slopes is None or slopes.ndim == 1 else slopes[s]
+        out, _ = plain(query, key, value, scale=scale, softcap=softcap, window_size=window, alibi_slopes=own)
         found.append(out.transpose(0, 1))
     return torch.cat(found) if found else q.new_zeros(0, q.shape[1], v.shape[2])
 

@@ -11,29 +11,19 @@ from metalcore.ops.base.index import INDEX_TYPES
 from metalcore.ops.base.op import FLOATS
 
 
-def reference(
-    key_cache: Any,
-    value_cache: Any,
-    block_tables: Any,
-    seq_lens: Any,
-    *,
-    total: int | None = None,
-    dtype: Any = None,
-    k_scale: float = 1.0,
-    v_scale: float = 1.0,
-) -> Any:
+def reference(key_cache: Any, value_cache: Any, block_tables: Any, seq_lens: Any, **named: Any) -> Any:
     import torch
 
     found = []
-    for cache, scale in ((key_cache, k_scale), (value_cache, v_scale)):
+    for cache, scale in ((key_cache, "k_scale"), (value_cache, "v_scale")):
         rows = [cache[:0].flatten(0, 1)]
         for table, length in zip(block_tables.long(), seq_lens.tolist(), strict=True):
             used = table[: -(-length // cache.shape[1])]
             rows.append(cache[used].flatten(0, 1)[:length])
         together = torch.cat(rows)
         if cache.dtype == torch.uint8:
-            kind = dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype)
-            together = (together.view(torch.float8_e4m3fn).float() * scale).to(kind)
+            kind = getattr(torch, named["dtype"])
+            together = (together.view(torch.float8_e4m3fn).float() * named[scale]).to(kind)
         found.append(together)
     return tuple(found)
 

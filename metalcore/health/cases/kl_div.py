@@ -8,21 +8,14 @@ from metalcore.health.draw import Draw, Sample, Values
 from metalcore.ops.kl_div import REDUCTIONS
 
 
-def reference(
-    input: Any,
-    target: Any,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Any:
+def reference(input: Any, target: Any, **named: Any) -> Any:
     import warnings
 
     import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of "mean"
-        return torch.nn.functional.kl_div(input, target, size_average, reduce, reduction, log_target)
+        return torch.nn.functional.kl_div(input, target, **named)
 
 
 def samples(draw: Draw) -> Sample:

@@ -18,40 +18,20 @@ def rows_of(cache: Any, table: Any, length: int, scale: float) -> Any:
     return rows.view(torch.float8_e4m3fn).float() * scale if rows.dtype == torch.uint8 else rows
 
 
-def reference(
-    query: Any,
-    key_cache: Any,
-    value_cache: Any,
-    block_tables: Any,
-    seq_lens: Any,
-    *,
-    cu_seqlens_q: Any = None,
-    scale: float | None = None,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    sinks: Any = None,
-    k_scale: float | None = None,
-    v_scale: float | None = None,
-) -> Any:
+def reference(query: Any, key_cache: Any, value_cache: Any, block_tables: Any, seq_lens: Any, **named: Any) -> Any:
     """Gathered, then sequence by sequence."""
     import torch
 
-    starts = range(query.shape[0] + 1) if cu_seqlens_q is None else cu_seqlens_q.tolist()
+    given = named.pop("cu_seqlens_q", None)
+    starts = range(query.shape[0] + 1) if given is None else given.tolist()
+    scales = (named.pop("k_scale", 1.0), named.pop("v_scale", 1.0))
+    named["window_size"] = (named.get("window_size", (-1, -1))[0], 0)
     found = []
     for s, length in enumerate(seq_lens.tolist()):
         q = query[starts[s] : starts[s + 1]].transpose(0, 1)
-        scales = (k_scale or 1.0, v_scale or 1.0)
         caches = (key_cache, value_cache)
         k, v = (rows_of(c, block_tables[s], length, x).transpose(0, 1) for c, x in zip(caches, scales, strict=True))
-        out, _ = plain(
-            *(q, k.to(q.dtype) if k.dtype != torch.float32 else k, v),
-            scale=scale,
-            softcap=softcap,
-            window_size=(window_size[0], 0),
-            alibi_slopes=alibi_slopes,
-            sinks=sinks,
-        )
+        out, _ = plain(q, k.to(q.dtype) if k.dtype != torch.float32 else k, v, **named)
         found.append(out.transpose(0, 1))
     return torch.cat(found) if found else query.new_empty(0, query.shape[1], value_cache.shape[-1])
 

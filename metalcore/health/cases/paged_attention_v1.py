@@ -9,22 +9,8 @@ from metalcore.health.cases.paged_attention import reference as plain
 from metalcore.health.draw import Draw, Sample, Values
 
 
-def reference(
-    out: Any,
-    query: Any,
-    key_cache: Any,
-    value_cache: Any,
-    num_kv_heads: int,
-    scale: float,
-    block_tables: Any,
-    seq_lens: Any,
-    block_size: int,
-    max_seq_len: int,
-    alibi_slopes: Any = None,
-    kv_cache_dtype: str = "auto",
-    k_scale: float = 1.0,
-    v_scale: float = 1.0,
-) -> None:
+def reference(out: Any, query: Any, key_cache: Any, value_cache: Any, *rest: Any) -> None:
+    _, scale, block_tables, seq_lens, _, _, alibi_slopes, _, k_scale, v_scale = rest
     keys = key_cache.permute(0, 3, 1, 2, 4).flatten(3).contiguous()
     values = value_cache.permute(0, 3, 1, 2).contiguous()
     named = {"scale": scale, "alibi_slopes": alibi_slopes, "k_scale": k_scale, "v_scale": v_scale}

@@ -16,22 +16,13 @@ from metalcore.health.cases.reshape_and_cache_flash import (
 from metalcore.health.draw import Draw, Sample
 
 
-def reference(
-    key: Any,
-    value: Any,
-    key_cache: Any,
-    value_cache: Any,
-    slot_mapping: Any,
-    kv_cache_dtype: str = "auto",
-    k_scale: float = 1.0,
-    v_scale: float = 1.0,
-) -> None:
+def reference(key: Any, value: Any, key_cache: Any, value_cache: Any, slot_mapping: Any, **named: Any) -> None:
     kept = slot_mapping >= 0
     slots, block_size = slot_mapping[kept].long(), key_cache.shape[3]
     block, offset = slots // block_size, slots % block_size
-    keys = stored(key[kept], kv_cache_dtype, k_scale)
+    keys = stored(key[kept], named, "k_scale")
     key_cache[block, :, :, offset] = keys.unflatten(2, (key_cache.shape[2], key_cache.shape[4]))
-    value_cache[block, :, :, offset] = stored(value[kept], kv_cache_dtype, v_scale)
+    value_cache[block, :, :, offset] = stored(value[kept], named, "v_scale")
 
 
 def samples(draw: Draw) -> Sample:

@@ -11,29 +11,20 @@ from metalcore.ops.base.index import INDEX_TYPES
 from metalcore.ops.base.kv_cache import FP8
 
 
-def stored(rows: Any, kv_cache_dtype: str, scale: float) -> Any:
-    """What a cache holds of rows of keys or values, in plain torch."""
-    if kv_cache_dtype == "auto":
+def stored(rows: Any, named: dict[str, Any], scale: str) -> Any:
+    """What a cache holds of rows of keys or values, in plain torch; `scale` is the name of the one that they have."""
+    if named.get("kv_cache_dtype", "auto") == "auto":
         return rows
     import torch
 
-    return (rows.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
+    return (rows.float() / named[scale]).clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
 
 
-def reference(
-    key: Any,
-    value: Any,
-    key_cache: Any,
-    value_cache: Any,
-    slot_mapping: Any,
-    kv_cache_dtype: str = "auto",
-    k_scale: float = 1.0,
-    v_scale: float = 1.0,
-) -> None:
+def reference(key: Any, value: Any, key_cache: Any, value_cache: Any, slot_mapping: Any, **named: Any) -> None:
     kept = slot_mapping >= 0
     slots = slot_mapping[kept].long()
-    for rows, cache, scale in ((key, key_cache, k_scale), (value, value_cache, v_scale)):
-        cache.flatten(0, 1)[slots] = stored(rows[kept], kv_cache_dtype, scale)
+    for rows, cache, scale in ((key, key_cache, "k_scale"), (value, value_cache, "v_scale")):
+        cache.flatten(0, 1)[slots] = stored(rows[kept], named, scale)
 
 
 def samples(draw: Draw) -> Sample:

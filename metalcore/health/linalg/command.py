@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from metalcore.errors import ArgumentError
-from metalcore.health.command import COLUMNS, conclude
+from metalcore.health.command import Asked, conclude
 from metalcore.health.linalg import suite
 from metalcore.health.linalg.graded import SCALED
 from metalcore.health.linalg.matrices import KINDS, SYMMETRIC
 from metalcore.health.linalg.trials import TRIALS
 from metalcore.health.page import LINALG
-from metalcore.health.run import run
 from metalcore.health.verify import Outcome
 
 _PIECES = ((0, 33), (34, 128), (129, 1 << 30))  # sizes that one process runs together
@@ -42,35 +39,19 @@ class Group:
         return Outcome(f"linalg.{self.name}", "float32", self.route, -1, "- the process", (), 0.0, problem)
 
 
-def health_of_linalg(
-    ops: Sequence[str],
-    dtypes: Sequence[str],
-    routes: Sequence[str],
-    cases: int | None,
-    seed: int | None,
-    jobs: int | None,
-    json: str | None,
-    junit: str | None,
-    html: str | None,
-    sizes: Sequence[int] = (),
-) -> bool:
+def health_of_linalg(asked: Asked, sizes: Sequence[int] = ()) -> bool:
     """Run everything that is asked for; true where all is green."""
-    if cases is not None or any(dtype != "float32" for dtype in dtypes):
+    if asked.cases is not None or any(dtype != "float32" for dtype in asked.dtypes):
         raise ArgumentError("health --linalg runs all cases, in float32: leave --cases and --dtype out")
-    used = suite.SEED if seed is None else seed
-    work = groups(ops, sizes, routes or (_ROUTE,), used)
+    used = suite.SEED if asked.seed is None else asked.seed
+    work = groups(asked.ops, sizes, asked.routes or (_ROUTE,), used)
     console = Console() if sys.stdout.isatty() else Console(width=150)
-    outcomes: list[Outcome] = []
-    with Progress(*COLUMNS, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("compiling and running", total=len(work))
-        for group, found in run(work, jobs or os.cpu_count() or 1):
-            outcomes += found
-            progress.update(task, advance=1, description=f"{group.name} {max(group.sizes, default='long')}")
+    outcomes = asked.run(work, lambda group: f"{group.name} {max(group.sizes, default='long')}")
     outcomes.sort(key=lambda o: (o.noun, o.route, o.index, o.label))
     console.print(_table(outcomes))
     if suite.missing():
         console.print(f"not there: {', '.join(suite.missing())}", style="yellow")
-    return conclude(console, outcomes, used, {"json": json, "junit": junit, "html": html}, LINALG)
+    return conclude(console, outcomes, used, asked.files, LINALG)
 
 
 def families() -> dict[str, str]:

@@ -47,23 +47,12 @@ def recurrent(
     return h, (c, n, m)
 
 
-def sequence(
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any = None,
-    n_initial: Any = None,
-    m_initial: Any = None,
-    return_last_states: bool = False,
-    eps: float = 1e-6,
-    is_sigmoid: bool = False,
-    **_: Any,
-) -> Any:
-    """As the public functions have it; the size of a chunk changes nothing here."""
-    h, states = recurrent(q, k, v, i, f, c_initial, n_initial, m_initial, eps, is_sigmoid)
-    return (h, states) if return_last_states else h
+def sequence(q: Any, k: Any, v: Any, i: Any, f: Any, *more: Any, is_sigmoid: bool = False, **_: Any) -> Any:
+    """As the public functions have it: `more` is nothing, or three states and whether the last ones are returned. The
+    size of a chunk changes nothing here."""
+    c, n, m, returns = more or (None, None, None, False)
+    h, last = recurrent(q, k, v, i, f, c, n, m, 1e-6, is_sigmoid)
+    return (h, last) if returns else h
 
 
 def draw_case(draw: Draw, **named: Any) -> Sample:

@@ -12,15 +12,7 @@ from metalcore.health.draw import Draw, Sample, Values
 def reference_of(noun: str) -> Callable[..., Any]:
     """Of softmax or log_softmax."""
 
-    def reference(
-        input: Any,
-        dim: int | None = None,
-        _stacklevel: int = 3,
-        dtype: Any = None,
-        *,
-        mask: Any = None,
-        causal: bool = False,
-    ) -> Any:
+    def reference(input: Any, dim: int, *, dtype: Any = None, mask: Any = None, causal: bool = False) -> Any:
         import torch
 
         return getattr(torch.nn.functional, noun)(hide(input, mask, causal), dim, dtype=dtype)
