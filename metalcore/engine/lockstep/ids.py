@@ -91,13 +91,16 @@ class Ids:
     def once(self, key: tuple[object, ...]) -> Operand:
         """A thread position, computed at the top of the function and kept; where simdgroups take turns, in place."""
         if self.plan.is_cut and not self.at.turns.is_one and key[0] in _OWN_NAMES:
-            self.top = self.code
-            made = self._id_lane(*key) if len(key) == 3 else self._id(*key)  # type: ignore[arg-type]
-            self.top = self.code.entry
-            return made
+            return self._make(key, self.code)
         if key not in self.code.entry_values:
-            self.code.entry_values[key] = self._id_lane(*key) if len(key) == 3 else self._id(*key)  # type: ignore[arg-type]
+            self.code.entry_values[key] = self._make(key, self.code.entry)
         return self.code.entry_values[key]
+
+    def _make(self, key: tuple[object, ...], top: Builder) -> Operand:
+        before, self.top = self.top, top
+        made = self._id_lane(*key) if len(key) == 3 else self._id(*key)  # type: ignore[arg-type]
+        self.top = before
+        return made
 
     def _launch_u32(self, offset: int) -> Operand:
         at = self.top.gep(LAUNCH, offset)
