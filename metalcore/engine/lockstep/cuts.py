@@ -1,10 +1,7 @@
 """Barriers without coroutines: where all simdgroups of a threadgroup meet at every barrier, they take turns.
 
-The function runs a whole threadgroup. In each round every simdgroup runs from one barrier to the next; what it needs
-later is kept in its own part of `kept`. What is the same for all simdgroups stays where it is.
-
-    round:  for each simdgroup: go to where the last round ended
-    cut:    keep what lives across; it is the next one's turn
+The function runs a whole threadgroup. In each round every simdgroup runs from one barrier to the next (turns.py); what
+it needs later is kept in its own part of `kept`. What is the same for all simdgroups stays where it is.
 """
 
 from __future__ import annotations
@@ -12,32 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from metalcore.engine.abi import APART_AT_BARRIERS
 from metalcore.engine.ir import I1, VOID, Block, Function, Instr, Value, is_barrier
 
 from .builder import Builder
 from .cfg import reach
-from .driver import first_position
-from .frame import (
-    ALL,
-    FIRST,
-    FIRST_THREAD,
-    GROUP,
-    LAUNCH,
-    OWN,
-    SIMDGROUP,
-    SIZE,
-    WORKER,
-    load_frame,
-    of_launch,
-    parameters,
-)
+from .externals import EXTERNALS, PREFIX
+from .frame import ALL, GROUP, LAUNCH, OWN, SIZE, WORKER, load_frame, parameters
 from .homes import HOME_BYTES, Home
 from .live import Liveness
 from .operands import Operand, constant
 from .same import Same
 from .shapes import LANES, Shapes
-from .types import FLOAT, I8, I32, I64, LLType, array
+from .turns import ends_with_barrier
+from .types import FLOAT, I8, I32, PTR, LLType, array
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -73,7 +57,8 @@ def split_at_barriers(function: Function) -> None:
 
 class Cuts:
     def __init__(self, at: Emitters) -> None:
-        self.code, self.values, self.graph, self.plan = at.code, at.values, at.graph, at.plan
+        self.at, self.code, self.values, self.graph, self.plan = at, at.code, at.values, at.graph, at.plan
+        self.turns = at.turns
         self.numbers: dict[Instr, int] = {}
         self.places: dict[object, int] = {}  # of slots in a simdgroup's part of `kept`
         self.size = 0
@@ -90,13 +75,17 @@ class Cuts:
         number = self.numbers.setdefault(barrier, len(self.numbers) + 1)
         self.code.later(lambda: self._keep(self._changed(barrier)))
         self.code.store(constant(I32, number), self.code.slot("cut", I32))
-        self.code.jump("round.end" if barrier.block in self.same.once else "turn.end")
+        is_once = barrier.block in self.same.once
+        self.code.jump(self.turns.round_end_label(barrier) if is_once else self.turns.end_label(barrier))
         if self.values.mask is not None:
             self.code.place(self.code.new_label("never"))
             return
         self.code.place(f"cut.{number}")
+        self.code.later(lambda: self._forget(self._with_operands(self.plan.live.across(barrier))))
         self.code.later(lambda: self._get_back(barrier))
         self.values.forget()
+        for value in self._positions(barrier):
+            self.at.ids.thread_id(value, value.callee.removeprefix(PREFIX))
 
     def _with_operands(self, values: Iterable[Instr]) -> set[Instr]:
         """Some values are computed again from their operands where they are read."""
@@ -111,7 +100,23 @@ class Cuts:
 
     def _living(self, barrier: Instr) -> set[Instr]:
         living = self._with_operands(self.plan.live.across(barrier))
-        return {value for value in living if not self.same.is_kept(value) and value not in self.plan.homes}
+        kept = {value for value in living if not self.same.is_kept(value) and value not in self.plan.homes}
+        return {value for value in kept if not self._is_position(value)}
+
+    def _is_position(self, value: Instr) -> bool:
+        """Whether it is a thread's position, which takes less to compute again than to keep."""
+        return (
+            value.op == "call"
+            and (external := EXTERNALS.get(value.callee)) is not None
+            and external.emitter == "attribute"
+            and not self.at.shapes.get(value).varying
+        )
+
+    def _positions(self, barrier: Instr) -> list[Instr]:
+        """Those that are read until the next barrier."""
+        living = self._with_operands(self.plan.live.across(barrier)) & self._read(barrier)
+        own = [value for value in living if not self.same.is_kept(value) and self._is_position(value)]
+        return sorted(own, key=lambda value: value.name)
 
     def _changed(self, barrier: Instr) -> set[Instr]:
         """What lives across a barrier and may have been made since the last one: the rest is kept already."""
@@ -162,15 +167,17 @@ class Cuts:
 
     def _needed(self, barrier: Instr) -> set[Instr]:
         """What is read until the next barrier, or kept again there."""
-        assert barrier.block is not None
-        blocks = reach([barrier.block.succs[0]], lambda block: [] if ends_with_barrier(block) else block.succs)
-        read = {arg for b in blocks for i in b.instrs for arg in i.args if isinstance(arg, Instr)}
-        read |= {phi for b in blocks for s in b.succs for phi in s.phis()}  # under masks lanes keep what they had
-        needed = self._with_operands(read)
-        for block in blocks:
+        needed = self._read(barrier)
+        for block in _until_barriers(barrier):
             if ends_with_barrier(block):
                 needed |= self._changed(block.instrs[-2])
         return needed & self._living(barrier)
+
+    def _read(self, barrier: Instr) -> set[Instr]:
+        blocks = _until_barriers(barrier)
+        read = {arg for b in blocks for i in b.instrs for arg in i.args if isinstance(arg, Instr)}
+        read |= {phi for b in blocks for s in b.succs for phi in s.phis()}  # under masks lanes keep what they had
+        return self._with_operands(read)
 
     def _slots(self, values: set[Instr]) -> list[tuple[tuple[object, ...], Operand, LLType]]:
         """Key, name and type."""
@@ -233,10 +240,20 @@ class Cuts:
     def _get_back(self, barrier: Instr) -> list[str]:
         return [line for slot in self._slots(self._needed(barrier)) for line in self._copy(*slot, keeps=False)]
 
+    def _forget(self, living: set[Instr]) -> list[str]:
+        """A turn begins: nobody needs what another simdgroup had in the slots of all values but these."""
+        code = Builder("%k", beside=self.code)
+        for key, (name, ty) in self.code.slots.items():
+            value = key[0] if isinstance(key, tuple) else None
+            if isinstance(value, Instr) and ty.is_vector and value not in living and value not in self.plan.homes:
+                code.store(Operand("undef", ty), name)
+        return code.text()
+
     def _copy(self, key: tuple[object, ...], name: Operand, ty: LLType, keeps: bool) -> list[str]:
         """From a slot to its place in the simdgroup's part, or back."""
         code = Builder("%k", beside=self.code)
-        place = code.gep(OWN, self._place(key, ty))
+        own = OWN if self.turns.is_one else code.load(PTR, self.turns.slot(OWN))
+        place = code.gep(own, self._place(key, ty))
         source, target = (name, place) if keeps else (place, name)
         value = code.load(ty, source)
         if keeps and isinstance(key[0], Instr) and key[0].op == "select" and ty is self.code.vec(FLOAT):
@@ -246,75 +263,28 @@ class Cuts:
         return code.text()
 
     def assemble(self, name: str, start: str, blank: list[str]) -> str:
-        cut, agreed = self.code.slot("cut", I32), self.code.slot("agreed", I32)
+        cut = self.code.slot("cut", I32)
         lines = self.code.text()  # now all that is kept has its place
-        top, first, bottom = Builder("%h"), Builder("%n"), Builder("%x")
-        begin = self._turns(top, cut)
-        first.switch(begin, "turn.first", {number: f"cut.{number}" for number in self.numbers.values()})
+        top, first = Builder("%h"), Builder()
+        kept = top.alloca(array(MOST_SIMDGROUPS * self.own, I8), _ALIGN)
+        load_frame(top)
+        top.store(constant(I32, 0), cut)
+        loops = self.turns.write(cut, kept, self.own, self.numbers, self.code.entry.text())
+        if not self.turns.is_one:
+            top.lines += self.code.entry.text()
+        top.jump(loops.start)
         first.place("turn.first")
-        enter = Builder()
-        enter.jump(start)
-        self._ends(top, bottom, cut, agreed)
+        first.lines += [*self._forget(set()), *blank]
+        first.jump(start)
         head = f"define internal void @{name}({parameters(LAUNCH, WORKER, *GROUP, *SIZE, ALL)}) #0 {{"
-        around = [*self.code.alloca_lines, *top.text(), *self.code.entry.text(), *first.text(), *blank, *enter.text()]
-        return "\n".join([head, "entry:", *around, *lines, *bottom.text(), "}"])
-
-    def _turns(self, code: Builder, cut: Operand) -> Operand:
-        """A round is a turn for each simdgroup. The barrier that they go on from."""
-        kept = code.alloca(array(MOST_SIMDGROUPS * self.own, I8), _ALIGN)
-        load_frame(code)
-        code.store(constant(I32, 0), cut)
-        code.jump("round")
-        code.place("round")
-        begin = code.load(I32, cut)
-        code.jump("turn")
-        code.place("turn")
-        for name in (SIMDGROUP, *(FIRST if self.plan.layout == "rows" else ())):
-            code.as_(name).phi((constant(I32, 0), "round"))
-        code.as_(FIRST_THREAD).mul(SIMDGROUP, LANES)
-        if self.plan.layout != "rows":
-            first_position(code, self.plan.layout, SIMDGROUP, FIRST)
-        place = code.mul(code.zext(SIMDGROUP, I64), self.own)
-        code.as_(OWN).gep(kept, place)
-        return begin
-
-    def _ends(self, top: Builder, code: Builder, cut: Operand, agreed: Operand) -> None:
-        code.place("exit")
-        code.store(constant(I32, 0), cut)
-        code.jump("turn.end")
-        code.place("turn.end")  # nothing that was kept for one barrier may be used at another
-        ended, before = code.load(I32, cut), code.load(I32, agreed)
-        expected = code.select(code.icmp("eq", SIMDGROUP, 0), ended, before)
-        code.store(expected, agreed)
-        code.cond_br(code.icmp("eq", ended, expected), "turn.next", "apart", likely=True)
-        code.place("apart")
-        code.store(constant(I64, APART_AT_BARRIERS), code.gep(LAUNCH, of_launch("left_out")))
-        code.jump("leave")
-        code.place("turn.next")
-        following = code.add(SIMDGROUP, 1)
-        top.edge(SIMDGROUP, following, "turn.next")
-        if self.plan.layout == "rows":
-            for name, position in zip(FIRST, _next_position(code), strict=True):
-                top.edge(name, position, "turn.next")
-        code.cond_br(code.icmp("ult", following, ALL), "turn", "round.end")
-        code.place("round.end")
-        code.cond_br(code.icmp("eq", code.load(I32, cut), 0), "leave", "round")
-        code.place("leave")
-        code.ret()
+        around = [*self.code.alloca_lines, *top.text(), *loops.top, *first.text()]
+        return "\n".join([head, "entry:", *around, *lines, *loops.bottom, "}"])
 
 
-def _next_position(code: Builder) -> tuple[Operand, ...]:
-    """Of a simdgroup's first thread, from that of the one before: rows are whole simdgroups. Divisions take long."""
-    x, y, z = FIRST
-    column = code.add(x, LANES)
-    is_row = code.icmp("eq", column, SIZE[0])
-    row = code.add(y, code.zext(is_row, I32))
-    is_plane = code.icmp("eq", row, SIZE[1])
-    return code.select(is_row, 0, column), code.select(is_plane, 0, row), code.add(z, code.zext(is_plane, I32))
-
-
-def ends_with_barrier(block: Block) -> bool:
-    return len(block.instrs) > 1 and is_barrier(block.instrs[-2])
+def _until_barriers(barrier: Instr) -> set[Block]:
+    """The blocks from one to the next."""
+    assert barrier.block is not None
+    return reach([barrier.block.succs[0]], lambda block: [] if ends_with_barrier(block) else block.succs)
 
 
 def _bytes(ty: LLType) -> int:

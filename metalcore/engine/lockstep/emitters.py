@@ -27,6 +27,7 @@ from .roots import Roots
 from .shapes import Shapes
 from .simd import Simd
 from .streaming import Streaming
+from .turns import Turns
 from .values import Values
 from .watch import Watch
 
@@ -53,6 +54,7 @@ class Emitters:
         self.interleave = Interleave(self)
         self.body = Body(self)
         self.ids = Ids(self)
+        self.turns = Turns(self)
         self.cuts = Cuts(self)
         self.barriers = Barriers(self)
         self.flow = Flow(self)

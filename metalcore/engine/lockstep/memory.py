@@ -398,7 +398,7 @@ class Memory:
                 self.code.store(value if isinstance(value, Operand) else constant(I64, value), at)
         what = (constant(I32, number) for number in (site, where.size, kind))
         count = constant(I64, len(limits))
-        given = (LAUNCH, WORKER, *what, bits, FIRST_THREAD, addresses, count, bounds, data)
+        given = (LAUNCH, WORKER, *what, bits, self.at.turns.own(FIRST_THREAD), addresses, count, bounds, data)
         self.code.call("mc.slow", VOID, *given, how=KEEPS)
         self.plan.uses_slow = True
 

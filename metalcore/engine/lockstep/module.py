@@ -13,6 +13,7 @@ from metalcore.engine.ir import Module as ScalarModule
 from metalcore.engine.model import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.errors import UnsupportedFeature
 
+from .ahead import compute_ahead
 from .block_copies import loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
@@ -29,11 +30,12 @@ from .live import Liveness
 from .origins import add_origins
 from .plan import Plan
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
-from .same import Same
-from .shapes import Shapes
+from .same import Same, quiet_regions
+from .shapes import Shape, Shapes
 from .simdgroup import Simdgroup
 from .streaming import streamed_stores
 from .support import mma_function, support
+from .turns import ends_with_barrier
 
 _Given = ParamSpec("_Given")
 
@@ -99,13 +101,15 @@ def vectorise(
         number_lanes(module.function)
     barriers = [i for b in module.function.blocks for i in b.instrs if is_barrier(i)]
     may_cut = bool(barriers) and not (single or tail or sanitized)
+    ids = id_shapes(layout, single)
     if may_cut:
         split_at_barriers(module.function)
+        _compute_ahead(module, layout, ids, wide)
+        barriers = [i for b in module.function.blocks for i in b.instrs if is_barrier(i)]
     graph = Graph(module.function)
     roots = Roots(module)
     if checked:
         add_origins(module.function.blocks, roots)
-    ids = id_shapes(layout, single)
     shapes = Shapes(module, graph, roots, ids, wide)
     users: dict[Instr, list[Instr]] = {}
     used_globals: dict[str, Global] = {}
@@ -207,6 +211,19 @@ _DECLARATIONS = {
     "declare ptr @llvm.coro.free(token, ptr)",
     "declare void @llvm.coro.end(ptr, i1, token)",
 }
+
+
+def _compute_ahead(module: ScalarModule, layout: str, ids: dict[tuple[str, int], Shape], wide: bool) -> None:
+    graph = Graph(module.function)
+    if not quiet_regions(graph, [block for block in graph.order if ends_with_barrier(block)]):
+        return
+    roots = Roots(module)
+    pointers = [p for b in graph.order for i in b.instrs if (p := _written_through(i)) is not None]
+    behind = {root for pointer in pointers for root in roots.of_address(pointer)}
+    written = None if UNKNOWN in behind else {root.slot for root in behind if root.kind == "buffer"}
+    same = Same(graph, Shapes(module, graph, roots, ids, wide), roots, layout, written)
+    if same.meet_at_barriers:
+        compute_ahead(module.function, same)
 
 
 def _written_through(instr: Instr) -> Value | None:

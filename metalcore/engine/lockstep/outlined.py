@@ -68,7 +68,8 @@ class Outlined:
         bounds = self.at.memory.root_number(root), size if isinstance(size, Operand) else constant(I64, size)
         self.plan.uses_slow = True
         values = self.values.chunks(instr.args[0]) if store else []
-        given = (LAUNCH, WORKER, FIRST_THREAD, site, self.values.mask_bits(), *bounds, *places, *values)
+        first = self.at.turns.own(FIRST_THREAD)
+        given = (LAUNCH, WORKER, first, site, self.values.mask_bits(), *bounds, *places, *values)
         got = self.code.call(writer.name(form), writer.result, *given)
         return [] if store else [self.code.extractvalue(got, c) for c in range(self.code.count)]
 

@@ -27,11 +27,11 @@ class Same:
         self._own_ways: set[Block] = set()  # of those, the ones that simdgroups may pass differently
         self._meeting = _post_dominators(graph)
         barriers = [b for b in graph.order if any(is_barrier(i) for i in b.instrs)]
-        self._quiet = _quiet_regions(graph, barriers)
+        self.quiet = quiet_regions(graph, barriers)
         self._spread()
         self.meet_at_barriers = not any(b in self.apart for b in barriers)
         self._looped = {b for loop in graph.loops if any(b in loop.blocks for b in barriers) for b in loop.blocks}
-        self.once = {b for region in self._quiet for b in region if self._is_alike(region)}
+        self.once = {b for region in self.quiet for b in region if self._is_alike(region)}
         """Blocks between two barriers that compute the same for all simdgroups: one of them is enough."""
 
     def _is_alike(self, region: set[Block]) -> bool:
@@ -92,7 +92,7 @@ class Same:
 
     def _is_constant(self, load: Instr) -> bool:
         """Whether nothing that the threadgroup writes until the next barrier can be what is loaded."""
-        is_quiet = any(load.block in region for region in self._quiet)
+        is_quiet = any(load.block in region for region in self.quiet)
         for root in self.roots.of_address(load.args[0]):
             if is_quiet and root.kind in _GROUP_MEMORY:
                 continue
@@ -117,14 +117,14 @@ class Same:
         return not name.startswith(("arg", "threadgroup_", "thread", "dispatch_", "simdgroups_", "quadgroups_"))
 
 
-def _quiet_regions(graph: Graph, barriers: list[Block]) -> list[set[Block]]:
-    """Blocks from one barrier to the next that write nothing, where no other way leads to them."""
-    starts = [block.succs[0] for block in barriers if len(block.succs) == 1]
+def quiet_regions(graph: Graph, barriers: list[Block]) -> list[set[Block]]:
+    """Blocks up to the first barrier, or from one to the next, that write nothing, where no other way leads to them."""
+    starts = [graph.entry, *(block.succs[0] for block in barriers if len(block.succs) == 1)]
     regions = []
     for start in starts:
         region = reach([start], lambda block: [] if block in barriers else block.succs)
         is_own = all(p in region and p not in barriers for b in region - {start} for p in b.preds)
-        is_entered_once = len(start.preds) == 1
+        is_entered_once = len(start.preds) == (start is not graph.entry)
         if is_own and is_entered_once and not any(_writes(i) for b in region for i in b.instrs):
             regions.append(region)
     return regions

@@ -102,6 +102,9 @@ class Simd:
         width = self.code.width
         if step < 4:
             return self.code.shuffle(part, [i - step if i % 4 >= step else width + i for i in range(width)], fill)
+        if width == 8:  # in two moves: for one LLVM takes three, and waits for a register that it does not need
+            upper = self.code.fenced(self.code.shuffle(part, [8, 9, 10, 11, 0, 1, 2, 3], fill))
+            return self.code.shuffle(upper, [3, 3, 3, 3, 7, 7, 7, 7])
         return self.code.shuffle(part, [i // step * step - 1 if i & step else width + i for i in range(width)], fill)
 
     def _shift(self, part: Operand, fill: Operand) -> Operand:

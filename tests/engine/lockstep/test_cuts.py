@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -39,12 +41,21 @@ def inputs(threads: int = 256, groups: int = 3) -> np.ndarray:
     return (np.arange(groups * threads, dtype=np.int64) * 7 % 101).reshape(groups, threads)
 
 
-def is_cut(body: str) -> bool:
+def code(body: str) -> str:
     unit = make_unit(source(body), path=None, include_dirs=[], defines={}, math_mode="safe")
     scalar = llvm.optimise_scalar(lower(unit, "k", None).ir)
-    module = vectorise(scalar, layout="line", single=False, checked=True, width=8, tail=False)
-    assert ("presplitcoroutine" in module.ir) != ("%turn.end" in module.ir)
-    return "%turn.end" in module.ir
+    return vectorise(scalar, layout="line", single=False, checked=True, width=8, tail=False).ir
+
+
+def is_cut(body: str) -> bool:
+    written = code(body)
+    assert ("presplitcoroutine" in written) != ("%turn.end" in written)
+    return "%turn.end" in written
+
+
+def places(body: str) -> int:
+    """From how many barriers simdgroups go on."""
+    return len(re.findall(r"^cut\.\d+:", code(body), re.MULTILINE))
 
 
 REVERSED = f"t[i] = x[g * n + i]; {MEET} y[g * n + i] = t[n - 1 - i];"
@@ -88,6 +99,18 @@ TWICE = f"""const int m = x[g * n + i]; int a = m, b = m;
   for (int r = 0; r < rounds; ++r) {{ t[i] = a; {MEET} a = t[(i + 1) % n]; {MEET} }}
   for (int r = 1; r < rounds; ++r) {{ t[i] = b; {MEET} b = t[(i + 2) % n] + m; {MEET} }}
   y[g * n + i] = a - b * 2 + m * 3;"""
+# A running sum over the threadgroup, step by step: of what follows the first barrier, the total is the same for all.
+RUNNING = f"""int carry = 0, last = 0;
+  for (int r = 0; r < rounds; ++r) {{
+    int s = simd_prefix_inclusive_sum(x[g * n + i] + r); if (lane == 31) t[sg] = s; {MEET}
+    const int part = lane < sgs ? t[lane] : 0; s += simd_sum(lane < sg ? part : 0); const int total = simd_sum(part);
+    {MEET} last = carry + s; carry += total; }}
+  y[g * n + i] = last;"""
+# The same for all, and then something of each simdgroup's own, which the second barrier keeps from being overwritten.
+OWN_READ = f"""int s = x[g * n + i];
+  for (int r = 0; r < rounds; ++r) {{
+    t[i] = s; {MEET} const int first = simd_sum(t[lane]); const int own = t[n - 1 - i]; {MEET} s = own * 3 + first; }}
+  y[g * n + i] = s;"""
 EARLY = f"if (rounds == 0) return; {SHIFTED}"
 UNIFORM_CHOICE = f"if (rounds > 3) {{ {SHIFTED} }} else {{ {REVERSED} }}"
 LOADED_BOUND = f"""int s = 0; const int most = x[g * n + 1] % 7;
@@ -128,6 +151,50 @@ def test_work_that_is_the_same_for_all_is_done_once(threads: int, mode: str) -> 
     for r in range(5):
         carry = carry * 3 + (x + r).sum(1, keepdims=True)
     np.testing.assert_array_equal(run(CARRIED, threads, mode=mode), wrapped(carry + at // 32))
+
+
+@pytest.mark.parametrize("mode", ["fast", "checked"])
+@pytest.mark.parametrize("threads", [64, 320, 1024])
+def test_what_is_the_same_for_all_is_computed_ahead(threads: int, mode: str) -> None:
+    x = inputs(threads)
+    carry, last = np.zeros((3, 1), np.int64), 0 * x
+    for r in range(5):
+        last = carry + (x + r).cumsum(1)
+        carry = carry + (x + r).sum(1, keepdims=True)
+    np.testing.assert_array_equal(run(RUNNING, threads, mode=mode), last)
+    s = x
+    for _ in range(4):
+        s = s[:, ::-1] * 3 + s[:, :32].sum(1, keepdims=True)
+    np.testing.assert_array_equal(run(OWN_READ, threads, 4, mode=mode), wrapped(s))
+
+
+def test_barriers_that_are_added_and_taken_out() -> None:
+    """Each is a place to go on from. Where the launch says the rounds, the first is behind that: it is read once."""
+    assert places(REVERSED) == 1
+    assert places(TOTAL) == 2
+    assert places(CARRIED) == 3
+    assert places(RUNNING) == 3, "the new one stands for the second of the loop"
+    assert places(OWN_READ) == 4, "the second of the loop orders what each simdgroup reads"
+
+
+@pytest.mark.parametrize("group", [(256, 1, 1), (64, 2, 2), (8, 16, 1), (16, 8, 1), (48, 2, 1)])
+def test_positions_are_those_of_the_simdgroup_in_every_stretch(group: tuple[int, int, int]) -> None:
+    body = f"""kernel void k(device int* y [[buffer(0)]], uint3 l [[thread_position_in_threadgroup]],
+      uint3 at [[thread_position_in_grid]], uint i [[thread_index_in_threadgroup]],
+      uint sg [[simdgroup_index_in_threadgroup]], uint q [[quadgroup_index_in_threadgroup]],
+      uint3 n [[threads_per_threadgroup]]) {{
+      threadgroup int t[1024]; t[i] = int(l.x + 100 * l.y + 10000 * l.z); {MEET}
+      const int other = t[i ^ 31] * 2; {MEET} t[i] = other + int(sg); {MEET}
+      y[at.x + n.x * (at.y + n.y * at.z)] = t[i] + int(7 * q + 3 * l.y + l.x) + int(i); }}"""
+    w, h, d = group
+    z, row, x = (axis.ravel() for axis in np.indices((d, h, w)))
+    i = np.arange(w * h * d)
+    t = x + 100 * row + 10000 * z
+    for mode in ("fast", "checked"):
+        y = np.zeros(w * h * d, np.int32)
+        with metalcore.mode(mode):
+            metalcore.Library(HEAD + body).function("k")(y, threadgroups=1, group_size=group)
+        np.testing.assert_array_equal(y, t[i ^ 31] * 2 + i // 32 + 7 * (i // 4) + 3 * row + x + i)
 
 
 @pytest.mark.parametrize("mode", ["fast", "checked"])
@@ -200,7 +267,7 @@ def test_values_that_change_places(rounds: int, mode: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [REVERSED, SHIFTED, TOTAL, CARRIED, APART_BETWEEN, NESTED, TYPES, EARLY, UNIFORM_CHOICE, LOADED_BOUND, PLACES]
-    + [TWICE],
+    + [TWICE, RUNNING, OWN_READ],
 )
 def test_barriers_that_all_simdgroups_pass_alike_are_cut(body: str) -> None:
     assert is_cut(body)
