@@ -95,6 +95,8 @@ def test_on_by_default_only_where_it_is_faster() -> None:
         (q.bfloat16(), {"is_causal": True}, "torch multiplies bfloat16"),
         (q[:, :, :64], {"is_causal": True}, "fewer than"),
         (randn(1, 64, 64, 128), {"is_causal": True}, "fewer than 256 queries or keys"),
+        (randn(1, 8, 512, 128), {"is_causal": True}, "float32 of a depth above 96"),
+        (randn(1, 8, 512, 128).half(), {"is_causal": True}, ""),
     ]
     for x, named, why in cases:
         for by_default in (True, False):
