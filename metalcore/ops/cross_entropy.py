@@ -105,6 +105,11 @@ class Geometry:
             self.group = (threads,)
             self.groups = (-(-self.stride // threads), batch)
 
+    def numbers(self, ignore_index: int, smoothing: float, z_loss: float, cap: float, options: int) -> dict[str, Any]:
+        """What both kernels take, by the names of their parameters."""
+        own = dict(classes=self.classes, stride=self.stride, ignore_index=ignore_index)
+        return own | dict(smoothing=smoothing, z_loss=z_loss, cap=cap, options=options)
+
 
 def _flags(weight: Any, reduction: str) -> int:
     flags = {"mean": IS_MEAN, "none": IS_PER_ROW}.get(reduction, 0)
@@ -131,6 +136,7 @@ def forward(
     weight = x if weight is None else run.contiguous(weight)  # without IS_WEIGHTED it is not read
     at = Geometry(run, dtype, shape)
     exact = accumulator(dtype)
+    numbers = at.numbers(ignore_index, smoothing, z_loss, softcap, flags)
     losses, state = run.launch(
         FORWARD,
         (dtype, kind, at.vector),
@@ -141,13 +147,7 @@ def forward(
             weight=weight,
             losses=Out((at.rows,), exact),
             state=Out((at.rows, 2), exact),
-            classes=at.classes,
-            stride=at.stride,
-            ignore_index=ignore_index,
-            smoothing=smoothing,
-            z_loss=z_loss,
-            cap=softcap,
-            options=flags,
+            **numbers,
         ),
         at.groups,
         at.group,
@@ -208,6 +208,7 @@ def backward(
     if kind not in CLASSES and wanted[1]:
         flags |= WANTS_TARGET
         of_target = shape
+    numbers = at.numbers(ignore_index, smoothing, z_loss, softcap, flags)
     dx, dtarget = run.launch(
         BACKWARD,
         (dtype, kind, accumulator(dtype) if float32_loss else dtype, at.vector),
@@ -221,13 +222,7 @@ def backward(
             divisor=divisor,
             dx=Out(shape, dtype),
             dtarget=Out(of_target, dtype),
-            classes=at.classes,
-            stride=at.stride,
-            ignore_index=ignore_index,
-            smoothing=smoothing,
-            z_loss=z_loss,
-            cap=softcap,
-            options=flags,
+            **numbers,
         ),
         at.groups,
         at.group,

@@ -8,7 +8,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_affine, check_sum, is_exact, no_share
+from metalcore.ops.base.norm import at_once, benchmarks, check_affine, check_sum, gradient
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -71,36 +71,9 @@ def backward(
     moments: Any,
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
-    dtype, kind = run.dtype(new_residual), run.dtype(weight)
-    shape = tuple(new_residual.shape)
-    width, rows = shape[-1], math.prod(shape[:-1])
-    g, carry, h = run.contiguous(grad_y), run.contiguous(grad_new_residual), run.contiguous(new_residual)
-    weight = run.contiguous(weight)
-    vector, group = row_launch(run, "fused_add_layer_norm", dtype, width)
-    blocks = Blocks.of(run, "fused_add_layer_norm", dtype, rows, width, vector)
-    makes = (bool(wanted[1]), bias is not None and wanted[2])
-    of_weight, of_bias = (blocks.share((width,), kind) if made else no_share(kind) for made in makes)
-    dx, *found = run.launch(
-        BACKWARD,
-        (dtype, kind, vector),
-        (*makes, is_exact(kind, rows, width)),
-        dict(
-            g=g,
-            carry=carry,
-            h=h,
-            weight=weight,
-            moments=moments,
-            dx=Out(shape, dtype),
-            weight_shares=of_weight,
-            bias_shares=of_bias,
-            rows=rows,
-            width=width,
-            rows_each=blocks.rows_each,
-        ),
-        (blocks.number,),
-        group,
-    )
-    return dx, *blocks.totals(run, found, makes, (width,), kind)
+    arrays = dict(g=grad_y, carry=grad_new_residual, h=new_residual, weight=weight, moments=moments)
+    makes = {"weight_shares": bool(wanted[1]), "bias_shares": bias is not None and wanted[2]}
+    return gradient(run, BACKWARD, new_residual, 1, run.dtype(weight), arrays, makes)
 
 
 def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:

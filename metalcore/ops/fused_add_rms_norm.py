@@ -8,15 +8,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import (
-    Blocks,
-    at_once,
-    benchmarks,
-    check_parameter,
-    check_sum,
-    is_exact,
-    no_share,
-)
+from metalcore.ops.base.norm import at_once, benchmarks, check_parameter, check_sum, gradient
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -73,29 +65,8 @@ def backward(
     power: Any,
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
-    dtype, kind = run.dtype(new_residual), run.dtype(weight)
-    shape = tuple(new_residual.shape)
-    width, rows = shape[-1], math.prod(shape[:-1])
-    g, carry, h = run.contiguous(grad_y), run.contiguous(grad_new_residual), run.contiguous(new_residual)
-    weight = run.contiguous(weight)
-    vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
-    blocks = Blocks.of(run, "fused_add_rms_norm", dtype, rows, width, vector)
-    share = blocks.share((width,), kind) if wanted[1] else no_share(kind)
-    constants = (bool(wanted[1]), is_exact(kind, rows, width))
-    arguments = dict(
-        g=g,
-        carry=carry,
-        h=h,
-        weight=weight,
-        power=power,
-        dx=Out(shape, dtype),
-        shares=share,
-        rows=rows,
-        width=width,
-        rows_each=blocks.rows_each,
-    )
-    dx, shares = run.launch(BACKWARD, (dtype, kind, vector), constants, arguments, (blocks.number,), group)
-    return dx, blocks.total(run, shares, (width,), kind) if wanted[1] else run.empty((0,), kind)
+    arrays = dict(g=grad_y, carry=grad_new_residual, h=new_residual, weight=weight, power=power)
+    return gradient(run, BACKWARD, new_residual, 1, run.dtype(weight), arrays, {"shares": bool(wanted[1])})
 
 
 def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:

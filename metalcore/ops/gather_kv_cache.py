@@ -9,7 +9,7 @@ import numpy as np
 
 from metalcore.ops.base.check import check_array, dtype_name, refuse
 from metalcore.ops.base.index import check_index
-from metalcore.ops.base.kv_cache import LARGEST_ROW, check_device, check_scale
+from metalcore.ops.base.kv_cache import LARGEST_ROW, check_device, check_scales
 from metalcore.ops.base.launch import blocks_for
 from metalcore.ops.base.op import FLOATS, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
@@ -62,7 +62,7 @@ def gather_kv_cache(
         check_index(NOUN, "seq_lens", seq_lens)
         # A negative length is named by the kernel that looks at lengths.
         total = max(0, int(seq_lens.sum().item())) if math.prod(seq_lens.shape) else 0
-    scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
+    scales = check_scales(NOUN, k_scale, v_scale)
     return OP(key_cache, value_cache, block_tables, seq_lens, total, wanted, *scales)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_eps, check_float
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_affine, check_normalized, is_exact, no_share
+from metalcore.ops.base.norm import at_once, benchmarks, check_affine, check_normalized, gradient
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -67,36 +67,10 @@ def _kind(run: Runtime, dtype: str, weight: Any, bias: Any) -> str:
 def backward(
     run: Runtime, grad_y: Any, x: Any, weight: Any, bias: Any, moments: Any, dims: int, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
-    dtype = run.dtype(x)
-    shape = tuple(x.shape)
-    width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
-    kind = _kind(run, dtype, weight, bias)
-    g, x = run.contiguous(grad_y), run.contiguous(x)
-    weight = None if weight is None else run.contiguous(weight)
-    vector, group = row_launch(run, "layer_norm", dtype, width)
-    blocks = Blocks.of(run, "layer_norm", dtype, rows, width, vector)
-    makes = (weight is not None and wanted[1], bias is not None and wanted[2])
-    of_weight, of_bias = (blocks.share(shape[-dims:], kind) if made else no_share(kind) for made in makes)
-    dx, *found = run.launch(
-        BACKWARD,
-        (dtype, kind, vector),
-        (weight is not None, *makes, is_exact(kind, rows, width)),
-        dict(
-            g=g,
-            x=x,
-            weight=weight,
-            moments=moments,
-            dx=Out(shape, dtype),
-            weight_shares=of_weight,
-            bias_shares=of_bias,
-            rows=rows,
-            width=width,
-            rows_each=blocks.rows_each,
-        ),
-        (blocks.number,),
-        group,
-    )
-    return dx, *blocks.totals(run, found, makes, shape[-dims:], kind)
+    kind, has_weight = _kind(run, run.dtype(x), weight, bias), weight is not None
+    arrays = dict(g=grad_y, x=x, weight=weight, moments=moments)
+    makes = {"weight_shares": has_weight and wanted[1], "bias_shares": bias is not None and wanted[2]}
+    return gradient(run, BACKWARD, x, dims, kind, arrays, makes, (has_weight,))
 
 
 def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:

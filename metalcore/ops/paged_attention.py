@@ -12,7 +12,7 @@ from metalcore.ops.base import paged
 from metalcore.ops.base.attention import FAR
 from metalcore.ops.base.attention_arguments import cast, check_numbers, check_window
 from metalcore.ops.base.check import check_array, check_float, refuse
-from metalcore.ops.base.kv_cache import check_scale
+from metalcore.ops.base.kv_cache import check_scales
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.runtime import Runtime
 
@@ -90,7 +90,7 @@ def attend(
         *(query, key_cache, value_cache, block_tables, seq_lens, cu_seqlens_q, slopes, sinks),
         1.0 / math.sqrt(max(1, depth)) if scale is None else float(scale),
         *(float(softcap), left, most, longest),
-        *(check_scale(NOUN, n, x) for n, x in zip(("k_scale", "v_scale"), scales, strict=True)),
+        *check_scales(NOUN, *scales),
     )
 
 

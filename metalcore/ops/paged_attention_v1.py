@@ -10,7 +10,7 @@ from metalcore.ops.base import paged
 from metalcore.ops.base.attention import FAR
 from metalcore.ops.base.attention_arguments import check_numbers
 from metalcore.ops.base.check import check_array, refuse
-from metalcore.ops.base.kv_cache import FP8, check_cache, check_scale
+from metalcore.ops.base.kv_cache import FP8, check_cache, check_scales
 from metalcore.ops.base.op import Op, Stage
 from metalcore.ops.paged_attention import count_up, per_head
 from metalcore.runtimes.runtime import Runtime
@@ -57,24 +57,32 @@ def paged_attention_v1(
     """
     sparse = (blocksparse_local_blocks, blocksparse_vert_stride, blocksparse_head_sliding_step)
     arrays = (out, query, key_cache, value_cache, block_tables, seq_lens)
-    check(NOUN, arrays, num_kv_heads, scale, block_size, max_seq_len, kv_cache_dtype, sparse)
-    scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
-    given = (count_up(query, query.shape[0] + 1), per_head(NOUN, "alibi_slopes", alibi_slopes, query.shape[1]))
-    numbers = (float(scale), int(max_seq_len), *scales)
-    return OP(*arrays, *given, *numbers)
+    sizes = (num_kv_heads, block_size, max_seq_len)
+    return OP(*prepare(NOUN, arrays, alibi_slopes, sizes, scale, (k_scale, v_scale), kv_cache_dtype, sparse))
 
 
-def check(
+def prepare(
     op: str,
     arrays: tuple[Any, ...],
-    heads: int,
+    slopes: Any,
+    sizes: tuple[int, int, int],
     scale: float,
-    block_size: int,
-    longest: Any,
+    scales: tuple[Any, Any],
     kind: str,
     sparse: tuple[int, ...],
+) -> tuple[Any, ...]:
+    """The public arguments, checked, as the op takes them. `sizes`: heads of keys, of a block, the longest sequence."""
+    _check(op, arrays, sizes, scale, kind, sparse)
+    query = arrays[1]
+    given = (count_up(query, query.shape[0] + 1), per_head(op, "alibi_slopes", slopes, query.shape[1]))
+    return *arrays, *given, float(scale), int(sizes[2]), *check_scales(op, *scales)
+
+
+def _check(
+    op: str, arrays: tuple[Any, ...], sizes: tuple[int, int, Any], scale: float, kind: str, sparse: tuple[int, ...]
 ) -> None:
     """What cannot be read off the arrays."""
+    heads, block_size, longest = sizes
     check_numbers(op, 0.0, scale, 0.0)
     names = ("out", "query", "key_cache", "value_cache", "block_tables", "seq_lens")
     for name, array in zip(names, arrays, strict=True):

@@ -6,9 +6,7 @@ import dataclasses
 from typing import Any
 
 from metalcore.ops import paged_attention_v1 as v1
-from metalcore.ops.base.kv_cache import check_scale
 from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.paged_attention import count_up, per_head
 from metalcore.runtimes.runtime import Runtime
 
 NOUN = "paged_attention_v2"
@@ -52,11 +50,8 @@ def paged_attention_v2(
     """
     sparse = (blocksparse_local_blocks, blocksparse_vert_stride, blocksparse_head_sliding_step)
     arrays = (out, query, key_cache, value_cache, block_tables, seq_lens)
-    v1.check(NOUN, arrays, num_kv_heads, scale, block_size, max_seq_len, kv_cache_dtype, sparse)
-    scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
-    given = (count_up(query, query.shape[0] + 1), per_head(NOUN, "alibi_slopes", alibi_slopes, query.shape[1]))
-    numbers = (float(scale), int(max_seq_len), *scales)
-    return OP(*arrays, *given, *numbers)
+    sizes = (num_kv_heads, block_size, max_seq_len)
+    return OP(*v1.prepare(NOUN, arrays, alibi_slopes, sizes, scale, (k_scale, v_scale), kv_cache_dtype, sparse))
 
 
 def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:

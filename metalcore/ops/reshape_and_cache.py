@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.kv_cache import cache_tokens, check_scale
-from metalcore.ops.base.op import Op, Stage
-from metalcore.ops.reshape_and_cache_flash import (
-    SCHEMA,
-)
-from metalcore.runtimes.runtime import Runtime
+from metalcore.ops.base.kv_cache import check_scales, declare
 
 NOUN = "reshape_and_cache"
 
@@ -39,16 +34,12 @@ def reshape_and_cache(
     >>> values[0, 0].tolist()
     [[30.0, 0.0, 10.0], [40.0, 0.0, 20.0]]
     """
-    scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
+    scales = check_scales(NOUN, k_scale, v_scale)
     return OP(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, *scales)
 
 
-def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
-    return cache_tokens(run, NOUN, arguments, is_rows=False)
-
-
-OP = Op(
-    noun=NOUN,
-    summary="keys and values of tokens into slots of a paged cache, Hugging Face's layout; float or fp8",
-    forward=Stage(SCHEMA, forward),
+OP = declare(
+    NOUN,
+    "keys and values of tokens into slots of a paged cache, Hugging Face's layout; float or fp8",
+    is_rows=False,
 )

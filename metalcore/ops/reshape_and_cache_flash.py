@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.kv_cache import cache_tokens, check_scale
-from metalcore.ops.base.op import Op, Stage
-from metalcore.runtimes.runtime import Runtime
+from metalcore.ops.base.kv_cache import check_scales, declare
 
 NOUN = "reshape_and_cache_flash"
-SCHEMA = (
-    "(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_mapping, "
-    "str kv_cache_dtype, float k_scale, float v_scale) -> ()"
-)
 
 
 def reshape_and_cache_flash(
@@ -44,16 +38,12 @@ def reshape_and_cache_flash(
     >>> keys.reshape(4, 2).tolist()
     [[3.0, 4.0], [0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]
     """
-    scales = check_scale(NOUN, "k_scale", k_scale), check_scale(NOUN, "v_scale", v_scale)
+    scales = check_scales(NOUN, k_scale, v_scale)
     return OP(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, *scales)
 
 
-def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
-    return cache_tokens(run, NOUN, arguments, is_rows=True)
-
-
-OP = Op(
-    noun=NOUN,
-    summary="keys and values of tokens into slots of a paged cache, rows one after the other; float or fp8",
-    forward=Stage(SCHEMA, forward),
+OP = declare(
+    NOUN,
+    "keys and values of tokens into slots of a paged cache, rows one after the other; float or fp8",
+    is_rows=True,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_eps, check_float
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import Blocks, at_once, benchmarks, check_normalized, check_parameter, is_exact, no_share
+from metalcore.ops.base.norm import at_once, benchmarks, check_normalized, check_parameter, gradient
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -55,37 +55,10 @@ def forward(run: Runtime, x: Any, weight: Any, dims: int, eps: float) -> tuple[A
 def backward(
     run: Runtime, grad_y: Any, x: Any, weight: Any, power: Any, dims: int, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
-    dtype = run.dtype(x)
-    shape = tuple(x.shape)
-    width, rows = math.prod(shape[-dims:]), math.prod(shape[:-dims])
-    grad_y, x = run.contiguous(grad_y), run.contiguous(x)
-    weight = None if weight is None else run.contiguous(weight)
-    vector, group = row_launch(run, "rms_norm", dtype, width)
-    weight_type = dtype if weight is None else run.dtype(weight)
-    blocks = Blocks.of(run, "rms_norm", dtype, rows, width, vector)
-    has_share = weight is not None and wanted[1]
-    share = blocks.share(shape[-dims:], weight_type) if has_share else no_share(weight_type)
-    dx, shares = run.launch(
-        BACKWARD,
-        (dtype, weight_type, vector),
-        (weight is not None, has_share, is_exact(weight_type, rows, width)),
-        dict(
-            g=grad_y,
-            x=x,
-            weight=weight,
-            power=power,
-            dx=Out(shape, dtype),
-            shares=share,
-            rows=rows,
-            width=width,
-            rows_each=blocks.rows_each,
-        ),
-        (blocks.number,),
-        group,
-    )
-    if not has_share:
-        return dx, run.empty((0,), weight_type)
-    return dx, blocks.total(run, shares, shape[-dims:], weight_type)
+    kind = run.dtype(x if weight is None else weight)
+    arrays = dict(g=grad_y, x=x, weight=weight, power=power)
+    has_weight = weight is not None
+    return gradient(run, BACKWARD, x, dims, kind, arrays, {"shares": has_weight and wanted[1]}, (has_weight,))
 
 
 def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from metalcore.ops.base import slstm as shared
 from metalcore.ops.base.attention_arguments import wants_gradient
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op
+from metalcore.ops.slstm import OP as SEQUENCE
 
 
 def slstm_step(x: Any, R: Any, b: Any, states: Any) -> Any:
@@ -25,13 +27,6 @@ def slstm_step(x: Any, R: Any, b: Any, states: Any) -> Any:
     return y, tuple(last)
 
 
-OP = Op(
-    noun="slstm_step",
-    summary="one step of the sLSTM cell, for decoding",
-    forward=Stage(shared.FORWARD_SCHEMA, shared.forward),
-    backward=Stage(shared.BACKWARD_SCHEMA, shared.backward),
-    gradients=shared.GRADIENTS,
-    public_outputs=5,
-    autocast="promote",
-    exact=shared.GRADIENTS[3:],
+OP: Op = dataclasses.replace(
+    SEQUENCE, noun="slstm_step", summary="one step of the sLSTM cell, for decoding", benchmarks=()
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 import metalcore
 from metalcore.errors import ArgumentError, PagedCacheFull, UnknownSequence
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.kv_cache import check_scale
+from metalcore.ops.base.kv_cache import check_scales
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.uint8)
 
@@ -55,7 +55,7 @@ class PagedCache:
         if dtype not in DTYPES:
             refuse("PagedCache", "dtype", "torch.float32, float16, bfloat16 or uint8 (fp8)", dtype)
         self.blocks, self.block_size = blocks, block_size
-        self._scales = check_scale("PagedCache", "k_scale", k_scale), check_scale("PagedCache", "v_scale", v_scale)
+        self._scales = check_scales("PagedCache", k_scale, v_scale)
         # Zeros: what stands in a slot that no token was written to is never used, but would look odd as garbage.
         self.key_cache = torch.zeros(blocks, block_size, heads, head_dim, dtype=dtype, device=device)
         self.value_cache = torch.zeros(blocks, block_size, heads, value_dim, dtype=dtype, device=device)

@@ -9,7 +9,7 @@ from typing import Any
 from metalcore.ops.base.check import check_array, dtype_name, refuse
 from metalcore.ops.base.index import check_index
 from metalcore.ops.base.launch import blocks_for
-from metalcore.ops.base.op import FLOATS
+from metalcore.ops.base.op import FLOATS, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -61,6 +61,19 @@ def check_scale(op: str, argument: str, scale: Any) -> float:
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
         refuse(op, argument, "a number above 0", repr(scale))
     return float(scale)
+
+
+def check_scales(op: str, k_scale: Any, v_scale: Any) -> tuple[float, float]:
+    return check_scale(op, "k_scale", k_scale), check_scale(op, "v_scale", v_scale)
+
+
+def declare(noun: str, summary: str, is_rows: bool) -> Op:
+    """The op reshape_and_cache or reshape_and_cache_flash (`is_rows`)."""
+    schema = (
+        "(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_mapping, "
+        "str kv_cache_dtype, float k_scale, float v_scale) -> ()"
+    )
+    return Op(noun, summary, Stage(schema, lambda run, *arguments: cache_tokens(run, noun, arguments, is_rows)))
 
 
 def cache_tokens(run: Runtime, op: str, arguments: tuple[Any, ...], is_rows: bool) -> tuple[Any, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import check_float, check_shape, refuse
-from metalcore.ops.base.launch import accumulator, column_sum
+from metalcore.ops.base.launch import accumulator, column_sum, row_launch
 from metalcore.ops.base.op import Benchmark
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -104,8 +104,8 @@ class Blocks(NamedTuple):
     def totals(
         self, run: Runtime, shares: Sequence[Any], makes: Sequence[bool], shape: tuple[int, ...], dtype: str
     ) -> list[Any]:
-        """The gradients of weight and bias; one that was not made has no elements."""
-        if all(makes) and not (self.number == 1 and dtype == accumulator(dtype)):
+        """The gradients of the parameters; one that was not made has no elements."""
+        if len(shares) == 2 and all(makes) and not (self.number == 1 and dtype == accumulator(dtype)):
             width, out = math.prod(shape), Out(shape, dtype)
             threads: int = policy("column_sum", run.family, dtype)["threads"]
             first, second = shares
@@ -126,6 +126,32 @@ COLUMN_SUM_PAIR = Kernel("column_sum", "column_sum_pair")
 def no_share(dtype: str) -> Out:
     """In the place of shares that nobody asks for, of the type that kernels write them in."""
     return Out((0,), accumulator(dtype))
+
+
+def gradient(
+    run: Runtime,
+    kernel: Kernel,
+    x: Any,
+    dims: int,
+    kind: str,
+    arrays: Mapping[str, Any],
+    makes: Mapping[str, bool],
+    constants: tuple[bool, ...] = (),
+) -> tuple[Any, ...]:
+    """dx of a norm over the last `dims` dimensions of x, then the gradients of its parameters, which have the dtype
+    `kind`. `arrays` are what the kernel reads, `makes` says by the name of their shares which gradients are made, and
+    `constants` come before those that every such kernel has."""
+    dtype, shape = run.dtype(x), tuple(x.shape)
+    own = shape[-dims:]
+    width, rows = math.prod(own), math.prod(shape[:-dims])
+    vector, group = row_launch(run, kernel.file, dtype, width)
+    blocks = Blocks.of(run, kernel.file, dtype, rows, width, vector)
+    arguments = {name: None if array is None else run.contiguous(array) for name, array in arrays.items()}
+    arguments |= {name: blocks.share(own, kind) if made else no_share(kind) for name, made in makes.items()}
+    arguments |= dict(dx=Out(shape, dtype), rows=rows, width=width, rows_each=blocks.rows_each)
+    flags, made = (*constants, *makes.values(), is_exact(kind, rows, width)), tuple(makes.values())
+    dx, *shares = run.launch(kernel, (dtype, kind, vector), flags, arguments, (blocks.number,), group)
+    return dx, *blocks.totals(run, shares, made, own, kind)
 
 
 def benchmarks(make: Any, targets: dict[str, float]) -> list[Benchmark]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from metalcore.ops.base.attention import (
     CONSTANTS,
@@ -28,6 +27,18 @@ QUERY_GRADIENT = Kernel(FILE, "attention_varlen_query_gradient", CONSTANTS)
 KEY_GRADIENT = Kernel(FILE, "attention_varlen_key_gradient", CONSTANTS)
 
 
+class Numbers(NamedTuple):
+    """The numbers of both schemas, in their order."""
+
+    most_q: int
+    most_k: int
+    dropout: float
+    scale: float
+    softcap: float
+    left: int
+    right: int
+
+
 class Call:
     """What forward and backward have in common."""
 
@@ -37,7 +48,7 @@ class Call:
         arrays: tuple[Any, Any, Any],
         starts: tuple[Any, Any],
         slopes: Any,
-        numbers: tuple[int, int, float, float, float, int, int],
+        numbers: Numbers,
         keeps_rest: bool,
     ) -> None:
         query, key, value = arrays
@@ -92,22 +103,15 @@ def forward(
     starts_k: Any,
     alibi_slopes: Any,
     seed: Any,
-    most_q: int,
-    most_k: int,
-    dropout: float,
-    scale: float,
-    softcap: float,
-    left: int,
-    right: int,
-    wants_gradient: bool,
+    *more: Any,
 ) -> tuple[Any, ...]:
+    numbers, wants_gradient = Numbers(*more[:-1]), more[-1]
     dtype, exact = run.dtype(query), accumulator(run.dtype(query))
     keeps = wants_gradient and dtype not in ("float32", "float64")
-    numbers = (most_q, most_k, dropout, scale, softcap, left, right)
     call = Call(run, (query, key, value), (starts_q, starts_k), alibi_slopes, numbers, keeps)
     total_q, total_k = call.totals
     checked = dict(call.starts, errors=Out((2, 3), "int64"), sequences=call.sequences)
-    checked |= dict(total_q=total_q, total_k=total_k, most_q=most_q, most_k=most_k)
+    checked |= dict(total_q=total_q, total_k=total_k, most_q=numbers.most_q, most_k=numbers.most_k)
     (errors,) = run.launch(CHECK, (), (), checked, (2,), (LANES,))
     run.check_errors(errors, lambda place, found: _explain(place, found, call))
     (total, heads), width = query.shape[:2], value.shape[2]
@@ -120,7 +124,7 @@ def forward(
         lse=Out((heads, total), exact),
         **call.numbers,
     )
-    grid, group = call.grid(most_q, heads)
+    grid, group = call.grid(numbers.most_q, heads)
     out, rest, stats, lse = run.launch(FORWARD, call.types, call.constants, arguments, grid, group)
     return out, lse, stats, rest
 
@@ -139,18 +143,11 @@ def backward(
     out: Any,
     stats: Any,
     rest: Any,
-    most_q: int,
-    most_k: int,
-    dropout: float,
-    scale: float,
-    softcap: float,
-    left: int,
-    right: int,
-    wanted: Sequence[bool],
+    *more: Any,
 ) -> tuple[Any, ...]:
+    numbers, wanted = Numbers(*more[:-1]), more[-1]
     dtype, exact = run.dtype(query), accumulator(run.dtype(query))
     keeps = len(rest.shape) > 1
-    numbers = (most_q, most_k, dropout, scale, softcap, left, right)
     call = Call(run, (query, key, value), (starts_q, starts_k), alibi_slopes, numbers, keeps)
     heads, key_heads = query.shape[1], key.shape[1]
     inputs = dict(call.arrays, g=run.contiguous(grad_out), seed=seed, stats=run.contiguous(stats), **call.numbers)
@@ -161,7 +158,7 @@ def backward(
         g_lse=run.contiguous(grad_lse),
         delta=Out((heads, query.shape[0], 2), exact),
     )
-    grid, group = call.grid(most_q, heads)
+    grid, group = call.grid(numbers.most_q, heads)
     (delta,) = run.launch(DELTA, call.types, call.constants, arguments, grid, group)
     inputs["delta"] = delta
     dq = dk = dv = run.empty((0,), dtype)
@@ -169,7 +166,7 @@ def backward(
         arguments = dict(inputs, dq=Out(tuple(query.shape), dtype))
         (dq,) = run.launch(QUERY_GRADIENT, call.types, call.constants, arguments, grid, group)
     if wanted[1] or wanted[2]:
-        grid, group = call.grid(most_k, key_heads)
+        grid, group = call.grid(numbers.most_k, key_heads)
         arguments = dict(inputs, dk=Out(tuple(key.shape), dtype), dv=Out(tuple(value.shape), dtype))
         dk, dv = run.launch(KEY_GRADIENT, call.types, call.constants, arguments, grid, group)
     return dq, dk, dv
