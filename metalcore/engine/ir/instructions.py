@@ -151,9 +151,8 @@ class BodyReader:
     @staticmethod
     def _skip(line: Line, instr: Instr) -> None:
         """To the end of what is not read; only where it stands is known."""
-        number = line.tokens[line.tokens.index("!dbg") + 1] if "!dbg" in line.tokens else ""
-        if number[1:].isdigit():
-            instr.line = int(number[1:])
+        number = line.tokens[line.tokens.index("!dbg") + 1][1:] if "!dbg" in line.tokens else ""
+        instr.line = int(number) if number.isdigit() else 0
         line.at = len(line.tokens) - 1
 
     # -- opcodes -------------------------------------------------------------------------------
@@ -257,15 +256,13 @@ class BodyReader:
             extra["target"] = self.names[callee]
         else:  # assembly
             extra["unknown"] = True
-            self._skip(line, instr)
-            return
+            return self._skip(line, instr)
         line.expect("(")
         attributes: list[list[str]] = []
         while not line.accept(")"):
             if line.peek() == "metadata":
                 extra["metadata"] = True
-                self._skip(line, instr)
-                return
+                return self._skip(line, instr)
             ty = self.operands.type(line)
             attributes.append(self.operands.attributes(line))
             instr.args.append(self.operand(line, ty))

@@ -216,9 +216,7 @@ class Instr:
         """Take the node of one kind away that is attached to it."""
         if self.rest is not None:
             self._reword(without_attached(self.rest, kind))
-            return
-        attached = self.extra.get("attached")
-        if isinstance(attached, dict):
+        elif isinstance(attached := self.extra.get("attached"), dict):
             attached.pop(kind, None)
 
     def _reword(self, text: str) -> None:
