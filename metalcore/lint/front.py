@@ -17,7 +17,7 @@ from metalcore.engine.frontend.preprocess import preprocess
 from metalcore.engine.frontend.rewrite import rewrite
 from metalcore.engine.frontend.structure import Structure
 from metalcore.engine.frontend.tokens import Tokens
-from metalcore.engine.frontend.unit import _constants, constant_prologue
+from metalcore.engine.frontend.unit import constant_prologue
 from metalcore.engine.model import FunctionConstant
 
 _OWN = re.compile(r"\b__mc_(request|enabled|function|kernel|entry|describe_enabled|describe)\b")
@@ -93,7 +93,7 @@ class Front:
             ir, body = self._compile(constant_prologue(len(rewritten.constants), {}), body, emit=True)
             for record in rewritten.constants:
                 body = body.replace(constant_text(record.marker, record.name, record.index), "")
-            found, slots = _constants(rewritten.constants, ir)
+            found, slots = constants.described(rewritten.constants, ir)
         self.kernels = tuple(rewritten.kernels)
         by_marker = {kernel.marker: kernel for kernel in self.kernels}
         body = _MARK.sub(lambda match: _placed(by_marker[int(match[1])]), body)
@@ -131,7 +131,7 @@ class Front:
         return self._prologue(values) + body
 
     def ir_of(self, kernels: Sequence[Kernel], values: Mapping[int | str, object]) -> str:
-        """Unoptimised IR; kernel i is `__mc_entry_i`."""
+        """Text of unoptimised IR; kernel i is `__mc_entry_i`."""
         ir, _ = self._compile("", self.text_of(kernels, values), emit=True)
         return ir
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import llvmlite.binding as binding
 
 from metalcore.engine.codegen import llvm
-from metalcore.engine.frontend import calls, entry
-from metalcore.engine.frontend.entry import Row
+from metalcore.engine.frontend import calls
 from metalcore.engine.frontend.lowering import lower
 from metalcore.engine.frontend.model import Kernel
-from metalcore.engine.ir import Function, Module, function_text, global_text, parse, type_of, without_numbers
+from metalcore.engine.frontend.signature import Row, Tables, max_threads, strip
+from metalcore.engine.ir import Function, Module, global_text, parse, type_of, without_numbers
 from metalcore.lint.front import Front, template_of
 
-_ANNOTATIONS = "@llvm.global.annotations"
 _PROMISE = "nofpclass("  # fast math's
 
-Details = list[tuple[Kernel, str, tuple[Row, ...], int | None]]  # kernel, its entry point, parameters, limit
+Detail = tuple[Kernel, str, tuple[Row, ...], int | None]  # kernel, its entry point, parameters, limit
+Details = list[Detail]
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,10 @@ def lower_sample(front: Front, values: dict[int | str, object]) -> list[Lowered]
     kernels = front.sample()
     if not kernels:
         return []
-    raw = front.ir_of(kernels, values)
+    raw = parse(front.ir_of(kernels, values))
+    details = [_details(raw, kernel) for kernel in kernels]
     if calls.resolve_recursion(raw, front.sources) is not raw:
         return _one_by_one(front, kernels, values)
-    tables = _tables(raw)
-    details = [(k, f"__mc_entry_{k.marker}", _rows(tables, k), _max_threads(raw, k)) for k in kernels]
     return _finish(raw, details)
 
 
@@ -55,35 +54,21 @@ def _one_by_one(front: Front, kernels: list[Kernel], values: dict[int | str, obj
     unit = front.plain_unit()
     for kernel in kernels:
         scalar = lower(unit, kernel.host_name, values)
-        found += _finish(scalar.ir, [(kernel, "__mc_entry", (), scalar.max_threads)])
+        found += _finish(parse(scalar.ir), [(kernel, "__mc_entry", (), scalar.max_threads)])
     return found
 
 
-def _tables(raw: str) -> str:
-    """The lines of the IR that describe parameters: a small part of it."""
-    module = parse(raw)
-    found = [global_text(variable) for variable in module.globals.values()]
-    found += [function_text(f) for f in module.defined() if f.name.startswith("__mc_describe")]
-    return "\n".join(found) + "\n"
+def _details(raw: Module, kernel: Kernel) -> Detail:
+    entry = f"__mc_entry_{kernel.marker}"
+    return kernel, entry, tuple(Tables(raw).rows(f"__mc_describe_{kernel.marker}")), max_threads(raw, entry)
 
 
-def _rows(raw: str, kernel: Kernel) -> tuple[Row, ...]:
-    return tuple(entry.Tables(raw).rows(f"__mc_describe_{kernel.marker}"))
-
-
-def _max_threads(raw: str, kernel: Kernel) -> int | None:
-    if "mc_max_threads" not in raw:
-        return None
-    return entry.max_threads(raw, f"__mc_entry_{kernel.marker}")
-
-
-def _finish(raw: str, details: Details) -> list[Lowered]:
+def _finish(raw: Module, details: Details) -> list[Lowered]:
     names = [name for _, name, _, _ in details]
-    before = parse(entry.strip(raw))
-    before.globals.pop(_ANNOTATIONS, None)
-    _drop_promises(before)
+    strip(raw)
+    _drop_promises(raw)
     with llvm.LOCK:
-        module = llvm.scalar_module(before, names)
+        module = llvm.scalar_module(raw, names)
         _promote(module)
         light = parse(str(module))
         arrays = list(_with_arrays(details, light).values())

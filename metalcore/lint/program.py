@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 
 from metalcore.engine.frontend.diagnostics import is_ours
@@ -116,7 +116,7 @@ def attribute(value: Value) -> str:
     return ""
 
 
-def _locator(metadata: dict[int, str], places: Places) -> Callable[[int], Place | None]:
+def _locator(metadata: Mapping[int, str], places: Places) -> Callable[[int], Place | None]:
     """A function from the number of a debug location to the user's place."""
 
     lines = DebugLines(metadata)

@@ -116,7 +116,7 @@ def optimise_scalar(raw: str | ir.Module, entry: str = "__mc_entry", *, guarded:
     `settle` takes out what is left of that.
     """
     before = ir.parse(raw, entry) if isinstance(raw, str) else raw
-    is_unrolled = any(pragma in before.metadata_text for pragma in _PRAGMAS)
+    is_unrolled = before.notes.mentions(*_PRAGMAS)
     with_values(before)
     if guarded:
         guard(before)
@@ -143,7 +143,7 @@ def _unroll(module: Any) -> Any:
         if not function.is_declaration:
             simplify.run(function, builder)
     unrolled = ir.parse(str(module))
-    unrolled.rename_metadata({_UNROLL + word: _UNROLLED + word for word in ("full", "enable", "count")})
+    unrolled.notes.rename({_UNROLL + word: _UNROLLED + word for word in ("full", "enable", "count")})
     return parse(ir.print_module(unrolled))
 
 

@@ -38,8 +38,12 @@ done:
   ret ptr %to
 }
 """
-_COPY = """
-define hidden ptr @NAME(ptr %to, ptr %from, i64 %count) nounwind nobuiltin {
+
+
+def _copy(name: str) -> str:
+    """memcpy or memmove: both may be given places that overlap."""
+    return f"""
+define hidden ptr @{name}(ptr %to, ptr %from, i64 %count) nounwind nobuiltin {{
 entry:
   %a = ptrtoint ptr %to to i64
   %b = ptrtoint ptr %from to i64
@@ -81,26 +85,30 @@ last:
   br label %backward
 done:
   ret ptr %to
-}
+}}
 """
-# Where one is NaN, the other.
-_EXTREME = """
-define hidden TYPE @NAME(TYPE %a, TYPE %b) nounwind nobuiltin {
-  %first = fcmp TEST TYPE %a, %b
-  %one = select i1 %first, TYPE %a, TYPE %b
-  %odd = fcmp uno TYPE %b, %b
-  %result = select i1 %odd, TYPE %a, TYPE %one
-  ret TYPE %result
-}
+
+
+def _extreme(name: str, kind: str, test: str) -> str:
+    """The larger or the smaller of two numbers; where one is NaN, the other."""
+    return f"""
+define hidden {kind} @{name}({kind} %a, {kind} %b) nounwind nobuiltin {{
+  %first = fcmp {test} {kind} %a, %b
+  %one = select i1 %first, {kind} %a, {kind} %b
+  %odd = fcmp uno {kind} %b, %b
+  %result = select i1 %odd, {kind} %a, {kind} %one
+  ret {kind} %result
+}}
 """
 
 
 def _text() -> str:
-    text = _FILL + "".join(_COPY.replace("NAME", name) for name in ("memcpy", "memmove"))
-    for name, test in (("fmax", "ogt"), ("fmin", "olt")):
-        for suffix, kind in (("", "double"), ("f", "float")):
-            text += _EXTREME.replace("NAME", name + suffix).replace("TYPE", kind).replace("TEST", test)
-    return text
+    extremes = [
+        _extreme(name + suffix, kind, test)
+        for name, test in (("fmax", "ogt"), ("fmin", "olt"))
+        for suffix, kind in (("", "double"), ("f", "float"))
+    ]
+    return "".join([_FILL, _copy("memcpy"), _copy("memmove"), *extremes])
 
 
 @functools.cache

@@ -8,37 +8,35 @@ recursion left. Everything else is refused.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 
 from metalcore.engine.frontend.diagnostics import Sources, at
-from metalcore.engine.frontend.limits import check_inlined
-from metalcore.engine.ir import parse
+from metalcore.engine.frontend.limits import call_counts, check_inlined
+from metalcore.engine.ir import DebugLines, Function, Instr, Module, copy_of, parse, quoted, rename_function
 from metalcore.errors import CompileError
 
 LEVELS = 2
 _LAST = "__mc_recursion."
-_FUNCTION = re.compile(
-    r'^define [^\n]*?(@"[^"]*"|@[\w.$]+)\([^\n]*?(?: !dbg !(\d+))? \{\n(.*?)^}\n', re.MULTILINE | re.DOTALL
-)
-_SYMBOL = re.compile(r'@"[^"]*"|@[\w.$]+')
+_RESULT = "%retval"  # what clang calls the variable that a function returns
 
 
-def resolve_recursion(ir: str, sources: Sources) -> str:
-    """The IR without recursion; raises CompileError where a function can reach itself again and again."""
-    check_inlined(parse(ir))
-    bodies = {match[1]: match for match in _FUNCTION.finditer(ir)}
-    graph = {name: [s for s in set(_SYMBOL.findall(m[3])) if s in bodies] for name, m in bodies.items()}
+def resolve_recursion(module: Module, sources: Sources) -> Module:
+    """The module without recursion; raises CompileError where a function can reach itself again and again."""
+    counts = call_counts(module)
+    check_inlined(module, counts)
+    graph = {name: list(callees) for name, callees in counts.items()}
     for name, callees in graph.items():
-        if name in callees and _only_tail_calls(name, bodies[name][3]):
+        if name in callees and _only_tail_calls(module.functions[name]):
             callees.remove(name)
     cycle = _cycle(graph)
     if cycle is None:
-        return ir
+        return module
     from metalcore.engine.codegen.llvm import optimise_scalar  # llvmlite: only where there is something to prove
 
-    optimised = optimise_scalar(_unrolled(ir, bodies, _recursive(graph)))
-    if _LAST in optimised:
-        raise _error(ir, cycle, {name: m[2] for name, m in bodies.items()}, sources)
+    _unroll(module, _recursive(graph))
+    optimised = parse(optimise_scalar(module))
+    if any(name.startswith(_LAST) for name in optimised.functions):
+        raise _error(module, cycle, sources)
     return optimised
 
 
@@ -58,66 +56,64 @@ def _recursive(graph: dict[str, list[str]]) -> list[str]:
     return found
 
 
-def _unrolled(ir: str, bodies: dict[str, re.Match[str]], names: list[str]) -> str:
+def _unroll(module: Module, names: list[str]) -> None:
     """Each recursive function LEVELS more times, each copy calling the next; the last one calls an unknown function."""
-    added = []
     for name in names:
-        head, body = bodies[name][0].split("\n", 1)
-        ir = ir.replace(bodies[name][0], head + "\n" + _calls_level(body, names, 1))
-        for level in range(1, LEVELS + 1):
-            copy = re.sub(rf"{re.escape(name)}(?=\()", _level(name, level), head)
-            copy = re.sub(r"^define (?:dso_local |internal |linkonce_odr |weak_odr )*", "define internal ", copy)
-            copy = re.sub(r" comdat(?:\([^)]*\))?| !dbg !\d+", "", copy)
-            # Debug lines belong to one function only: the copies have none.
-            added.append(copy + "\n" + re.sub(r", !dbg !\d+", "", _calls_level(body, names, level + 1)))
-        result = re.match(r"define (?:dso_local |internal |linkonce_odr |weak_odr )*([^@]*)@", head)
-        assert result is not None
-        added.append(f"declare {result[1].strip()} {_level(name, LEVELS + 1)}(...)\n")
-    return ir + "\n" + "".join(added)
+        function = module.functions[name]
+        copies = [copy_of(module, function, _level(name, level)) for level in range(1, LEVELS + 1)]
+        for level, each in enumerate((function, *copies)):
+            _call_level(each, names, level + 1)
+            module.functions[each.name] = each
+        last = f"@{quoted(_level(name, LEVELS + 1))}"
+        attributes = list(function.returned_attributes)
+        module.declare(Function(last, function.returned, [], returned_attributes=attributes, is_variadic=True))
 
 
 def _level(name: str, level: int) -> str:
-    plain = name.strip('@"')
-    return f'@"{_LAST}{plain}"' if level > LEVELS else f'@"{plain}.level{level}"'
+    return f"{_LAST}{name}" if level > LEVELS else f"{name}.level{level}"
 
 
-def _calls_level(body: str, names: list[str], level: int) -> str:
+def _call_level(function: Function, names: list[str], level: int) -> None:
     for name in names:
-        if level <= LEVELS:
-            body = re.sub(rf"{re.escape(name)}(?![\w.$])", _level(name, level), body)
-        else:
-            last = _level(name, level)
-            body = re.sub(rf"call ([^@\n]*){re.escape(name)}\(", lambda m, last=last: f"call {m[1]}(...) {last}(", body)  # type: ignore[misc]
-    return body
+        for instr in list(function.naming(name)):
+            if level <= LEVELS:
+                rename_function(instr, name, _level(name, level))
+            elif instr.callee == name:
+                instr.changed().extra.update(callee=_level(name, level), signature="(...)")
 
 
-def _only_tail_calls(name: str, body: str) -> bool:
-    """Whether nothing happens between each call of *name* in its own body and the return."""
-    lines = body.splitlines()
-    labels = {m[1]: i for i, line in enumerate(lines) if (m := re.match(r'("[^"]*"|[\w.$-]+):', line))}
-    for start, line in enumerate(lines):
-        if name not in _SYMBOL.findall(line):
-            continue
-        call = re.match(r"  (?:(%[\w.]+) = )?(?:tail )?call ", line)
-        if call is None or not _returns_at_once(lines, labels, start + 1, call[1]):
-            return False
-    return True
+def _only_tail_calls(function: Function) -> bool:
+    """Whether nothing happens between each call of a function in its own body and the return."""
+    calls = function.naming(function.name)
+    return all(call.callee == function.name and _returns_at_once(function, call) for call in calls)
 
 
-def _returns_at_once(lines: list[str], labels: dict[str, int], i: int, result: str | None) -> bool:
-    for _ in range(len(lines)):
-        line = lines[i].strip() if i < len(lines) else "}"
-        branch = re.match(r"br label %([^,]+)", line)
-        kept = result is not None and "store" in line and f" {result}, ptr %retval" in line
-        if line.startswith("ret "):
+def _returns_at_once(function: Function, call: Instr) -> bool:
+    for instr in _following(function, call):
+        if instr.op == "ret":
             return True
-        if branch:
-            i = labels.get(branch[1], len(lines)) + 1
-        elif not line or kept or "@llvm.lifetime.end" in line or re.match(r"%\d+ = load .*, ptr %retval", line):
-            i += 1
-        else:
+        kept = instr.op == "store" and instr.args[0] is call and _is_result(instr.args[1])
+        taken = instr.op == "load" and _is_result(instr.args[0])
+        if not (kept or taken or instr.callee.startswith("llvm.lifetime.end")):
             return False
     return False
+
+
+def _following(function: Function, instr: Instr) -> Iterator[Instr]:
+    """What is done behind an instruction, through branches that have one way; each block once."""
+    block, seen = instr.block, set()
+    start = block.instrs.index(instr) + 1 if block is not None else 0
+    while block is not None and block not in seen:
+        seen.add(block)
+        *others, last = block.instrs[start:]
+        yield from others
+        block, start = (last.targets[0], 0) if last.op == "br" and len(last.targets) == 1 else (None, 0)
+        if block is None:
+            yield last
+
+
+def _is_result(value: object) -> bool:
+    return isinstance(value, Instr) and value.name == _RESULT
 
 
 def _cycle(graph: dict[str, list[str]]) -> list[str] | None:
@@ -141,17 +137,12 @@ def _cycle(graph: dict[str, list[str]]) -> list[str] | None:
     return None
 
 
-def _error(ir: str, cycle: list[str], debug: dict[str, str], sources: Sources) -> CompileError:
-    names, place = [], ("", 0)
+def _error(module: Module, cycle: list[str], sources: Sources) -> CompileError:
+    lines, names, place = DebugLines(module.metadata), [], ("", 0)
     for symbol in cycle:
-        scope = re.search(
-            rf'^!{debug[symbol]} = .*?DISubprogram\(name: "([^"]*)".*?file: !(\d+), line: (\d+)', ir, re.MULTILINE
-        )
-        if scope is None:
-            names.append(symbol)
-            continue
-        names.append(scope[1])
-        file = re.search(rf'^!{scope[2]} = !DIFile\(filename: "([^"]*)"', ir, re.MULTILINE)
-        place = place if place[0] else (file[1] if file else "", int(scope[3]))
+        scope = lines.scope(module.functions[symbol].debug)
+        names.append(scope.name if scope else symbol)
+        if scope and not place[0]:
+            place = (scope.file, scope.line)
     ring = " -> ".join([*names, names[0]])
     return at(place[0] or sources.main, place[1], f"recursion is not supported in Metal: {ring}", sources)

@@ -9,18 +9,14 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_right
-from collections.abc import Callable
 from difflib import SequenceMatcher
 
 from metalcore.engine.frontend.tokens import unescape
-from metalcore.engine.ir import DebugLines, metadata_of
 
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_$\x80-\uffff][\w$]*|\.?\d[\w.]*|\S')
 _MARKER = re.compile(r'#(?:line)?\s+(\d{1,10})(?:\s+"((?:[^"\\]|\\.)*)")?')
-_PLACE = re.compile(r"^(!(\d+) = (?:distinct )?!DILocation\(line: (\d+), column: )(\d+)(, .*)$", re.MULTILINE)
 _MOST_PAIRS = 1 << 20  # of words that are laid beside each other with care
 _AHEAD = 48
-_LAST = 65535  # column that LLVM can hold
 
 
 def source_column(made: str, column: int, written: str) -> int:
@@ -95,19 +91,3 @@ class MadeLines:
 
     def get(self, file: str, line: int) -> str:
         return self._lines.get((file, line), "")
-
-
-def restore(ir: str, text: str, source_line: Callable[[str, int], str | None]) -> str:
-    """IR whose debug locations have the columns of the user's text; *text* is what clang read."""
-    lines, made = DebugLines(metadata_of(ir)), MadeLines(text)
-
-    def moved(match: re.Match[str]) -> str:
-        column = int(match[4])
-        place = next(lines.frames(int(match[2])), None)
-        written = source_line(place.file, place.line) if place and column else None
-        line = made.get(place.file, place.line) if place and written else ""
-        if written and line and line != written:
-            column = source_column(line, column, written) or column
-        return f"{match[1]}{column if column <= _LAST else 0}{match[5]}"
-
-    return _PLACE.sub(moved, ir)

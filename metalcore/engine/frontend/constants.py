@@ -1,14 +1,17 @@
-"""Function constants: the values that the host gives, as C++ initialisers."""
+"""Function constants: what clang says of them, and the values that the host gives, as C++ initialisers."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
 from metalcore.engine.frontend.model import ConstantSlot, Unit
+from metalcore.engine.frontend.rewrite import ConstantRecord
+from metalcore.engine.frontend.signature import Tables
+from metalcore.engine.ir import Module, parse
 from metalcore.engine.model import FunctionConstant
+from metalcore.engine.names import plain_name
 from metalcore.engine.options import shown
 from metalcore.errors import ConstantError
 
@@ -39,12 +42,26 @@ def initialisers(unit: Unit, constants: Mapping[int | str, object] | None) -> di
     return values
 
 
-def missing(unit: Unit, name: str, ir: str) -> ConstantError | None:
+def described(
+    records: Sequence[ConstantRecord], ir: str
+) -> tuple[tuple[FunctionConstant, ...], tuple[ConstantSlot, ...]]:
+    """The constants of a text with what clang says of them in its IR."""
+    constants, slots = [], []
+    tables = Tables(parse(ir))
+    for record in records:
+        (row,) = tables.rows(f"__mc_constant_{record.marker}")
+        constants.append(FunctionConstant(record.name, row.slot, row.type, record.used and not record.optional))
+        slots.append(ConstantSlot(record.marker, row.scalar, row.lanes))
+    return tuple(constants), tuple(slots)
+
+
+def missing(unit: Unit, name: str, module: Module) -> ConstantError | None:
     """The error for a constant without a value that the kernel's code needs."""
-    for line in re.findall(r"^@.* = external .*$", ir, re.MULTILINE):
-        symbol = re.match(r'@"?([\w.$]+)', line)
+    for variable in module.globals.values():
+        if not variable.is_external:
+            continue
         for constant in unit.constants:
-            if symbol and re.search(rf"(?:^|\d){re.escape(constant.name)}(?:E\w*)?$", symbol[1]):
+            if plain_name(variable.plain_name) == constant.name:
                 which = f"'{constant.name}' (index {constant.index}, {constant.type})"
                 return ConstantError(f"kernel '{name}' needs function constant {which}, which has no value")
     return None

@@ -10,9 +10,9 @@ from metalcore.engine.ir import Module
 from metalcore.errors import CompileError
 
 
-def check_inlined(module: Module) -> None:
+def check_inlined(module: Module, calls: Mapping[str, Mapping[str, int]]) -> None:
     """Refuse a kernel that is too large once every call is inlined, as it will be."""
-    _check(inlined_size(module), "when all its calls are inlined")
+    _check(inlined_size(module, calls), "when all its calls are inlined")
 
 
 def check_text(ir: str, what: str) -> None:
@@ -29,18 +29,19 @@ def _check(size: int, what: str) -> None:
         )
 
 
-def inlined_size(module: Module) -> int:
+def call_counts(module: Module) -> dict[str, Counter[str]]:
+    """How often each function names which of those that are defined beside it."""
+    defined = {function.name: function for function in module.defined()}
+    return {name: Counter(filter(defined.__contains__, each.symbols())) for name, each in defined.items()}
+
+
+def inlined_size(module: Module, calls: Mapping[str, Mapping[str, int]] | None = None) -> int:
     """Lines of the largest function of some IR with those of all that it calls, as often as it does.
 
     A ladder of functions that each call the one below twice doubles with every rung: it is counted, not built.
     """
-    defined = {function.name: function for function in module.defined()}
-    sizes = {name: function.length for name, function in defined.items()}
-    calls = {
-        name: Counter(symbol for symbol in function.symbols() if symbol in defined)
-        for name, function in defined.items()
-    }
-    return max(inlined_sizes(sizes, calls).values(), default=0)
+    sizes = {function.name: function.length for function in module.defined()}
+    return max(inlined_sizes(sizes, call_counts(module) if calls is None else calls).values(), default=0)
 
 
 def inlined_sizes(own: Mapping[str, int], calls: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

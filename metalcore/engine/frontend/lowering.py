@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from metalcore.engine.frontend import calls, columns, compiler, constants, entry
+from metalcore.engine.frontend import calls, compiler, constants, entry, places, signature
 from metalcore.engine.frontend.diagnostics import Sources, at, with_prelude
 from metalcore.engine.frontend.model import Kernel, Unit
 from metalcore.engine.frontend.reject import unsupported
 from metalcore.engine.frontend.symbols import check_symbols
-from metalcore.engine.frontend.tokens import escape
 from metalcore.engine.frontend.unit import constant_prologue, dump
+from metalcore.engine.ir import Module, parse, print_module
 from metalcore.engine.model import INITIAL, Argument, ScalarKernel
+from metalcore.engine.names import plain_name
 from metalcore.errors import UnknownFunction
 from metalcore.launch.expression import ExpressionError
 from metalcore.launch.requirements import conditions
 
+_GUARD = "@_ZGV"  # begins the names of variables that say whether others are set
 LARGEST_INDEX = 30  # Metal binds 31 buffers
 
 
@@ -32,40 +33,36 @@ def lower(
         raise UnknownFunction(_unknown(unit, name))
     given = constants.initialisers(unit, values)
     sources = with_prelude(Sources(unit.path, unit.source, dict(unit.includes)), unit.prelude)
-    text = unit.text.replace(f"/*__mc:k{kernel.marker}*/", placed(kernel))
+    text = entry.with_entry(unit.text, kernel)
     prologue = constant_prologue(len(unit.slots), given)
     ir, text = compiler.compile_text(
         prologue + text, sources, unit.math_mode, emit=True, optimised=optimised, float_type=unit.float_type
     )
-    ir = columns.restore(ir, text, sources.line)
-    error = constants.missing(unit, name, ir)
+    module = parse(ir)
+    places.restore(module, text, sources.line)
+    error = constants.missing(unit, name, module)
     if error is not None:
         raise error
-    _check_guards(ir, kernel, sources)
-    check_symbols(ir, kernel, sources)
-    arguments = entry.arguments(ir, kernel)
+    _check_guards(module, kernel, sources)
+    check_symbols(module, kernel, sources)
+    arguments = signature.arguments(module, kernel)
     _check_bindings(kernel, arguments, sources)
     _check_requirements(unit, kernel, arguments, sources)
-    limit = entry.max_threads(ir)
-    ir = calls.resolve_recursion(entry.strip(ir), sources)
-    dump("scalar_raw.ll", ir)
-    return ScalarKernel(name, ir, arguments, limit, unit.math_mode, tuple(kernel.requirements))
+    limit = signature.max_threads(module)
+    signature.strip(module)
+    scalar = print_module(calls.resolve_recursion(module, sources))
+    dump("scalar_raw.ll", scalar)
+    return ScalarKernel(name, scalar, arguments, limit, unit.math_mode, tuple(kernel.requirements))
 
 
-def placed(kernel: Kernel) -> str:
-    """The entry point with line markers, so that clang's messages about it name the kernel's own line."""
-    file = escape(kernel.file)
-    return f'\n# {kernel.line} "{file}"\n{entry.entry_text(kernel)}\n# {kernel.end_line} "{file}"\n'
-
-
-def _check_guards(ir: str, kernel: Kernel, sources: Sources) -> None:
+def _check_guards(module: Module, kernel: Kernel, sources: Sources) -> None:
     """Refuse what C++ would set when a thread first gets there: threads of a kernel share it and start together."""
-    guard = re.search(r"^@_ZGV(\w+) = ", ir, re.MULTILINE)
+    guard = next((name for name in module.globals if name.startswith(_GUARD)), None)
     if guard is None:
         return
-    if re.search(rf'^@_Z{guard[1]} = .*section "{INITIAL}', ir, re.MULTILINE):
-        name = re.search(r"E\d+([A-Za-z_]\w*?)(?:_\d*)?$", guard[1])
-        text = f"the initialiser of threadgroup variable '{name[1] if name else guard[1]}' is not a constant"
+    guarded = module.globals.get("@_Z" + guard[len(_GUARD) :])
+    if guarded is not None and guarded.section.startswith(INITIAL):
+        text = f"the initialiser of threadgroup variable '{plain_name(guarded.name)}' is not a constant"
         raise at(kernel.file, kernel.line, f"{text}: it is set before the threads of the group start", sources)
     raise unsupported("threadgroup variables with a constructor that runs code", kernel.file, kernel.line)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from metalcore.engine.frontend import compiler, constants, toolchain
 from metalcore.engine.frontend.diagnostics import Sources
-from metalcore.engine.frontend.lowering import placed
+from metalcore.engine.frontend.entry import with_entry
 from metalcore.engine.frontend.model import Unit
 from metalcore.engine.frontend.unit import constant_prologue
 
@@ -88,9 +88,7 @@ def record_of(unit: Unit, name: str, values: Mapping[int | str, object] | None, 
     """The type that a parameter of a kernel points to, with its members."""
     kernel = next(k for k in unit.kernels if k.host_name == name)
     asked = f"struct __mc_layout {{ ::__mc::parameter<__mc_kernel::type<{parameter}>>::element value; }};"
-    text = unit.text.replace(
-        f"/*__mc:k{kernel.marker}*/", f"{placed(kernel)} {asked} static_assert(sizeof(__mc_layout) > 0);"
-    )
+    text = with_entry(unit.text, kernel, f" {asked} static_assert(sizeof(__mc_layout) > 0);")
     text = constant_prologue(len(unit.slots), constants.initialisers(unit, values)) + text
     flags = toolchain.language_flags(unit.math_mode, True, unit.float_type)
     result = compiler.run(

@@ -2,65 +2,75 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from metalcore.engine.frontend.attributes import THREAD_ATTRIBUTES
 from metalcore.engine.frontend.diagnostics import Sources, at
 from metalcore.engine.frontend.model import Kernel
-from metalcore.engine.ir import DebugLines, metadata_of
+from metalcore.engine.ir import DebugLines, Function, Global, Instr, Module
+from metalcore.engine.names import first_name
 from metalcore.errors import CompileError
 
-_NAME = r'@"[^"]*"|@[-\w.$]+'
-_DECLARED = re.compile(rf"^declare [^\n]*?({_NAME})\(", re.MULTILINE)
 # What the headers declare and lockstep lowers. The hooks of sanitize mode are put in behind the front end.
-_EXTERNAL = re.compile(
-    r"@__mc_(?:arg|threadgroup_arg|fence|(?:threadgroup|simdgroup)_barrier|simd_\w+|simdgroup_(?:mma|load|store)_\w+"
-    rf"|{'|'.join(THREAD_ATTRIBUTES)})"
+_EXTERNAL = frozenset(
+    f"__mc_{name}"
+    for name in ("arg", "threadgroup_arg", "fence", "threadgroup_barrier", "simdgroup_barrier", *THREAD_ATTRIBUTES)
 )
-_GLOBAL = re.compile(rf"^({_NAME}) = ([^\n]*?)\b(global|constant|alias|ifunc) ", re.MULTILINE)
-_KEPT = re.compile(r"^@llvm\.(?:compiler\.)?used = [^\n]*$", re.MULTILINE)
-_DYNAMIC = re.compile(r"^  \S+ = alloca (?:inalloca )?[^,\n]+, i\d+ %.*$", re.MULTILINE)
-_ASM = re.compile(r"^  [^\n]*\bcall [^\n]*\basm (?:sideeffect |alignstack |unwind )*\"[^\n]*$", re.MULTILINE)
-_READ = re.compile(r"^  \S+ = load ")
-_INITIALISED = re.compile(
-    r'^define internal [^\n]*@(?:__cxx_global_var_init[\w.]*|_GLOBAL__sub_I_\w*|"_GLOBAL__[^"]*")\(.*?^}', re.M | re.S
-)
-_DEBUG = re.compile(r"!dbg !(\d+)")
+_FAMILIES = ("__mc_simd_", "__mc_simdgroup_mma_", "__mc_simdgroup_load_", "__mc_simdgroup_store_")
+_KEPT = ("@llvm.used", "@llvm.compiler.used")
+_STARTING = ("__cxx_global_var_init", "_GLOBAL__")  # functions that LLVM writes to compute variables
 
 
-def check_symbols(ir: str, kernel: Kernel, sources: Sources) -> None:
+def check_symbols(module: Module, kernel: Kernel, sources: Sources) -> None:
     """Refuse functions and variables without a definition, variables that change, arrays of unknown length."""
-    for message, line in _found(ir):
-        raise _error(ir, line, message, kernel, sources)
+    for message, instr in _found(module):
+        raise _error(module, instr, message, kernel, sources)
 
 
-def _found(ir: str) -> Iterator[tuple[str, str]]:
-    """Each mistake with the line of IR that it shows in."""
-    for name in _DECLARED.findall(ir):
-        if not name.startswith("@llvm.") and not _EXTERNAL.fullmatch(name):
-            yield f"the function '{_plain(name)}' is called and has no definition", _use(ir, name)
-    kept = " ".join(_KEPT.findall(ir))
-    started = "\n".join(match[0] for match in _INITIALISED.finditer(ir))
-    for name, linkage, kind in _GLOBAL.findall(ir):
-        if name.startswith("@llvm."):
-            continue
-        if kind in ("alias", "ifunc"):
-            yield f"'{_plain(name)}' is an alias, which Metal does not have", ""
-        elif "external " in linkage or "extern_weak" in linkage:
-            yield f"the variable '{_plain(name)}' is used and has no definition", _use(ir, name)
-        elif "thread_local" in linkage:
-            yield f"'{_plain(name)}' is thread_local, which Metal does not have", _use(ir, name)
-        elif kind == "global" and not _mentions(kept, name):
-            # A constant whose initialiser LLVM has still to compute looks the same, and only that code stores to it.
-            computed = "internal " in linkage and _mentions(started, name)
-            uses = [line for line in _uses(ir, name) if not (computed and (_READ.match(line) or line in started))]
-            if uses:
-                yield mutable(_plain(name)), uses[0]
-    if match := _DYNAMIC.search(ir):
-        yield "an array whose length is not a constant is not supported in Metal", match[0]
-    if match := _ASM.search(ir):
-        yield "inline assembly is not supported", match[0]
+def _found(module: Module) -> Iterator[tuple[str, Instr | None]]:
+    """Each mistake with the instruction that it shows in."""
+    for function in module.functions.values():
+        if function.is_declaration and not function.name.startswith("llvm.") and not _is_ours(function.name):
+            yield f"the function '{first_name(function.name)}' is called and has no definition", _use(module, function)
+    started = [f for f in module.defined() if f.linkage == "internal" and f.name.startswith(_STARTING)]
+    kept = {name for table in _KEPT if table in module.globals for name in module.globals[table].names()}
+    for variable in module.globals.values():
+        if not variable.name.startswith("@llvm."):
+            yield from _wrong(module, variable, variable.name in kept, started)
+    for function in module.defined():
+        # An array with a length has it behind its type; no constant has one.
+        if any(", i" in operands for operands in function.operands_of("alloca")):
+            for instr in function.instructions():
+                if instr.op == "alloca" and any(isinstance(length, Instr) for length in instr.args):
+                    yield "an array whose length is not a constant is not supported in Metal", instr
+    for function in module.defined():
+        if function.mentions(" asm "):
+            for instr in function.instructions():
+                if instr.op == "call" and "unknown" in instr.extra:
+                    yield "inline assembly is not supported", instr
+
+
+def _is_ours(name: str) -> bool:
+    return name in _EXTERNAL or any(name.startswith(family) and name != family for family in _FAMILIES)
+
+
+def _wrong(
+    module: Module, variable: Global, is_kept: bool, started: list[Function]
+) -> Iterator[tuple[str, Instr | None]]:
+    name = first_name(variable.plain_name)
+    if variable.kind in ("alias", "ifunc"):
+        yield f"'{name}' is an alias, which Metal does not have", None
+    elif variable.is_external:
+        yield f"the variable '{name}' is used and has no definition", _use(module, variable)
+    elif "thread_local" in variable.words:
+        yield f"'{name}' is thread_local, which Metal does not have", _use(module, variable)
+    elif not variable.constant and not is_kept:
+        # A constant whose initialiser LLVM has still to compute looks the same, and only that code stores to it.
+        computing = [f for f in started if variable.linkage == "internal" and variable.plain_name in f.symbols()]
+        for function in module.defined():
+            for instr in function.naming(variable.plain_name):
+                if not computing or not (instr.op == "load" or function in started):
+                    yield mutable(name), instr
 
 
 def mutable(name: str) -> str:
@@ -68,40 +78,15 @@ def mutable(name: str) -> str:
     return f"the variable '{name}' at file scope or static can be changed: Metal has only constant ones ('constant')"
 
 
-def _mentions(text: str, name: str) -> bool:
-    return re.search(re.escape(name) + r"(?![-\w.$])", text) is not None
+def _use(module: Module, named: Function | Global) -> Instr | None:
+    name = named.name if isinstance(named, Function) else named.plain_name
+    return next((instr for function in module.defined() for instr in function.naming(name)), None)
 
 
-def _uses(ir: str, name: str) -> Iterator[str]:
-    for match in re.finditer(rf"^  [^\n]*{re.escape(name)}(?![-\w.$])[^\n]*$", ir, re.MULTILINE):
-        yield match[0]
-
-
-def _use(ir: str, name: str) -> str:
-    return next(_uses(ir, name), "")
-
-
-def _plain(symbol: str) -> str:
-    """The name in the source: the last part of a mangled one."""
-    name = symbol[1:].strip('"')
-    parts: list[str] = []
-    rest = re.sub(r"^_Z(?:TL|L)?N?(?:K|L|12_GLOBAL__N_1)*", "", name) if name.startswith("_Z") else ""
-    while length := re.match(r"L?(\d+)", rest):
-        end = length.end() + int(length[1])
-        parts.append(rest[length.end() : end])
-        rest = rest[end:]
-    local = re.search(r"E(\d+)(\w+)$", name) if name.startswith("_ZZ") else None
-    if local:
-        return local[2][: int(local[1])]
-    return parts[-1] if parts else name
-
-
-def _error(ir: str, line: str, message: str, kernel: Kernel, sources: Sources) -> CompileError:
-    debug = _DEBUG.search(line)
-    if debug:
-        frames = DebugLines(metadata_of(ir)).frames(int(debug[1]))
-        place = next((frame for frame in frames if sources.line(frame.file, frame.line) is not None), None)
-        if place is not None:
-            written = sources.line(place.file, place.line) or ""
-            return at(place.file, place.line, message, sources, (written, place.column))
-    return at(kernel.file, kernel.line, message, sources)
+def _error(module: Module, instr: Instr | None, message: str, kernel: Kernel, sources: Sources) -> CompileError:
+    frames = DebugLines(module.metadata).frames(instr.line) if instr is not None else iter(())
+    place = next((frame for frame in frames if sources.line(frame.file, frame.line) is not None), None)
+    if place is None:
+        return at(kernel.file, kernel.line, message, sources)
+    written = sources.line(place.file, place.line) or ""
+    return at(place.file, place.line, message, sources, (written, place.column))

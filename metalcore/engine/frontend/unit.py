@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from metalcore import settings
 from metalcore.engine.frontend import compiler, toolchain
+from metalcore.engine.frontend.constants import described
 from metalcore.engine.frontend.declared import declarations
-from metalcore.engine.frontend.entry import Tables, constant_text
-from metalcore.engine.frontend.model import ConstantSlot, Unit
+from metalcore.engine.frontend.entry import constant_text
+from metalcore.engine.frontend.model import Unit
 from metalcore.engine.frontend.preprocess import preprocess
-from metalcore.engine.frontend.rewrite import ConstantRecord, rewrite
-from metalcore.engine.model import FunctionConstant
+from metalcore.engine.frontend.rewrite import rewrite
 from metalcore.errors import ArgumentError
 
 _MARK = re.compile(r"/\*__mc:c(\d+)\*/")
@@ -55,7 +55,7 @@ def make_unit(
     first, *pieces = _MARK.split(patched[len(prologue) :])
     marked = zip(pieces[::2], pieces[1::2], strict=True)
     text = first + "".join(f"/*__mc:c{n}*/{piece.removeprefix(asking[int(n)])}" for n, piece in marked)
-    constants, slots = _constants(rewritten.constants, ir)
+    constants, slots = described(rewritten.constants, ir)
     unit = Unit(
         functions=tuple(kernel.host_name for kernel in rewritten.kernels),
         constants=constants,
@@ -92,13 +92,3 @@ def dump(name: str, text: str) -> None:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _constants(records: list[ConstantRecord], ir: str) -> tuple[tuple[FunctionConstant, ...], tuple[ConstantSlot, ...]]:
-    constants, slots = [], []
-    tables = Tables(ir)
-    for record in records:
-        (row,) = tables.rows(f"__mc_constant_{record.marker}")
-        constants.append(FunctionConstant(record.name, row.slot, row.type, record.used and not record.optional))
-        slots.append(ConstantSlot(record.marker, row.scalar, row.lanes))
-    return tuple(constants), tuple(slots)

@@ -1,13 +1,16 @@
 """LLVM IR as objects: one module that the stages read and rewrite, from clang's text to lockstep."""
 
-from metalcore.engine.ir.debug import DebugLines, Location, Locations, metadata_of
+from metalcore.engine.ir.copies import copy_of, rename_function
+from metalcore.engine.ir.debug import DebugLines, Location, Locations, Scope
 from metalcore.engine.ir.edits import Builder, Edits, Names
 from metalcore.engine.ir.flat import flat, flattened
 from metalcore.engine.ir.function import Function, Module
+from metalcore.engine.ir.initial import bytes_of, initial_value
+from metalcore.engine.ir.metadata import Metadata
 from metalcore.engine.ir.printer import function_text, global_text, print_module
 from metalcore.engine.ir.queries import anchor_of, gep_terms, is_alike, is_barrier, is_ignored, type_of
 from metalcore.engine.ir.reader import parse
-from metalcore.engine.ir.tokens import without_numbers
+from metalcore.engine.ir.tokens import plain, quoted, without_numbers
 from metalcore.engine.ir.types import (
     BFLOAT,
     DOUBLE,
@@ -25,7 +28,7 @@ from metalcore.engine.ir.types import (
     Type,
     int_type,
 )
-from metalcore.engine.ir.values import Block, Const, Global, Instr, Parameter, Value, text_of
+from metalcore.engine.ir.values import Aggregate, Block, Const, Global, Instr, Parameter, Value, text_of
 
 __all__ = [
     "BFLOAT",
@@ -41,6 +44,7 @@ __all__ = [
     "PTR",
     "SCALARS",
     "VOID",
+    "Aggregate",
     "Block",
     "Builder",
     "Const",
@@ -51,24 +55,31 @@ __all__ = [
     "Instr",
     "Location",
     "Locations",
+    "Metadata",
     "Module",
     "Names",
     "Parameter",
+    "Scope",
     "Type",
     "Value",
     "anchor_of",
+    "bytes_of",
+    "copy_of",
     "flat",
     "flattened",
     "function_text",
     "gep_terms",
     "global_text",
+    "initial_value",
     "int_type",
     "is_alike",
     "is_barrier",
     "is_ignored",
-    "metadata_of",
     "parse",
+    "plain",
     "print_module",
+    "quoted",
+    "rename_function",
     "text_of",
     "type_of",
     "without_numbers",

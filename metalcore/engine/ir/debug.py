@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-_METADATA = re.compile(r"^!(\d+) = (.*)$", re.MULTILINE)
-_FIELD = re.compile(r'(\w+): (!\d+|"[^"]*"|\d+)')
-_ESCAPE = re.compile(rb"\\(\\|[0-9A-Fa-f]{2})")
+from metalcore.engine.ir.tokens import fields, unescaped
+
 _MOST_STEPS = 64
 
 
@@ -21,18 +19,19 @@ class Location:
     column: int
 
 
-def metadata_of(ir: str) -> dict[int, str]:
-    """The numbered lines at the end of a module."""
-    return {int(number): words for number, words in _METADATA.findall(ir)}
+@dataclass(frozen=True)
+class Scope:
+    """A function as the source has it, and where it begins."""
+
+    name: str
+    file: str
+    line: int
 
 
 def _name(quoted: str) -> str:
-    """A file name as LLVM writes it: bytes that are not plain are `\\C3`."""
+    """A name as LLVM writes it."""
     name = quoted.strip('"')
-    if "\\" not in name:
-        return name
-    data = _ESCAPE.sub(lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1], 16)]), name.encode())
-    return data.decode("utf-8", "surrogateescape")
+    return unescaped(name).decode("utf-8", "surrogateescape") if "\\" in name else name
 
 
 class DebugLines:
@@ -55,9 +54,16 @@ class DebugLines:
                 return
             number = int(entry["inlinedAt"][1:])
 
+    def scope(self, number: int) -> Scope | None:
+        """The function that a DISubprogram describes; None where it is none."""
+        entry = self._fields(number) if "DISubprogram(" in self._metadata.get(number, "") else {}
+        if "name" not in entry:
+            return None
+        return Scope(_name(entry["name"]), self._file_of(number), int(entry.get("line", "0")))
+
     def _fields(self, number: int) -> dict[str, str]:
         if number not in self._known:
-            self._known[number] = dict(_FIELD.findall(self._metadata.get(number, "")))
+            self._known[number] = fields(self._metadata.get(number, ""))
         return self._known[number]
 
     def _file_of(self, scope: int) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
 
-from metalcore.engine.ir.debug import Locations, metadata_of
-from metalcore.engine.ir.tokens import plain, renamed, symbols
+from metalcore.engine.ir.debug import Locations
+from metalcore.engine.ir.metadata import Metadata
+from metalcore.engine.ir.tokens import behind, plain, renamed, symbols, without_attached, without_attribute
 from metalcore.engine.ir.types import Type
-from metalcore.engine.ir.values import Block, Global, Instr, Parameter
+from metalcore.engine.ir.values import Block, Const, Global, Instr, Parameter
 
 
 class BodyReader(Protocol):
@@ -84,6 +85,41 @@ class Function:
             return symbols(self.text or "")
         return [name for instr in self.instructions() for name in _named(instr)]
 
+    def naming(self, name: str) -> Iterator[Instr]:
+        """The instructions that name a function or a variable; without its mark."""
+        if self.is_read or self.mentions(name):
+            for instr in self.instructions():
+                if name in _named(instr):
+                    yield instr
+
+    def operands_of(self, op: str) -> list[str]:
+        """What stands behind an opcode that makes a value, each time, as it was read: nothing is split for that."""
+        return behind(self.text or "", op)
+
+    def without_attribute(self, name: str) -> None:
+        """Take a promise with a number from its parameters, its result and its calls; nothing is split for that."""
+        for attributes in (self.returned_attributes, *(p.attributes for p in self.parameters)):
+            attributes[:] = [word for word in attributes if not word.startswith(f"{name}(")]
+        if not self.is_read:
+            self.text = without_attribute(self.text, name) if self.text is not None else None
+            return
+        for instr in self.instructions():
+            instr.without_attribute(name)
+
+    def without_attached(self, kind: str) -> None:
+        """Take the nodes of one kind from its instructions."""
+        if not self.is_read:
+            self.text = without_attached(self.text, kind) if self.text is not None else None
+            return
+        for instr in self.instructions():
+            instr.without_attached(kind)
+
+    @property
+    def debug(self) -> int:
+        """The number of the node that describes it; 0: none does."""
+        found = next((word for word in self.suffix if word.startswith("!dbg !")), "")
+        return int(found[len("!dbg !") :]) if found else 0
+
     def instructions(self) -> Iterator[Instr]:
         for block in self.blocks:
             yield from block.instrs
@@ -100,8 +136,15 @@ class Function:
 def _named(instr: Instr) -> list[str]:
     if instr.rest is not None:
         return symbols(instr.rest)
-    names = [arg.name for arg in instr.args if isinstance(arg, Global)]
-    return [instr.callee, *map(plain, names)] if instr.op == "call" else list(map(plain, names))
+    names = [instr.callee] if instr.callee else []
+    for arg in instr.args:
+        if isinstance(arg, Global):
+            names.append(arg.plain_name)
+        elif isinstance(arg, Const):
+            names += symbols(arg.text)
+        elif not arg.name:  # a constant expression
+            names += _named(arg)
+    return names
 
 
 class Module:
@@ -117,7 +160,7 @@ class Module:
         self.globals: dict[str, Global] = {}  # by name, with its @
         self.functions: dict[str, Function] = {}  # by name, without @
         self.attributes: dict[int, list[str]] = {}
-        self.metadata_text = ""
+        self.notes = Metadata()  # the lines at its end
 
     @property
     def function(self) -> Function:
@@ -136,20 +179,15 @@ class Module:
             if not function.is_declaration:
                 yield function
 
-    @cached_property
-    def metadata(self) -> dict[int, str]:
+    @property
+    def metadata(self) -> Mapping[int, str]:
         """The numbered lines at its end."""
-        return metadata_of(self.metadata_text)
+        return self.notes.nodes
 
     @cached_property
     def locations(self) -> Locations:
         """Where debug locations are in the user's files."""
         return Locations(self.metadata)
-
-    def rename_metadata(self, names: Mapping[str, str]) -> None:
-        """Give texts among the metadata other words."""
-        for old, new in names.items():
-            self.metadata_text = self.metadata_text.replace(f'!"{old}"', f'!"{new}"')
 
     def unused_prefix(self, start: str) -> str:
         """A beginning of local names that no name has, made of *start* and a digit."""

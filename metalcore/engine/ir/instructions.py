@@ -148,6 +148,13 @@ class BodyReader:
         if line.peek():
             raise ValueError(f"{line.peek()!r} was not expected in {' '.join(line.tokens)}")
 
+    @staticmethod
+    def _skip(line: Line, instr: Instr) -> None:
+        """To the end of what is not read; only where it stands is known."""
+        number = line.tokens[line.tokens.index("!dbg") + 1][1:] if "!dbg" in line.tokens else ""
+        instr.line = int(number) if number.isdigit() else 0
+        line.at = len(line.tokens) - 1
+
     # -- opcodes -------------------------------------------------------------------------------
     def _select(self, line: Line, instr: Instr) -> None:
         instr.args.append(self.typed(line))
@@ -249,15 +256,13 @@ class BodyReader:
             extra["target"] = self.names[callee]
         else:  # assembly
             extra["unknown"] = True
-            line.at = len(line.tokens) - 1
-            return
+            return self._skip(line, instr)
         line.expect("(")
         attributes: list[list[str]] = []
         while not line.accept(")"):
             if line.peek() == "metadata":
                 extra["metadata"] = True
-                line.at = len(line.tokens) - 1
-                return
+                return self._skip(line, instr)
             ty = self.operands.type(line)
             attributes.append(self.operands.attributes(line))
             instr.args.append(self.operand(line, ty))

@@ -15,7 +15,7 @@ def print_module(module: Module) -> str:
     parts += [global_text(variable) for variable in module.globals.values()]
     parts += [function_text(function) for function in module.functions.values()]
     parts += [f"attributes #{number} = {{ {' '.join(words)} }}" for number, words in module.attributes.items()]
-    return "\n".join([*parts, module.metadata_text])
+    return "\n".join([*parts, module.notes.text])
 
 
 def global_text(variable: Global) -> str:
@@ -46,14 +46,19 @@ def function_text(function: Function) -> str:
     )
     if is_declaration:
         return head
+    return f"{head} {{\n{body_text(function)}}}\n"
+
+
+def body_text(function: Function) -> str:
+    """The blocks of a function that is defined."""
     if not function.is_read:
-        return f"{head} {{\n{function.text}}}\n"
+        return function.text or ""
     body: list[str] = []
     for i, block in enumerate(function.blocks):
         if i or not block.name.isdigit():
             body.append(f"{quoted(block.name)}:")
         body += [statement(instr) for instr in block.instrs]
-    return "\n".join([f"{head} {{", *body, "}\n"])
+    return "\n".join([*body, ""])
 
 
 def statement(instr: Instr) -> str:

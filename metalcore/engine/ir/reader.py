@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from metalcore.engine.ir.function import Function, Module
 from metalcore.engine.ir.instructions import BodyReader
+from metalcore.engine.ir.metadata import Metadata
 from metalcore.engine.ir.operands import RETURN_ATTRIBUTES, Operands
 from metalcore.engine.ir.tokens import Line, attributes, global_parts, type_and_value
 from metalcore.engine.ir.types import VOID
@@ -50,7 +51,9 @@ def parse(text: str, entry: str = "__mc_entry") -> Module:
             else:
                 functions.append((line, None))
         elif first == "!":
-            module.metadata_text = text[at:]
+            module.notes = Metadata(text[at:])
+            if module.notes.mentions("\ndefine ", "\ndeclare ", "\n@"):
+                raise ValueError("functions and variables stand in front of the metadata")
             break
         elif first == "%":
             name, _, spelled = text[at:end].partition(" = type ")

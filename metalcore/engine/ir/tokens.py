@@ -29,6 +29,9 @@ _SYMBOL = re.compile(rf"@(?:{NAME})")
 _GLOBAL = re.compile(rf"(@(?:{NAME})) = (.*?)\b(global|constant|alias|ifunc) ")
 _GLOBAL_PART = r', (section "[^"]*"|partition "[^"]*"|comdat(?:\([^)]*\))?|align \d+|![\w.]+ !\d+)'
 _GLOBAL_PARTS, _GLOBAL_END = re.compile(_GLOBAL_PART), re.compile(rf"(?:{_GLOBAL_PART})+$")
+_NODE = re.compile(r"^!(\d+) = (.*)$", re.MULTILINE)
+_FIELD = re.compile(r'(\w+): (!\d+|"[^"]*"|\d+|true|false)')
+_ESCAPE = re.compile(rb"\\(\\|[0-9A-Fa-f]{2})")
 _ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?|[\w-]+(?:\((?:[^()]|\([^()]*\))*\))?(?:=\d+)?')
 
 
@@ -58,6 +61,15 @@ def symbols(text: str) -> list[str]:
     return [plain(symbol) for symbol in _SYMBOL.findall(text)]
 
 
+def behind(text: str, op: str) -> list[str]:
+    """What stands behind each `= op` of a text, to the end of its line.
+
+    >>> behind("  %x = alloca i32, align 4\\n  ret void\\n", "alloca")
+    ['i32, align 4']
+    """
+    return [part.partition("\n")[0] for part in text.split(f" = {op} ")[1:]]
+
+
 def locals_in(text: str) -> list[str]:
     """The values, blocks and types that a text names."""
     return _LOCAL.findall(text)
@@ -71,6 +83,47 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 def without_numbers(text: str) -> str:
     """A text without the numbers of its metadata."""
     return _NUMBERED.sub("", text)
+
+
+def without_attribute(text: str, name: str) -> str:
+    """A text without an attribute that has a number.
+
+    >>> without_attribute("call ptr @f(ptr align 4 dereferenceable(8) %x)", "dereferenceable")
+    'call ptr @f(ptr align 4 %x)'
+    """
+    first, *parts = text.split(f" {name}(")
+    cut = [part.partition(")") for part in parts]
+    return first + "".join([rest if n.isdigit() else f" {name}({n}{close}{rest}" for n, close, rest in cut])
+
+
+def without_attached(text: str, kind: str) -> str:
+    """A text without the nodes of one kind that are attached to instructions.
+
+    >>> without_attached("load i8, ptr %x, align 1, !noundef !5, !dbg !7", "!noundef")
+    'load i8, ptr %x, align 1, !dbg !7'
+    """
+    first, *parts = text.split(f", {kind} !")
+    return first + "".join([part.lstrip("0123456789") for part in parts])
+
+
+def nodes(text: str) -> dict[int, str]:
+    """The numbered lines of a module's metadata."""
+    return {int(number): node for number, node in _NODE.findall(text)}
+
+
+def fields(node: str) -> dict[str, str]:
+    """What a node says of itself.
+
+    >>> fields("distinct !DILocation(line: 3, column: 9, scope: !4)")
+    {'line': '3', 'column': '9', 'scope': '!4'}
+    """
+    return dict(_FIELD.findall(node))
+
+
+def unescaped(text: str) -> bytes:
+    """The bytes of a name or a text between its quotes: LLVM writes those that are not plain as `\\C3`."""
+    data = text.encode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1], 16)]), data) if "\\" in text else data
 
 
 def global_parts(line: str) -> tuple[str, str, str, str, list[str]] | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from metalcore.engine.ir.tokens import FLAGS, locals_in, plain, words
+from metalcore.engine.ir.tokens import FLAGS, locals_in, plain, without_attached, without_attribute, words
 from metalcore.engine.ir.types import PTR, Type
 
 
@@ -37,6 +37,16 @@ class Const:
         if self.type.kind == "ptr" and self.text in ("null", "zeroinitializer"):
             return 0
         return None
+
+
+class Aggregate(Const):
+    """A constant of many: the members of a struct, the elements of an array or a vector."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, type: Type, text: str, items: tuple[Value, ...]) -> None:
+        super().__init__(type, text)
+        self.items = items
 
 
 @dataclass(eq=False)
@@ -74,6 +84,15 @@ class Global:
     def names(self) -> list[str]:
         """The variables and functions that its initialiser names."""
         return [word for word in words(self.value) if word[0] == "@"] if "@" in self.value else []
+
+    @property
+    def is_external(self) -> bool:
+        """Whether it is defined elsewhere."""
+        return self.linkage in ("external", "extern_weak")
+
+    @property
+    def linkage(self) -> str:
+        return self.words.partition(" ")[0]
 
     @property
     def is_zero(self) -> bool:
@@ -175,6 +194,37 @@ class Instr:
             self.changed().extra["flags"] = kept
         elif self.flags:
             del self.changed().extra["flags"]
+
+    def without_line(self) -> None:
+        """Take its debug location away. It need not be read for that."""
+        if self.rest is not None:
+            self._reword(without_attached(self.rest, "!dbg"))
+        else:
+            self.line = 0
+
+    def without_attribute(self, name: str) -> None:
+        """Take a promise with a number from the operands and the result of a call."""
+        if self.rest is not None:
+            self._reword(without_attribute(self.rest, name))
+            return
+        own = self.extra.get("attributes")
+        for listed in (self.extra.get("returned"), *(own if isinstance(own, list) else ())):
+            if isinstance(listed, list):
+                listed[:] = [word for word in listed if not word.startswith(f"{name}(")]
+
+    def without_attached(self, kind: str) -> None:
+        """Take the node of one kind away that is attached to it."""
+        if self.rest is not None:
+            self._reword(without_attached(self.rest, kind))
+        elif isinstance(attached := self.extra.get("attached"), dict):
+            attached.pop(kind, None)
+
+    def _reword(self, text: str) -> None:
+        """Give it another text; what was read of the one before is forgotten."""
+        if text != self.rest:
+            self.rest = text
+            for member in _READ if _is_set(self) else ():
+                delattr(self, member)
 
     def become(self, other: Instr) -> None:
         """Do what *other* does, under the same name and in the same place."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Block, Const, Instr, is_barrier, is_ignored
+from metalcore.engine.ir import Block, Const, Instr, is_barrier, is_ignored, quoted
 
 from .cfg import Loop
 from .operands import FALSE, Operand, constant, zero
@@ -712,10 +712,3 @@ def accesses(blocks: Iterable[Block]) -> int:
 
 def has_barrier(block: Block) -> bool:
     return any(is_barrier(i) for i in block.instrs)
-
-
-def quoted(label: str) -> str:
-    """A label that may hold any characters."""
-    if all(ch.isalnum() or ch in "._-$" for ch in label):
-        return label
-    return '"' + label.replace('"', "") + '"'

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Block, Const
+from metalcore.engine.ir import Block, Const, quoted
 
 from .counts import MOST_STEP, Count, count_of
-from .flow import quoted
 from .frame import STOP, STOP_AT
 from .operands import Operand, constant
 from .support import KEEPS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import FRAME_ALIGN
+from metalcore.engine.ir import quoted
 
 from .builder import Builder
-from .flow import quoted
 from .frame import (
     ALONE,
     BITS,

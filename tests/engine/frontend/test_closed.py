@@ -13,6 +13,7 @@ import metalcore
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.frontend.diagnostics import Sources
 from metalcore.engine.frontend.symbols import check_symbols
+from metalcore.engine.ir import parse
 from metalcore.engine.model import Variant
 from metalcore.engine.pipeline import build as build_kernel
 from metalcore.errors import CompileError, UnsupportedFeature
@@ -132,9 +133,9 @@ def test_hooks_of_sanitize_mode_are_refused_in_the_ir() -> None:
     plain = lower(unit, "k", None)
     for hook in HOOKS:
         declaration, call = hook.split("\n")
-        ir = plain.ir.replace("  ret void", f"  {call}\n  ret void") + declaration + "\n"
+        ir = declaration + "\n" + plain.ir.replace("  ret void", f"  {call}\n  ret void")
         with pytest.raises(CompileError, match="called and has no definition"):
-            check_symbols(ir, unit.kernels[0], Sources(unit.path, unit.source))
+            check_symbols(parse(ir), unit.kernels[0], Sources(unit.path, unit.source))
         with pytest.raises(UnsupportedFeature, match="outside of sanitize mode"):
             build_kernel(replace(plain, ir=ir), Variant("line", single=True, checked=True))
 

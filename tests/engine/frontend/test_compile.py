@@ -174,6 +174,13 @@ def test_recursion_that_the_compiler_can_end() -> None:
     assert "__mc_recursion" not in ir and "@_Z3odd" not in ir
 
 
+def test_what_is_undefined_has_a_value_on_every_level_of_recursion() -> None:
+    source = """float odd(float x) { if (x < 0) { return -odd(-x); } return float(int(x)); }
+    kernel void f(device float* x) { x[0] = odd(x[1]); }"""
+    ir = compiled(source).ir
+    assert "@llvm.fptosi.sat.i32.f32(float" in ir and "= fptosi " not in ir
+
+
 def test_string_literals_as_arguments() -> None:
     source = """uint copy(device char* to, constant const char* from) { uint i = 0; while (from[i]) { to[i] = from[i]; ++i; } return i; }
     template <typename... Args> void report(device char* to, Args... args) { ((to += copy(to, args)), ...); }
