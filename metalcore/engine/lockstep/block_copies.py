@@ -7,10 +7,11 @@ from metalcore.engine.ir import I1, VOID, Block, Const, Function, Instr, Value, 
 from .roots import copy_unit, memset_value
 
 LONGEST_UNROLLED = 2048  # bytes; shorter ones become plain loads and stores (`expand_block_copies`)
+LONGEST_SANITIZED = 128  # there every private array has a twin that is set whole when it comes into being
 _WORD = int_type(64)
 
 
-def loop_long_copies(function: Function) -> None:
+def loop_long_copies(function: Function, longest: int = LONGEST_UNROLLED) -> None:
     """llvm.memset and llvm.memcpy of more bytes than that, or of a length that only the launch knows."""
     work = list(function.blocks)
     while work:
@@ -18,14 +19,14 @@ def loop_long_copies(function: Function) -> None:
         for at, instr in enumerate(block.instrs):
             name = instr.callee if instr.op == "call" else ""
             plain = name.startswith(("llvm.memcpy", "llvm.memset"))
-            if (plain or (name.startswith("llvm.memmove") and _apart(instr))) and _is_long(instr):
+            if (plain or (name.startswith("llvm.memmove") and _apart(instr))) and _is_long(instr, longest):
                 work.append(_split(function, block, at))
                 break
 
 
-def _is_long(copy: Instr) -> bool:
+def _is_long(copy: Instr, longest: int) -> bool:
     length = copy.args[2]
-    return not isinstance(length, Const) or length.value is None or length.value > LONGEST_UNROLLED
+    return not isinstance(length, Const) or length.value is None or length.value > longest
 
 
 def _apart(move: Instr) -> bool:

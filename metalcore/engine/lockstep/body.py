@@ -377,7 +377,7 @@ class Body:
             return
         data = self.at.memory.scratch("data", 16)
         lanes = self.at.memory.spill_addresses(where)
-        bits = self.code.bits(self.values.mask)
+        bits = self.values.bits_aside()
         if instr.op == "load":
             ty = scalar_type(instr.type)
             self.at.memory.call_slow(instr, where, LOAD, lanes, data, bits)

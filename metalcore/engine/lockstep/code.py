@@ -13,9 +13,10 @@ from .types import FLOAT, I1, I8, I32, PTR, LLType, integer, vector
 class Code(Builder):
     """One function. What crosses a block lives in a slot on the stack; LLVM's mem2reg makes it SSA again."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, short: bool = False) -> None:
+        """*short*: fewer instructions rather than the quickest ones."""
         super().__init__()
-        self.width = width
+        self.width, self.short = width, short
         self.count = LANES // width
         self.has_masks = width == 16  # AVX-512 has registers for masks
         self.entry = Builder("%e", beside=self)  # run once at the top of the function
@@ -123,6 +124,8 @@ class Code(Builder):
         """The mask as a 32-bit number."""
         if mask is None:
             return constant(I32, -1)
+        if self.short:
+            return self.bitcast(self.concat(mask), I32)
         total: Operand | None = None
         for c, part in enumerate(mask):
             narrow = self.bitcast(part, integer(self.width))

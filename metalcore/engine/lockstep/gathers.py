@@ -33,7 +33,8 @@ class Gathers:
         if mask is None:
             return gather_at_once(self.code, addresses, ty, align, None)
         name = f"mc.gather.{ty}.align{align}"
-        self.code.helpers[name] = gather_function(name, addresses.type, ty, align)
+        if name not in self.code.helpers:
+            self.code.helpers[name] = gather_function(name, addresses.type, ty, align)
         return self.code.call(name, self.code.vec(ty), addresses)
 
     def scatter_lanes(self, addresses: Operand, value: Operand, align: int, mask: Operand | None) -> None:
@@ -51,7 +52,8 @@ class Gathers:
             scatter_at_once(self.code, addresses, value, align, None)
             return
         name = f"mc.scatter.{ty}.align{align}"
-        self.code.helpers[name] = scatter_function(name, addresses.type, value.type, align)
+        if name not in self.code.helpers:
+            self.code.helpers[name] = scatter_function(name, addresses.type, value.type, align)
         self.code.call(name, VOID, addresses, value)
 
     def has_instruction(self, ty: LLType) -> bool:

@@ -15,6 +15,7 @@ from metalcore.engine.ir import Global, Instr, Type, Value, gep_terms
 
 from .bounds import FAR, SMALL_BITS
 from .frame import ALL_INSIDE, FIRST_THREAD, GROUP_MEMORY, LAUNCH, PRIVATE, WORKER, of_launch
+from .gathers import gather_at_once, scatter_at_once
 from .operands import FALSE, TRUE, Given, Operand, constant, poison, zero
 from .roots import Root
 from .shapes import LANE, LANES, ZERO
@@ -416,14 +417,17 @@ class Memory:
         self.code.store(value, result)
         self.code.jump(done)
         self.code.place(slow)
-        data = self.scratch("data", 16)
-        self.code.store(constant(I128, 0), data)
-        self.call_slow(instr, where, LOAD, self.spill_addresses(where), data, self.one_lane_bits())
-        lane = self.first_lane()
-        wide = self.code.zext(lane, I64)
-        at = self.code.mul(wide, where.size)
-        pointer = self.code.gep(data, at)
-        value = self.code.load(ty, pointer, 1)
+        if self.at.outlined.takes(instr, where):
+            (value,) = self.at.outlined.uniform(instr, where, ty)
+        else:
+            data = self.scratch("data", 16)
+            self.code.store(constant(I128, 0), data)
+            self.call_slow(instr, where, LOAD, self.spill_addresses(where), data, self.one_lane_bits())
+            lane = self.first_lane()
+            wide = self.code.zext(lane, I64)
+            at = self.code.mul(wide, where.size)
+            pointer = self.code.gep(data, at)
+            value = self.code.load(ty, pointer, 1)
         self.code.store(value, result)
         self.code.jump(done)
         self.code.place(done)
@@ -432,13 +436,13 @@ class Memory:
     def first_lane(self) -> Operand:
         if self.values.mask is None:
             return constant(I32, 0)
-        return self.code.intrinsic("cttz", self.code.bits(self.values.mask), FALSE)
+        return self.code.intrinsic("cttz", self.values.bits_aside(), FALSE)
 
     def one_lane_bits(self) -> Operand:
         """All lanes do the same: report it for the first one."""
         if self.values.mask is None:
             return constant(I32, 1)
-        bits = self.code.bits(self.values.mask)
+        bits = self.values.bits_aside()
         minus = self.code.sub(0, bits)
         return self.code.and_(bits, minus)
 
@@ -455,7 +459,7 @@ class Memory:
             chunks = [self.code.zext(x, self.code.vec(I8)) for x in chunks]
         ty = chunks[0].type.item
         self.spill_chunks(data, size, chunks)
-        zeros = self.code.intrinsic("ctlz", self.code.bits(self.values.mask), FALSE)
+        zeros = self.code.intrinsic("ctlz", self.values.bits_aside(), FALSE)
         lane = self.code.xor(zeros, 31)
         wide = self.code.zext(lane, I64)
         at = self.code.gep(data, wide, ty)
@@ -475,6 +479,11 @@ class Memory:
         self.code.store(value, where.base, align)
         self.code.jump(done)
         self.code.place(slow)
+        if self.at.outlined.takes(instr, where):
+            self.at.outlined.uniform(instr, where, value.type, value)
+            self.code.jump(done)
+            self.code.place(done)
+            return
         data = self.scratch("data", 16)
         bits = self.one_lane_bits()
         lane = self.code.zext(self.first_lane(), I64)
@@ -528,6 +537,8 @@ class Memory:
         if kind == "same":
             one = self.code.load(ty, self.pointer_at(where.base_of(c), first), align)
             return self.values.splat(one)
+        if self.plan.is_large and self.plan.sanitized:
+            return gather_at_once(self.code, self.address_chunk(where, c), ty, align, None)
         result = poison(vec)
         for i in range(self.code.width):
             pointer = self.pointer_at(where.base_of(c), where.offsets[c * self.code.width + i])
@@ -576,6 +587,8 @@ class Memory:
             pointer = self.pointer_at(where.base_of(c), first)
             name, kinds = f"llvm.masked.store.{value.type.suffix}.p0", ("", f"align {align} ", "")
             self.code.call(name, VOID, value, pointer, self.values.mask[c], kinds=kinds)
+        elif self.values.mask is None and self.plan.is_large and self.plan.sanitized:
+            scatter_at_once(self.code, self.address_chunk(where, c), value, align, None)
         elif self.values.mask is None:
             for i in range(self.code.width):
                 one = self.code.extract(value, i)

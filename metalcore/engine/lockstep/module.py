@@ -14,7 +14,7 @@ from metalcore.engine.model import STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.errors import UnsupportedFeature
 
 from .ahead import compute_ahead
-from .block_copies import loop_long_copies
+from .block_copies import LONGEST_SANITIZED, LONGEST_UNROLLED, loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
 from .cuts import MOST_KEPT, MOST_SIMDGROUPS, kept_bytes, split_at_barriers
@@ -92,7 +92,7 @@ def vectorise(
     *keeps_registers*: attributes of functions that preserve all registers, which the target may need.
     """
     module = flattened(parse(scalar) if isinstance(scalar, str) else scalar)
-    loop_long_copies(module.function)
+    loop_long_copies(module.function, LONGEST_SANITIZED if sanitized else LONGEST_UNROLLED)
     canonicalise(module.function)
     expand_block_copies(module.function.blocks)
     split_pairs(module.function.blocks)

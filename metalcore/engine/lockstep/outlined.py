@@ -15,7 +15,7 @@ from .builder import Builder
 from .frame import FIRST_THREAD, LAUNCH, WORKER, parameters
 from .gathers import gather_at_once, scatter_at_once, to_active
 from .memory import LOAD, STORE, Address
-from .operands import Operand, constant, constants, poison, zero
+from .operands import FALSE, Operand, constant, constants, poison, zero
 from .support import KEEPS, function
 from .types import I32, I64, PTR, VOID, LLType, array, integer, struct, vector
 
@@ -54,24 +54,41 @@ class Outlined:
         addresses = [self.at.memory.address_chunk(where, c) for c in range(self.code.count)]
         return self._call("slow", instr, where, ty, 1, addresses)
 
+    def uniform(self, instr: Instr, where: Address, ty: LLType, value: Operand | None = None) -> list[Operand]:
+        """The same for an access that all lanes make at one address."""
+        values = [value] if value is not None else []
+        return self._call("uniform", instr, where, ty, 1, [where.base], values)
+
     def _call(
-        self, form: str, instr: Instr, where: Address, ty: LLType, align: int, places: list[Operand]
+        self,
+        form: str,
+        instr: Instr,
+        where: Address,
+        ty: LLType,
+        align: int,
+        places: list[Operand],
+        values: list[Operand] | None = None,
     ) -> list[Operand]:
         store = instr.op == "store"
         writer = Writer(self.code.width, ty, where.size, align, store)
-        for each in {form, "slow"}:
-            self.code.helpers[writer.name(each)] = writer.function(each)
+        for each in {form, "slow"} if form != "uniform" else {form}:
+            if writer.name(each) not in self.code.helpers:
+                self.code.helpers[writer.name(each)] = writer.function(each)
         self.code.declarations |= writer.declarations
         (root,) = where.roots
         size = self.at.memory.root_size(root)
         site = constant(I32, self.plan.site(instr, where, STORE if store else LOAD))
         bounds = self.at.memory.root_number(root), size if isinstance(size, Operand) else constant(I64, size)
         self.plan.uses_slow = True
-        values = self.values.chunks(instr.args[0]) if store else []
-        first = self.at.turns.own(FIRST_THREAD)
-        given = (LAUNCH, WORKER, first, site, self.values.mask_bits(), *bounds, *places, *values)
-        got = self.code.call(writer.name(form), writer.result, *given)
-        return [] if store else [self.code.extractvalue(got, c) for c in range(self.code.count)]
+        if values is None:
+            values = self.values.chunks(instr.args[0]) if store else []
+        bits = self.values.bits_aside() if form == "uniform" else self.values.mask_bits()
+        given = (LAUNCH, WORKER, self.at.turns.own(FIRST_THREAD), site, bits, *bounds, *places, *values)
+        result = VOID if store else ty if form == "uniform" else writer.result
+        got = self.code.call(writer.name(form), result, *given)
+        if store or form == "uniform":
+            return [] if store else [got]
+        return [self.code.extractvalue(got, c) for c in range(self.code.count)]
 
 
 class Writer:
@@ -87,11 +104,13 @@ class Writer:
 
     def name(self, form: str) -> str:
         what = f"mc.{form}.{'store' if self.store else 'load'}.{self.ty}"
-        return what if form == "slow" else f"{what}.align{self.align}"
+        return what if form in ("slow", "uniform") else f"{what}.align{self.align}"
 
     def function(self, form: str) -> str:
         code = Builder()
         code.place("entry")
+        if form == "uniform":
+            return self._uniform(code)
         if form == "slow":
             self._slow(code)
         else:
@@ -133,19 +152,41 @@ class Writer:
         got = code.call(self.name("slow"), self.result, *_GIVEN, *addresses, *self.values)
         code.ret(None if self.store else got)
 
-    def _slow(self, code: Builder) -> None:
-        lanes, data = code.alloca(array(LANES * 8, integer(8)), 64), code.alloca(array(LANES * 16, integer(8)), 64)
+    def _uniform(self, code: Builder) -> str:
+        """All lanes do the same: it is done and reported for the first one."""
+        value, one = Operand("%v", self.ty), Operand("%one", PTR)
+        bits = code.and_(_BITS, code.sub(0, _BITS))
+        lane = code.zext(code.intrinsic("cttz", bits, FALSE), I64)
+        lanes, data = self._scratch(code)
+        spot = code.gep(data, code.mul(lane, self.size))
+        code.store(one, code.gep(lanes, lane, PTR))
+        code.store(value if self.store else zero(self.ty), spot, 1)
+        self._hand_over(code, bits, lanes, data)
+        code.ret(None if self.store else code.load(self.ty, spot, 1))
+        self.declarations |= code.declarations
+        given = parameters(*_GIVEN, one, *([value] if self.store else []))
+        name = self.name("uniform")
+        return function(code, name, VOID if self.store else self.ty, given, "noinline cold nounwind")
+
+    def _scratch(self, code: Builder) -> tuple[Operand, Operand]:
+        return code.alloca(array(LANES * 8, integer(8)), 64), code.alloca(array(LANES * 16, integer(8)), 64)
+
+    def _hand_over(self, code: Builder, bits: Operand, lanes: Operand, data: Operand) -> None:
         bounds = code.alloca(array(3, I64), 16)
         for field, value in enumerate((_LOW, code.add(_LOW, _SIZE), constant(I64, 0))):
             code.store(value, code.gep(bounds, field, I64))
+        size, kind = constant(I32, self.size), constant(I32, STORE if self.store else LOAD)
+        given = (LAUNCH, WORKER, _SITE, size, kind, bits, FIRST_THREAD, lanes, constant(I64, 1), bounds, data)
+        code.call("mc.slow", VOID, *given, how=KEEPS)
+
+    def _slow(self, code: Builder) -> None:
+        lanes, data = self._scratch(code)
         for c, part in enumerate(self.addresses):
             code.store(part, code.gep(lanes, c * self.width * 8), 8)
         spots = [code.gep(data, c * self.width * self.size) for c in range(self.count)]
         for value, spot in zip(self.values, spots, strict=False):
             code.store(value, spot, self.size)
-        size, kind = constant(I32, self.size), constant(I32, STORE if self.store else LOAD)
-        given = (LAUNCH, WORKER, _SITE, size, kind, _BITS, FIRST_THREAD, lanes, constant(I64, 1), bounds, data)
-        code.call("mc.slow", VOID, *given, how=KEEPS)
+        self._hand_over(code, _BITS, lanes, data)
         if self.store:
             code.ret()
         else:

@@ -209,6 +209,14 @@ class Values:
         """The mask as a 32-bit number."""
         return self.code.bits(None) if self.mask is None else self.bits_of(self.mask)
 
+    def bits_aside(self) -> Operand:
+        """The same, on a way that the code behind it does not come from: what is written here is used here alone."""
+        if self.mask is None:
+            return self.code.bits(None)
+        names = tuple(part.text for part in self.mask)
+        known = self.known_bits.get(names) or self.splats.get(("bits", names))
+        return known or self.code.bits(self.mask)
+
     def bits_of(self, mask: list[Operand]) -> Operand:
         """The same of any mask, made once per block."""
         names = tuple(part.text for part in mask)

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import ANY_ROOT, ATOMIC, GROUP_ROOT, LOAD, STORE
 from metalcore.engine.ir import Block, Const, Instr, Value
 from metalcore.errors import UnsupportedFeature
 
-from .frame import FIRST_THREAD, LAUNCH, SIMDGROUP, WORKER, of_launch, of_sanitizer
+from .builder import Builder
+from .frame import FIRST_THREAD, LAUNCH, SIMDGROUP, WORKER, of_launch, of_sanitizer, parameters
 from .lanes import Names
 from .loop_reads import MOST_ROUNDS, LoopRead, loop_reads
 from .memory import Address
 from .operands import FALSE, NULL, Operand, constant
 from .roots import Root
 from .shapes import LANES
+from .support import COLD, KEEPS, function
 from .types import I1, I32, I64, PTR, VOID, LLType
 
 if TYPE_CHECKING:
@@ -79,6 +82,7 @@ class Watch:
         if not is_watched(where.roots):
             return
         kind = _KINDS[name]
+        self.values.mask_bits()  # once for all accesses of a block, in front of the branch
         state = self._begin_watch(where.roots)
         meta = self._meta(instr, where, kind)
         flags = {"store_atomically": _NEEDS_NO_VALUE, "load_atomically": _ONLY_READS, "copy": _NEEDS_NO_VALUE}
@@ -113,7 +117,7 @@ class Watch:
             values = self.at.memory.scratch("values", 8)
             self.at.memory.spill_chunks(values, 8, self.values.chunks(value))
         addresses = self.at.memory.spill_addresses(where)
-        lanes = self.code.bits(self.values.mask)
+        lanes = self.values.mask_bits()
         self.call_hook("lanes", addresses, values, where.size, meta, lanes, FIRST_THREAD)
 
     def _watch_run(self, instr: Instr, run: Run, size: int, meta: int) -> Operand:
@@ -171,7 +175,7 @@ class Watch:
         meta = self._meta(instr, where, LOAD) | _ASKS
         runs = self._runs(where) if not self.at.memory.pattern_guards(where) else None
         if runs is None:
-            addresses, lanes = self.at.memory.spill_addresses(where), self.code.bits(self.values.mask)
+            addresses, lanes = self.at.memory.spill_addresses(where), self.values.mask_bits()
             unset = self.call_hook("lanes", addresses, NULL, where.size, meta, lanes, FIRST_THREAD, to=I32)
         else:
             unset = constant(I32, 0)
@@ -205,7 +209,7 @@ class Watch:
         if condition.type.bits == 32:  # a bit for each lane: flags.py
             return self._own_bits(condition)
         if isinstance(condition, Const) or self.values.shape(condition).uniform:
-            return self.code.select(self.values.scalar(condition), self.code.bits(self.values.mask), 0)
+            return self.code.select(self.values.scalar(condition), self.values.mask_bits(), 0)
         return self.code.bits(self._active(self.values.chunks(condition)))
 
     def _own_bits(self, flags: Value) -> Operand:
@@ -233,12 +237,9 @@ class Watch:
         tell, go_on = self.code.new_label("report"), self.code.new_label("silent")
         self.code.cond_br(any_lane, tell, go_on, likely=False)
         self.code.place(tell)
-        if is_unset:
-            self.call_hook("unset", place, lanes, FIRST_THREAD)
-        else:
-            at = self.code.gep(LAUNCH, of_launch("report"))
-            function = self.code.load(PTR, at)
-            self.code.call_pointer(function, VOID, LAUNCH, WORKER, constant(I32, place), lanes, FIRST_THREAD)
+        name = "mc.unset" if is_unset else "mc.report"
+        self.code.helpers[name] = _telling(name)
+        self.code.call(name, VOID, LAUNCH, WORKER, constant(I32, place), lanes, FIRST_THREAD, how=KEEPS)
         self.code.jump(go_on)
         self.code.place(go_on)
 
@@ -289,7 +290,7 @@ class Watch:
     def _run_arguments(self, run: Run, size: int, meta: int) -> tuple[Operand | int, ...]:
         base = self.at.memory.pointer_at(run.base, run.offset)
         number = self.code.ptrtoint(base)
-        lanes, first = self.code.bits(self.values.mask), FIRST_THREAD
+        lanes, first = self.values.mask_bits(), FIRST_THREAD
         if run.count < LANES:
             own = (1 << run.count) - 1
             if self.values.mask is None:
@@ -318,7 +319,7 @@ class Watch:
         state = self._begin_watch(where.roots)
         spilled = self.at.memory.scratch("addresses", 8)
         self.at.memory.spill_chunks(spilled, 8, addresses)
-        meta, lanes = self._meta(instr, where, kind), self.code.bits(self.values.mask)
+        meta, lanes = self._meta(instr, where, kind), self.values.mask_bits()
         self.call_hook("lanes", spilled, NULL, where.size, meta, lanes, FIRST_THREAD)
         self._end_watch(state)
 
@@ -330,7 +331,7 @@ class Watch:
             return
         name = "barrier" if kind == "threadgroup_barrier" else "simdgroup_barrier"
         site = self.plan.bare_site(instr, "barrier")
-        self.call_hook(name, site, flags, self.code.bits(self.values.mask), SIMDGROUP)
+        self.call_hook(name, site, flags, self.values.mask_bits(), SIMDGROUP)
 
     def watch_shuffle(self, instr: Instr, sources: Sequence[Operand]) -> None:
         """Which lane each lane reads, where some lanes may be idle."""
@@ -339,11 +340,27 @@ class Watch:
         place = self.at.memory.scratch("sources", 4)
         self.at.memory.spill_chunks(place, 4, sources)
         site = self.plan.bare_site(instr, "shuffle")
-        self.call_hook("shuffle", site, place, self.code.bits(self.values.mask), FIRST_THREAD)
+        self.call_hook("shuffle", site, place, self.values.mask_bits(), FIRST_THREAD)
 
     def watch_fixed_shuffle(self, instr: Instr, sources: Sequence[int]) -> None:
         if self.plan.sanitized and self.values.mask is not None:
             self.watch_shuffle(instr, [self.code.lane_constants(I32, sources, c) for c in range(self.code.count)])
+
+
+@cache
+def _telling(name: str) -> str:
+    """What is done where a condition holds, which is seldom: a function for all, whose callers keep their registers."""
+    code, place, lanes = Builder(), Operand("%place", I32), Operand("%lanes", I32)
+    code.place("entry")
+    if name == "mc.unset":
+        sanitizer = code.load(PTR, code.gep(LAUNCH, of_launch("sanitizer")))
+        hook = code.load(PTR, code.gep(sanitizer, of_sanitizer("unset")))
+        code.call_pointer(hook, VOID, sanitizer, place, lanes, FIRST_THREAD)
+    else:
+        hook = code.load(PTR, code.gep(LAUNCH, of_launch("report")))
+        code.call_pointer(hook, VOID, LAUNCH, WORKER, place, lanes, FIRST_THREAD)
+    code.ret()
+    return function(code, name, VOID, parameters(LAUNCH, WORKER, place, lanes, FIRST_THREAD), COLD, KEEPS)
 
 
 def _number(instr: Instr, i: int) -> int:
