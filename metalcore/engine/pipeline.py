@@ -60,7 +60,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     if dump:
         dump("lockstep.ll", module.ir)
     _check_private(kernel, variant, module)
-    code = _emitted(module, dump)
+    code = _emitted(module, dump, quick=variant.sanitized)
     path = link(tempfile.mkdtemp(prefix="metalcore-"), code, () if llvm.has_fma() else MATH)
     return NativeKernel(
         path,
@@ -135,8 +135,10 @@ def _check_private(kernel: ScalarKernel, variant: Variant, module: LockstepModul
         )
 
 
-def _emitted(module: LockstepModule, dump: Dump | None) -> bytes:
+def _emitted(module: LockstepModule, dump: Dump | None, *, quick: bool) -> bytes:
     """An object file; a large kernel's is made in a process of its own."""
     check_text(module.ir, "for all lanes")
     large = dump is None and not child.is_bounded and module.ir.count("\n") > child.LARGE
-    return child.in_child("emit_object", module.ir) if large else llvm.emit_object(module.ir, dump)
+    if large:
+        return child.in_child("emit_object", module.ir, quick=quick)
+    return llvm.emit_object(module.ir, dump, quick=quick)

@@ -107,6 +107,21 @@ def _prepare_code_generation() -> threading.Thread:
 
 
 @cache
+def _prepare_sanitizer() -> threading.Thread:
+    """The library of sanitize mode, made while its first kernel is compiled."""
+
+    def prepare() -> None:
+        from metalcore.engine.runtime.native_library import sanitizer_library
+
+        with suppress(Exception):  # what is wrong shows where it is used
+            sanitizer_library()
+
+    thread = threading.Thread(target=prepare, name="metalcore-sanitizer")
+    thread.start()
+    return thread
+
+
+@cache
 def get_ready() -> None:
     """Where the cache has nothing of the engine's own yet, it is made while the caller is still importing."""
     from metalcore.engine.runtime.native_library import is_built
@@ -269,6 +284,8 @@ class SourceUnit:
 
         from metalcore.engine.pipeline import build
 
+        if variant.sanitized:
+            _prepare_sanitizer()
         with locks.of(key_of(self.key, name, constants)):
             kernel = self._lower(name, constants)
         native: NativeKernel = build(kernel, variant)

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from metalcore import settings
 from metalcore.engine.codegen.cache import disk_cache
-from metalcore.engine.runtime.native_library import SOURCES, _source_key
+from metalcore.engine.runtime.native_library import RUNTIME, SANITIZER, SOURCES, source_key
 
 # A finding ends the process: nothing is missed because nobody reads the log.
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1")
 
 
-def build(compiler: str, output: Path) -> None:
+def build(compiler: str, library: tuple[str, ...], output: Path) -> None:
     wide = ["-mavx2"] if platform.machine() == "x86_64" and " avx2 " in Path("/proc/cpuinfo").read_text() else []
     objects = []
-    for name, extra in (("runtime", []), ("track", wide)):
+    for name in library:
         objects.append(str(output.with_name(f"{name}.o")))
-        source = str(Path(SOURCES) / f"{name}.c")
+        source, extra = str(Path(SOURCES) / f"{name}.c"), wide if name == "track" else []
         command = [compiler, "-c", "-std=gnu11", "-fPIC", "-fvisibility=hidden", *FLAGS, *extra, "-o", objects[-1]]
         subprocess.run([*command, source], check=True)
     subprocess.run([compiler, "-shared", *FLAGS, "-o", str(output), *objects], check=True)
@@ -31,11 +31,12 @@ def build(compiler: str, output: Path) -> None:
 
 def main() -> None:
     compiler = sys.argv[1] if len(sys.argv) > 1 else "gcc"
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "runtime.so"
-        build(compiler, output)
-        placed = disk_cache().write_binary("runtime", _source_key(), output.read_bytes(), {})
-    print(f"{placed}, in the cache {settings.cache_dir()}")
+    for library in (RUNTIME, SANITIZER):
+        with tempfile.TemporaryDirectory() as folder:
+            output = Path(folder) / "library.so"
+            build(compiler, library, output)
+            placed = disk_cache().write_binary("runtime", source_key(library), output.read_bytes(), {})
+        print(f"{placed}, in the cache {settings.cache_dir()}")
 
 
 if __name__ == "__main__":

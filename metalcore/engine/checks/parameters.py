@@ -1,6 +1,6 @@
 """Parameters in registers: clang keeps each in a variable of its own, which has a value from the first line on.
 
-Done before anything is inlined. A third of the loads and stores of a kernel go, and with them the twins and the hooks
+Done before anything is inlined. Many loads and stores of a kernel go, and with them the twins and the hooks
 that the checks would give them.
 """
 
@@ -11,7 +11,7 @@ from metalcore.engine.ir import Edits, Function, Instr, Module, Names, Parameter
 
 
 def to_registers(module: Module) -> None:
-    """What is loaded from a variable that is set once, to a parameter, is the parameter."""
+    """What is loaded from a variable that is set once, to a parameter that is a number, is the parameter."""
     for function in module.defined():
         if function.parameters and function.mentions("alloca "):
             _forward(function)
@@ -46,8 +46,8 @@ def _parameter(function: Function, variable: Value, users: list[Instr]) -> Param
     if len(stores) != 1 or stores[0].args[1] is not variable or stores[0].block is not function.blocks[0]:
         return None
     (parameter,) = (value for value in stores[0].args[:1])
-    if not isinstance(parameter, Parameter):
-        return None
+    if not isinstance(parameter, Parameter) or parameter.type.kind == "ptr":
+        return None  # what a pointer leads to would be followed further, and each step of that costs time when it runs
     for user in users:
         if user is stores[0]:
             top = function.blocks[0].instrs

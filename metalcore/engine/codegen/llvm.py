@@ -212,14 +212,17 @@ def _check_tables(module: Any, machine: Any) -> None:
 
 
 @LOCK.around
-def emit_object(text: str, dump: Any = None) -> bytes:
-    """Optimise lockstep IR for this machine and emit an object file."""
+def emit_object(text: str, dump: Any = None, *, quick: bool = False) -> bytes:
+    """Optimise lockstep IR for this machine and emit an object file.
+
+    *quick*: with less effort, for code that calls the runtime all the time and gains little by more.
+    """
     module = parse(text)
     machine = target_machine(1 if text.count("\n") > LARGE else 2)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     _check_tables(module, machine)
-    optimise(module, 2)
+    optimise(module, 1 if quick else 2)
     if dump is not None:
         dump("optimised.ll", str(module))
         dump("kernel.s", machine.emit_assembly(module))

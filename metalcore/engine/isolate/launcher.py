@@ -18,7 +18,7 @@ from metalcore.engine.isolate.messages import PACKET, dump, look_for_packet, par
 from metalcore.engine.model import NativeKernel, Place, Variant
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import LoadedKernel, Plan
-from metalcore.engine.runtime.native_library import runtime_library
+from metalcore.engine.runtime.native_library import runtime_library, sanitizer_library
 from metalcore.launch import Shape
 
 # A launch: operation, flags, number of the request, plan, threads, bytes of arguments, number of regions, the address
@@ -127,7 +127,7 @@ class _Worker:
             ctypes.memmove(regions, rest[size : size + REGION * n_regions], REGION * n_regions)
         if kind == SANITIZE:
             plan.forget_findings()
-            status = self._runtime.mc_sanitize(plan.address, packed, regions, n_regions, options, 0)
+            status = sanitizer_library().mc_sanitize(plan.address, packed, regions, n_regions, options, 0)
             found = options + ctypes.sizeof(layout.Options)
             ctypes.memmove(found, plan.findings, ctypes.sizeof(plan.findings))
         else:

@@ -50,11 +50,12 @@ def _import_all() -> None:
     import metalcore.engine.lockstep
     import metalcore.engine.pipeline
     from metalcore.engine.codegen.cache import toolchain_key
-    from metalcore.engine.runtime.native_library import runtime_library
+    from metalcore.engine.runtime.native_library import runtime_library, sanitizer_library
 
     metalcore.engine.codegen.llvm.vector_width()  # reads the CPU's features
     toolchain_key()
     runtime_library()
+    sanitizer_library()
 
 
 class _Server:

@@ -7,7 +7,7 @@ from metalcore.engine.ir import I1, VOID, Block, Const, Function, Instr, Value, 
 from .roots import copy_unit, memset_value
 
 LONGEST_UNROLLED = 2048  # bytes; shorter ones become plain loads and stores (`expand_block_copies`)
-LONGEST_SANITIZED = 128  # there every private array has a twin that is set whole when it comes into being
+LONGEST_SANITIZED = 512  # there every private array has a twin that is set whole when it comes into being
 _WORD = int_type(64)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from metalcore.engine.model import NativeKernel, Variant
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
-from metalcore.engine.runtime.native_library import runtime_library
+from metalcore.engine.runtime.native_library import sanitizer_library
 from metalcore.launch import Launch, Shape
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class LoadedKernel:
     def sanitize(
         self, kernel: str, plan: Plan, packed: Packed, options: layout.Options, limit: int
     ) -> tuple[int, Packed]:
-        status: int = runtime_library().mc_sanitize(
+        status: int = sanitizer_library().mc_sanitize(
             plan.address, packed.data, packed.regions, packed.n_regions, ctypes.byref(options), limit
         )
         return status, packed

@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,47 +21,53 @@ from metalcore.engine.runtime.loading import load_shared
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 
 
-def _source_key() -> str:
+# Each library's C files. Sanitize mode is a library of its own, because most programs never need it; `track` may use
+# what this machine has, because it handles shadow records four at a time.
+RUNTIME, SANITIZER = ("runtime",), ("sanitizer", "track")
+
+
+def source_key(library: Sequence[str] = RUNTIME) -> str:
     rows = []
     for name in sorted(os.listdir(SOURCES)):
         if name.endswith((".c", ".h")):
             with open(os.path.join(SOURCES, name), "rb") as file:
                 rows.append((name, digest(file.read())))
-    return key_of("runtime", rows, machine_key())
+    return key_of(*library, rows, machine_key())
 
 
-def _build() -> bytes:
+def _build(library: Sequence[str]) -> bytes:
     import tempfile
-    from concurrent.futures import ThreadPoolExecutor
 
     from metalcore.engine.runtime.toolchain import compile_c, link_shared
 
-    with tempfile.TemporaryDirectory(prefix="metalcore-") as folder, ThreadPoolExecutor(1) as other:
-        output = os.path.join(folder, "runtime.so")
-        objects = [os.path.join(folder, f"{name}.o") for name in ("runtime", "track")]
-        large = other.submit(compile_c, os.path.join(SOURCES, "runtime.c"), objects[0])
-        from metalcore.engine.codegen.llvm import host_features  # LLVM is loaded while the compiler runs
-
-        wide = ("+avx2",) if host_features().get("avx2") else ()  # shadow records are handled four at a time
-        large.result()
-        compile_c(os.path.join(SOURCES, "track.c"), objects[1], wide)
+    with tempfile.TemporaryDirectory(prefix="metalcore-") as folder:
+        output = os.path.join(folder, "library.so")
+        objects = [os.path.join(folder, f"{name}.o") for name in library]
+        for name, made in zip(library, objects, strict=True):
+            compile_c(os.path.join(SOURCES, f"{name}.c"), made, _wide() if name == "track" else ())
         link_shared(objects, output)
         with open(output, "rb") as file:
             return file.read()
 
 
+def _wide() -> tuple[str, ...]:
+    from metalcore.engine.codegen.llvm import host_features
+
+    return ("+avx2",) if host_features().get("avx2") else ()
+
+
 def is_built() -> bool:
-    """Whether the cache has it."""
-    return disk_cache().read_binary("runtime", _source_key()) is not None
+    """Whether the cache has the runtime."""
+    return disk_cache().read_binary("runtime", source_key()) is not None
 
 
-def library_path() -> str:
-    """The runtime's shared object, from the cache or built now."""
-    key = _source_key()
+def library_path(library: Sequence[str] = RUNTIME) -> str:
+    """A shared object of the runtime, from the cache or built now."""
+    key = source_key(library)
     found = disk_cache().read_binary("runtime", key)
     if found is not None:
         return found[0]
-    return disk_cache().write_binary("runtime", key, _build(), {})
+    return disk_cache().write_binary("runtime", key, _build(library), {})
 
 
 _NAMES = (
@@ -103,8 +110,6 @@ def _load() -> ctypes.CDLL:
     pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
     library.mc_call.argtypes = [pointer, ctypes.c_char_p, u32, pointer, ctypes.c_uint64, ctypes.c_uint64]
     library.mc_call.restype = ctypes.c_int
-    library.mc_sanitize.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_uint64, pointer, ctypes.c_uint64]
-    library.mc_sanitize.restype = ctypes.c_int
     ctypes.c_uint64.in_dll(library, "mc_stream_from").value = _last_cache() // 2
     library.mc_set_python(_python_functions())
     library.mc_set_main_thread.argtypes = [ctypes.c_uint64]
@@ -167,6 +172,23 @@ def _use_openmp(library: ctypes.CDLL) -> None:
         openmp = ctypes.CDLL(None)
         names = ("GOMP_parallel", "omp_get_max_threads", "omp_get_thread_num")
         library.mc_use_openmp(*[ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names])
+
+
+@cache
+def _load_sanitizer() -> ctypes.CDLL:
+    library, pointer = load_shared(library_path(SANITIZER)), ctypes.c_void_p
+    library.mc_sanitize.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_uint64, pointer, ctypes.c_uint64]
+    library.mc_sanitize.restype = ctypes.c_int
+    library.mc_sanitize_after_fork.restype = library.mc_set_services.restype = None
+    library.mc_set_services(ctypes.byref(ctypes.c_void_p.in_dll(runtime_library(), "mc_for_sanitizer")))
+    os.register_at_fork(after_in_child=library.mc_sanitize_after_fork)
+    return library
+
+
+def sanitizer_library() -> ctypes.CDLL:
+    """The loaded library of sanitize mode; safe to ask for from several threads."""
+    with locks.of("sanitizer"):
+        return _load_sanitizer()
 
 
 def runtime_library() -> ctypes.CDLL:

@@ -1,5 +1,5 @@
 /* The slow path of checked mode: an access of which some lane is out of bounds, or whose pointer is of unknown origin. */
-#include "runtime.h"
+#include "sanitize.h"
 
 static int inside(const char* addr, uint32_t size, const char* lo, const char* hi) {
   uintptr_t a = (uintptr_t)addr, l = (uintptr_t)lo, h = (uintptr_t)hi;
@@ -30,7 +30,7 @@ static const mc_region* find_region(const mc_launch* launch, const char* addr, u
 
 static void record(mc_launch* launch, const mc_access* access, uint32_t lane, uint32_t refusal, const char* lo,
                    const char* hi) {
-  if (launch->sanitizer) mc_out_of_bounds(launch->sanitizer, access, lane, refusal, lo, hi);
+  if (launch->sanitizer) launch->sanitizer->out_of_bounds(launch->sanitizer, access, lane, refusal, lo, hi);
   mc_error* error = &launch->error;
   __atomic_fetch_add(&error->count, 1, __ATOMIC_RELAXED);
   uint32_t unclaimed = 0;

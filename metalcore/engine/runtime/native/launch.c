@@ -36,7 +36,7 @@ static int run_shared(mc_job* job, mc_context* context, uint32_t threads, int op
 
 static void run_in_order_of_seed(mc_job* job, mc_context* context, const mc_sanitizer* s) {
   for (uint64_t i = 0; i < job->total && !mc_must_leave(job->launch); i++) {
-    uint64_t group = mc_nth_group(s, i);
+    uint64_t group = s->nth_group(s, i);
     mc_job_run(job, context, group, group + 1);
   }
 }
@@ -180,6 +180,8 @@ MC_EXPORT int mc_call(const mc_plan* plan, const uint64_t* packed, uint32_t thre
   return mc_start(plan, &launch, threads, regions, n_regions, limit);
 }
 
+MC_EXPORT const mc_services mc_for_sanitizer = {mc_bind, mc_start};
+
 /* The error of the last launch of this thread that returned MC_FAULT; for MC_TOO_SMALL site is the slot and count the bytes
  * that are bound to it. */
 MC_EXPORT void mc_last_error(mc_error* error) { *error = last_error; }
@@ -189,5 +191,4 @@ MC_EXPORT void mc_after_fork(void) {
   mc_openmp_after_fork();
   mc_memory_after_fork();
   mc_stop_after_fork();
-  mc_sanitize_after_fork();
 }

@@ -112,9 +112,11 @@ void mc_slow_access(mc_launch*, const mc_access*);
 /* report.c */
 void mc_report(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread);
 
-/* events.c, rounds.c, sanitize.c: sanitize mode */
-void mc_sanitize_after_fork(void);
-void mc_out_of_bounds(mc_sanitizer*, const mc_access*, uint32_t lane, uint32_t refusal, const char* lo, const char* hi);
+/* launch.c: what sanitize mode, which is a library of its own, needs of this one */
+typedef struct mc_services {
+  void (*bind)(const mc_plan*, const uint64_t* packed, mc_launch*);
+  int (*start)(const mc_plan*, mc_launch*, uint32_t threads, mc_region* regions, uint64_t n_regions, uint64_t limit);
+} mc_services;
 
 /* stop.c */
 int mc_stop_enter(mc_context*, mc_launch*, int is_brief, uint64_t limit);

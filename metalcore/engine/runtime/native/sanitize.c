@@ -3,6 +3,10 @@
 
 #define MC_FINE_BYTES (16u << 20) /* records of single bytes and halves may take this much, or twice the buffers */
 
+static mc_services runtime;
+
+MC_EXPORT void mc_set_services(const mc_services* services) { runtime = *services; }
+
 typedef struct mc_range {
   uintptr_t lo, hi;
   uint32_t slots; /* bit i: [[buffer(i)]] lies in it */
@@ -54,7 +58,7 @@ static struct {
 
 /* In a child process a launch of another thread is no longer under way. Its memory stays: it may be this thread's, too,
  * where a handler of a signal has forked. */
-void mc_sanitize_after_fork(void) { memset(&kept, 0, sizeof kept); }
+MC_EXPORT void mc_sanitize_after_fork(void) { memset(&kept, 0, sizeof kept); }
 
 void mc_wipe_shadows(void) {
   for (uint32_t i = 0; i <= MC_BUFFERS; i++)
@@ -160,7 +164,7 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
   mc_sanitizer* s = keep_sanitizer();
   if (!s) return MC_NO_MEMORY;
   mc_launch launch;
-  mc_bind(plan, packed, &launch);
+  runtime.bind(plan, packed, &launch);
   launch.sanitizer = s;
   s->launch = &launch;
   s->options = options;
@@ -179,10 +183,12 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
   s->unset = mc_at_use_of_unset;
   s->set_memory = mc_at_set_memory;
   s->loop = mc_track_loop;
+  s->nth_group = mc_nth_group;
+  s->out_of_bounds = mc_out_of_bounds;
   s->group_times = keep_group_times(pages((total + 1) * sizeof(uint32_t)));
   int status = MC_NO_MEMORY;
   if (s->group_times && make_shadows(s, plan, &launch)) {
-    status = mc_start(plan, &launch, 1, regions, n_regions, limit);
+    status = runtime.start(plan, &launch, 1, regions, n_regions, limit);
     if (s->n_pending) mc_settle(s);
     if (options->unwritten && !(status & MC_LEFT) && !s->has_forgotten) find_unwritten(s);
   }

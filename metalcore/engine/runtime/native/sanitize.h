@@ -97,6 +97,9 @@ struct mc_sanitizer {
   /* All lanes read a row, or a place, in each of so many rounds of a loop. Returns MC_ALL_ROUNDS, or what row does. */
   uint64_t (*loop)(mc_sanitizer*, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t first_thread,
                      int64_t ahead, uint32_t rounds);
+  /* For the runtime. */
+  uint64_t (*nth_group)(const mc_sanitizer*, uint64_t n);
+  void (*out_of_bounds)(mc_sanitizer*, const mc_access*, uint32_t lane, uint32_t refusal, const char* lo, const char* hi);
 
   mc_launch* launch;
   const mc_worker* worker;
@@ -201,6 +204,7 @@ void mc_at_use_of_unset(mc_sanitizer*, uint32_t, uint32_t, uint32_t);
 void mc_event_add(mc_sanitizer*, const mc_event*);
 void mc_event_group(const mc_sanitizer*, uint32_t time, uint32_t group[3]);
 uint64_t mc_nth_group(const mc_sanitizer*, uint64_t n);
+void mc_out_of_bounds(mc_sanitizer*, const mc_access*, uint32_t lane, uint32_t refusal, const char* lo, const char* hi);
 void mc_settle(mc_sanitizer*);
 
 /* track.c */

@@ -167,5 +167,5 @@ void mc_at_use_of_unset(mc_sanitizer* s, uint32_t place, uint32_t lanes, uint32_
     mc_event_add(s, &event);
     return;
   }
-  mc_report(s->launch, s->worker, place, lanes, first_thread);
+  s->launch->report(s->launch, s->worker, place, lanes, first_thread);
 }
