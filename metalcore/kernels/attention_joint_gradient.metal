@@ -71,6 +71,9 @@ inline void add_to_queries(
   for (uint d = 0; d < depth; d += 32) {
     // The last 32 columns reach back to earlier ones: a part of a row of 16-bit numbers would be read lane by lane.
     const uint first = min(d, max(depth, 32u) - 32);
+    if (first < d) {
+      simdgroup_barrier(mem_flags::mem_device);  // other lanes have written those columns
+    }
     if (first + lane < depth) {
       device const T* narrow = keys.base + first;
       if (sizeof(T) == 2) {
@@ -196,7 +199,7 @@ template <typename T, uint C, bool is_tiled>
         for (uint i = 0; i < n; ++i) {
           tile[i * BLOCK + simd_lane_id] = ds[i];
         }
-        simdgroup_barrier(mem_flags::mem_threadgroup);
+        simdgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);  // ds, and columns of dq
         const QuerySums<T> rows = sums.from(from * of_q.row);
         if (is_special && (is_edge || (has_extras && (set & (HAS_BIAS | HAS_MASK))))) {
           add_to_queries<T, 1, true>(rows, of_q.row, n, tile, tile + BLOCK * 32, of_keys, count, uint(depth), simd_lane_id);
@@ -211,6 +214,7 @@ template <typename T, uint C, bool is_tiled>
     }
   }
   if (sizeof(T) == 2) {  // sums become results
+    simdgroup_barrier(mem_flags::mem_device);
     for (uint head = first_head; head < last_head; ++head) {
       const QuerySums<T> sums = QuerySums<T>{dq, lower}.from(batch * of_q.batch + head * of_q.head);
       for (uint i = 0; i < uint(queries); ++i) {
