@@ -8,9 +8,9 @@ import torch
 
 import metalcore
 from metalcore.errors import ArgumentError
+from metalcore.health.cases.linalg.polar import newton_schulz_reference
 from metalcore.health.linalg.matrices import make
 from metalcore.health.linalg.ratios import ROUNDING, norm, orthogonality
-from metalcore.ops.linalg.polar import newton_schulz_reference
 
 KINDS = ("random", "near_singular", "rank_deficient", "graded", "zero", "hilbert", "near_overflow", "near_underflow")
 

@@ -13,6 +13,8 @@ struct Pair { float4 v; int n; };
 struct Half { float a; ushort b; };
 Half with_padding(int n) { Half h; h.a = 1; h.b = ushort(n); return h; }
 float twice(float x) { return x * 2; }
+int share(int a, int b) { return a / b; }
+uint moved(uint a, uint by) { return a << by; }
 struct Flags { bool a, b, c, d, e; };
 int chosen(Flags f) { return f.a ? 1 : int(f.e); }
 kernel void k(device int* x [[buffer(0)]], constant int& n [[buffer(1)]], uint i [[thread_position_in_grid]]) {
@@ -77,6 +79,16 @@ def test_a_mistake_is_found(name: str) -> None:
     report, _ = sanitize(body)
     assert [(f.kind, f.line, f.thread) for f in report.findings] == [(check, LINE, (thread, 0, 0))], str(report)
     assert f"{check} in kernel 'k' by thread ({thread}, 0, 0) of the grid" in str(report)
+
+
+@pytest.mark.parametrize(("call", "check", "value"), [
+    ("share(7, 0)", "division-by-zero", 0), ("int(moved(7u, 40u))", "shift-past-width", 7 << 8)
+])  # fmt: skip
+def test_a_constant_given_to_a_function_is_not_folded_first(call: str, check: str, value: int) -> None:
+    report, x = sanitize(f"if (i > 1) x[i] = {call};")
+    at = HEAD[: HEAD.index(call.removeprefix("int(").partition("(")[0] + "(")].count("\n") + 1
+    assert [(f.kind, f.line, f.thread) for f in report.findings] == [(check, at, (2, 0, 0))], str(report)
+    assert x[2:].tolist() == [value] * 6
 
 
 @pytest.mark.parametrize("name", CORRECT)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from metalcore.engine.checks import accesses, arithmetic, finite, overflow, private, uninitialised
-from metalcore.engine.checks.parameters import to_registers
 from metalcore.engine.checks.program import Program
 from metalcore.engine.ir import Instr, Module
 from metalcore.engine.model import Place, ScalarKernel
@@ -31,7 +30,6 @@ def instrument(raw: Module, kernel: ScalarKernel, also: Sequence[str] = ()) -> t
     from metalcore.engine.codegen.own_arrays import guard
 
     places: list[Place] = []
-    to_registers(raw)
     guard(raw, private=False)  # inlining folds what it reads from tables
     program = Program(_wrapping(llvm.inline_scalar(raw)), kernel, places, raw)
     for check in EARLY:
