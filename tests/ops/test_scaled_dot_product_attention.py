@@ -78,6 +78,9 @@ X = torch.zeros(1, 2, 3, 4)
             {"sinks": torch.zeros(3)},
             r"sinks must be of shape \(2,\), one for each head, not of shape \(3,\)",
         ),
+        ((X, X.numpy(), X), {}, "arrays must be of one framework; query is a torch tensor, key is a NumPy array"),
+        ((X, X, X, X.numpy()[0, 0, :, :3]), {}, "arrays must be of one framework; .* attn_mask is a NumPy array"),
+        ((X.numpy(), X, X), {}, "arrays must be of one framework; query is a NumPy array, key is a torch tensor"),
         (([[1.0]], X, X), {}, "query must be a torch tensor, a NumPy array or an mlx array, not of type list"),
     ],
 )

@@ -232,7 +232,7 @@ def wants_gradient(arrays: tuple[Any, ...], rows: int = FAR, keys: int = 0) -> b
     first = arrays[0]
     if hasattr(first, "requires_grad"):
         torch = sys.modules["torch"]
-        return torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in arrays)
+        return torch.is_grad_enabled() and any(getattr(a, "requires_grad", False) for a in arrays)
     return not isinstance(first, np.ndarray) and not (rows <= 8 and keys >= 256)
 
 
