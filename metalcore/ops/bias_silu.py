@@ -7,7 +7,7 @@ from typing import Any
 
 from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias
 from metalcore.ops.base.elementwise import benchmarks
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -26,20 +26,21 @@ def bias_silu(x: Any, bias: Any) -> Any:
     return OP(x, bias)
 
 
+@stage("(Tensor x, Tensor bias) -> Tensor y")
 def forward(run: Runtime, x: Any, bias: Any) -> tuple[Any, ...]:
     return bias_forward(run, FORWARD, (), x, bias)
 
 
+@stage("(Tensor grad_y, Tensor x, Tensor bias, bool[] wanted) -> (Tensor dx, Tensor dbias)")
 def backward(run: Runtime, grad_y: Any, x: Any, bias: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     return bias_backward(run, BACKWARD, (), grad_y, x, bias, wanted)
 
 
 OP = Op(
-    noun="bias_silu",
-    summary="silu(x + bias)",
-    forward=Stage("(Tensor x, Tensor bias) -> Tensor y", forward),
-    backward=Stage("(Tensor grad_y, Tensor x, Tensor bias, bool[] wanted) -> (Tensor dx, Tensor dbias)", backward),
-    gradients=("x", "bias"),
+    "bias_silu",
+    "silu(x + bias)",
+    forward,
+    backward,
     batched=("x",),
     autocast="promote",
     benchmarks=benchmarks(

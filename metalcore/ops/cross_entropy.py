@@ -8,7 +8,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.base.reduction import check_reduction
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -116,6 +116,10 @@ def _flags(weight: Any, reduction: str) -> int:
     return flags if weight is None else flags | IS_WEIGHTED
 
 
+_NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, float softcap, bool float32_loss"
+
+
+@stage(f"(Tensor input, Tensor target, Tensor? weight, {_NUMBERS}) -> (Tensor loss, Tensor state, Tensor divisor)")
 def forward(
     run: Runtime,
     input: Any,
@@ -182,6 +186,10 @@ def _explain(row: int, value: int, classes: int) -> str:
     return f"cross_entropy: target {value} of row {row} is out of range: there are {classes} classes"
 
 
+@stage(
+    "(Tensor grad_loss, Tensor input, Tensor target, Tensor? weight, Tensor state, Tensor divisor, "
+    f"{_NUMBERS}, bool[] wanted) -> (Tensor dinput, Tensor dtarget)"
+)
 def backward(
     run: Runtime,
     grad_loss: Any,
@@ -248,20 +256,12 @@ def _make(rows: int, classes: int) -> Any:
     return make
 
 
-_NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, float softcap, bool float32_loss"
 OP = Op(
-    noun="cross_entropy",
-    summary="-log softmax(x) at the target: classes or probabilities, with smoothing, weights, z-loss",
-    forward=Stage(
-        f"(Tensor input, Tensor target, Tensor? weight, {_NUMBERS}) -> (Tensor loss, Tensor state, Tensor divisor)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_loss, Tensor input, Tensor target, Tensor? weight, Tensor state, Tensor divisor, "
-        f"{_NUMBERS}, bool[] wanted) -> (Tensor dx, Tensor dtarget)",
-        backward,
-    ),
-    gradients=("input", "target"),
+    "cross_entropy",
+    "-log softmax(x) at the target: classes or probabilities, with smoothing, weights, z-loss",
+    forward,
+    backward,
+    kept=2,
     autocast="float32",
     namesake="torch.nn.functional.cross_entropy",
     override_from=1 << 18,

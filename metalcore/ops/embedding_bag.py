@@ -8,7 +8,7 @@ from typing import Any
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.index import check_index, explain_index
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -111,6 +111,13 @@ class Bags:
             self.offset_type = run.dtype(offsets)
 
 
+_NUMBERS = "str mode, bool last, int padding, bool frequency"
+
+
+@stage(
+    f"(Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, {_NUMBERS}) -> "
+    "(Tensor out, Tensor chosen, Tensor sizes)"
+)
 def forward(
     run: Runtime,
     weight: Any,
@@ -189,6 +196,10 @@ def _explain(place: int, value: int, rows: int, count: int) -> str:
     )
 
 
+@stage(
+    "(Tensor grad_out, Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, Tensor chosen, "
+    f"Tensor sizes, {_NUMBERS}, bool[] wanted) -> (Tensor dweight, Tensor dsample_weight)"
+)
 def backward(
     run: Runtime,
     grad_out: Any,
@@ -288,21 +299,12 @@ def _make(rows: int, dim: int, bags: int, width: int, mode: str) -> Any:
     return make
 
 
-_NUMBERS = "str mode, bool last, int padding, bool frequency"
 OP = Op(
-    noun="embedding_bag",
-    summary="sum, mean or maximum of table rows over bags of indices",
-    forward=Stage(
-        f"(Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, {_NUMBERS}) -> "
-        "(Tensor out, Tensor chosen, Tensor sizes)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_out, Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, Tensor chosen, "
-        f"Tensor sizes, {_NUMBERS}, bool[] wanted) -> (Tensor dweight, Tensor dsample_weight)",
-        backward,
-    ),
-    gradients=("weight", "sample_weight"),
+    "embedding_bag",
+    "sum, mean or maximum of table rows over bags of indices",
+    forward,
+    backward,
+    kept=2,
     namesake="torch.nn.functional.embedding_bag",
     accepts=accepts,
     benchmarks=[

@@ -9,7 +9,7 @@ from typing import Any
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import at_once, benchmarks, check_affine, check_sum, gradient
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
@@ -34,6 +34,10 @@ def fused_add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: flo
     return y, total
 
 
+@stage(
+    "(Tensor x, Tensor residual, Tensor weight, Tensor? bias, float eps)"
+    " -> (Tensor y, Tensor new_residual, Tensor moments)"
+)
 def forward(run: Runtime, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     dtype = check_sum("fused_add_layer_norm", x, residual)
     shape = tuple(x.shape)
@@ -61,6 +65,10 @@ def forward(run: Runtime, x: Any, residual: Any, weight: Any, bias: Any, eps: fl
     return y, total, moments
 
 
+@stage(
+    "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor? bias, Tensor moments,"
+    " bool[] wanted) -> (Tensor dx, Tensor dweight, Tensor dbias)"
+)
 def backward(
     run: Runtime,
     grad_y: Any,
@@ -82,21 +90,12 @@ def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
 
 
 OP = Op(
-    noun="fused_add_layer_norm",
-    summary="x + residual, and its layer_norm",
-    forward=Stage(
-        "(Tensor x, Tensor residual, Tensor weight, Tensor? bias, float eps)"
-        " -> (Tensor y, Tensor new_residual, Tensor moments)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor? bias, Tensor moments,"
-        " bool[] wanted) -> (Tensor dx, Tensor dw, Tensor db)",
-        backward,
-    ),
-    gradients=("x", "weight", "bias"),
+    "fused_add_layer_norm",
+    "x + residual, and its layer_norm",
+    forward,
+    backward,
     same_gradient=(("residual", "x"),),
-    public_outputs=2,
+    kept=1,
     batched=("x", "residual"),
     benchmarks=benchmarks(_make, {"*": 1.5}),
 )

@@ -9,7 +9,7 @@ from typing import Any
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import at_once, benchmarks, check_parameter, check_sum, gradient
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
@@ -32,6 +32,7 @@ def fused_add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) ->
     return y, total
 
 
+@stage("(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor y, Tensor new_residual, Tensor power)")
 def forward(run: Runtime, x: Any, residual: Any, weight: Any, eps: float) -> tuple[Any, ...]:
     dtype = check_sum("fused_add_rms_norm", x, residual)
     shape = tuple(x.shape)
@@ -56,6 +57,10 @@ def forward(run: Runtime, x: Any, residual: Any, weight: Any, eps: float) -> tup
     return y, total, power
 
 
+@stage(
+    "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor power, bool[] wanted)"
+    " -> (Tensor dx, Tensor dweight)"
+)
 def backward(
     run: Runtime,
     grad_y: Any,
@@ -75,20 +80,12 @@ def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
 
 
 OP = Op(
-    noun="fused_add_rms_norm",
-    summary="x + residual, and its rms_norm",
-    forward=Stage(
-        "(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor y, Tensor new_residual, Tensor power)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor power, bool[] wanted)"
-        " -> (Tensor dx, Tensor dw)",
-        backward,
-    ),
-    gradients=("x", "weight"),
+    "fused_add_rms_norm",
+    "x + residual, and its rms_norm",
+    forward,
+    backward,
     same_gradient=(("residual", "x"),),
-    public_outputs=2,
+    kept=1,
     batched=("x", "residual"),
     benchmarks=benchmarks(_make, {"*": 1.5}),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -27,6 +28,12 @@ MATRIX_ROWS = 8
 MOST_SPLITS = 64
 DEEPEST = 256
 _FEW = 1 << 21  # multiplications
+
+INPUTS = "Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? alibi_slopes, Tensor? sinks, Tensor? seed"
+NUMBERS = (
+    "float dropout, bool is_causal, float scale, float softcap, int left, int right, bool query_rows_first, "
+    "bool key_rows_first"
+)
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,9 @@ def split_count(run: Runtime, dtype: str, tasks: int, keys: int) -> int:
     return max(1, most)
 
 
+@stage(
+    f"({INPUTS}, {NUMBERS}, int keys, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)"
+)
 def forward(
     run: Runtime,
     query: Any,

@@ -9,9 +9,11 @@ from typing import Any
 from metalcore.ops.base.attention import (
     CONSTANTS,
     HAS_SINKS,
+    INPUTS,
     KEEPS_REST,
     KEY_ROWS_FIRST,
     LANES,
+    NUMBERS,
     QUERY_ROWS_FIRST,
     Extras,
     Sizes,
@@ -21,6 +23,7 @@ from metalcore.ops.base.attention import (
     mask_shape,
 )
 from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -37,6 +40,10 @@ BIAS_SUM = Kernel("attention_gradient", "attention_bias_sum")
 SINK_GRADIENT = Kernel("attention_gradient", "attention_sink_gradient")
 
 
+@stage(
+    f"(Tensor grad_out, Tensor grad_lse, {INPUTS}, Tensor out, Tensor stats, Tensor rest, {NUMBERS}, "
+    "bool[] wanted) -> (Tensor dquery, Tensor dkey, Tensor dvalue, Tensor dattn_mask, Tensor dsinks)"
+)
 def backward(
     run: Runtime,
     grad_out: Any,

@@ -9,13 +9,19 @@ from typing import Any
 from metalcore.ops.base import mlstm_chunks, mlstm_steps
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.mlstm_parts import LANES, Pass, Sizes
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
 PARALLEL = Kernel("mlstm_parallel", "mlstm_parallel")
 
+_ROWS = "Tensor q, Tensor k, Tensor v, Tensor i, Tensor f"
+_STATES = "Tensor? c_initial, Tensor? n_initial, Tensor? m_initial"
+_NUMBERS = "float eps, int chunk, bool is_sigmoid"
+_ROW_GRADIENTS = "Tensor dq, Tensor dk, Tensor dv, Tensor di, Tensor df"
 
+
+@stage(f"({_ROWS}, {_STATES}, {_NUMBERS}) -> (Tensor h, Tensor c, Tensor n, Tensor m)")
 def forward(
     run: Runtime,
     q: Any,
@@ -46,6 +52,7 @@ def forward(
     return h, c_last, found.n_last, found.m_last
 
 
+@stage(f"({_ROWS}, {_NUMBERS}) -> Tensor h")
 def forward_parallel(
     run: Runtime, q: Any, k: Any, v: Any, i: Any, f: Any, eps: float, chunk: int, is_sigmoid: bool
 ) -> tuple[Any, ...]:
@@ -63,6 +70,7 @@ def forward_parallel(
     return tuple(run.launch(PARALLEL, (dtype, *room), (), arguments, grid, (threads,)))
 
 
+@stage(f"(Tensor grad_h, {_ROWS}, Tensor h, {_NUMBERS}, bool[] wanted) -> ({_ROW_GRADIENTS})")
 def backward_parallel(
     run: Runtime,
     grad_h: Any,
@@ -84,6 +92,10 @@ def backward_parallel(
     return given[:5]
 
 
+@stage(
+    f"(Tensor grad_h, Tensor grad_c, Tensor grad_n, Tensor grad_m, {_ROWS}, {_STATES}, Tensor h, {_NUMBERS}, "
+    f"bool[] wanted) -> ({_ROW_GRADIENTS}, Tensor dc_initial, Tensor dn_initial, Tensor dm_initial)"
+)
 def backward(
     run: Runtime,
     grad_h: Any,
@@ -129,25 +141,6 @@ def backward(
     return tuple(x if want and there else none for x, want, there in zip(given, wanted, is_there, strict=True))
 
 
-_INPUTS = "Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, Tensor? c_initial, Tensor? n_initial, Tensor? m_initial"
-_NUMBERS = "float eps, int chunk, bool is_sigmoid"
-_FORWARD = Stage(f"({_INPUTS}, {_NUMBERS}) -> (Tensor h, Tensor c, Tensor n, Tensor m)", forward)
-_BACKWARD = Stage(
-    f"(Tensor grad_h, Tensor grad_c, Tensor grad_n, Tensor grad_m, {_INPUTS}, Tensor h, {_NUMBERS}, bool[] wanted) -> "
-    "(Tensor dq, Tensor dk, Tensor dv, Tensor di, Tensor df, Tensor dc, Tensor dn, Tensor dm)",
-    backward,
-)
-
-
 def with_states(noun: str, summary: str) -> Op:
     """An mLSTM op that takes and returns states."""
-    return Op(
-        noun=noun,
-        summary=summary,
-        forward=_FORWARD,
-        backward=_BACKWARD,
-        gradients=("q", "k", "v", "i", "f", "c_initial", "n_initial", "m_initial"),
-        public_outputs=4,
-        autocast="lower",
-        exact=("c_initial", "n_initial", "m_initial"),
-    )
+    return Op(noun, summary, forward, backward, autocast="lower", exact=("c_initial", "n_initial", "m_initial"))

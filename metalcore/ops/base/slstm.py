@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.elementwise import check_alike
 from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -20,17 +21,7 @@ STATES = ("y", "c", "n", "m")
 DEEPEST = 512
 KEPT, EACH = 8, 8  # as in the kernels
 
-INPUTS = "Tensor x, Tensor R, Tensor b, Tensor? y_state, Tensor? c_state, Tensor? n_state, Tensor? m_state"
-FORWARD_SCHEMA = (
-    f"({INPUTS}, bool wants_gradient) -> "
-    "(Tensor y, Tensor y_last, Tensor c_last, Tensor n_last, Tensor m_last, Tensor history)"
-)
-BACKWARD_SCHEMA = (
-    "(Tensor grad_y, Tensor grad_y_last, Tensor grad_c_last, Tensor grad_n_last, Tensor grad_m_last, "
-    f"{INPUTS}, Tensor history, bool[] wanted) -> "
-    "(Tensor dx, Tensor dR, Tensor db, Tensor dy_state, Tensor dc_state, Tensor dn_state, Tensor dm_state)"
-)
-GRADIENTS = ("x", "R", "b", "y_state", "c_state", "n_state", "m_state")
+_INPUTS = "Tensor x, Tensor R, Tensor b, Tensor? y_state, Tensor? c_state, Tensor? n_state, Tensor? m_state"
 
 
 def check(op: str, x: Any, R: Any, b: Any, states: Any, shape: str) -> tuple[Any, ...]:
@@ -89,6 +80,10 @@ class Sizes(NamedTuple):
         return rows, floats, groups, (threads, 1, 1)
 
 
+@stage(
+    f"({_INPUTS}, bool wants_gradient) -> "
+    "(Tensor y, Tensor y_last, Tensor c_last, Tensor n_last, Tensor m_last, Tensor history)"
+)
 def forward(
     run: Runtime,
     x: Any,
@@ -133,6 +128,11 @@ def forward(
     return y, y_last, c, n, m, history
 
 
+@stage(
+    "(Tensor grad_y, Tensor grad_y_last, Tensor grad_c_last, Tensor grad_n_last, Tensor grad_m_last, "
+    f"{_INPUTS}, Tensor history, bool[] wanted) -> "
+    "(Tensor dx, Tensor dR, Tensor db, Tensor dy_state, Tensor dc_state, Tensor dn_state, Tensor dm_state)"
+)
 def backward(
     run: Runtime,
     grad_y: Any,

@@ -15,6 +15,7 @@ from metalcore.ops.base.attention import (
 )
 from metalcore.ops.base.index import narrowed
 from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -25,6 +26,9 @@ FORWARD = Kernel(FILE, "attention_varlen_forward", CONSTANTS)
 DELTA = Kernel(FILE, "attention_varlen_delta", CONSTANTS)
 QUERY_GRADIENT = Kernel(FILE, "attention_varlen_query_gradient", CONSTANTS)
 KEY_GRADIENT = Kernel(FILE, "attention_varlen_key_gradient", CONSTANTS)
+
+_INPUTS = "Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? alibi_slopes, Tensor? seed"
+_NUMBERS = "int most_q, int most_k, float dropout, float scale, float softcap, int left, int right"
 
 
 class Numbers(NamedTuple):
@@ -94,6 +98,7 @@ class Call:
         return (-(-longest // threads), heads, self.sequences), (threads,)
 
 
+@stage(f"({_INPUTS}, {_NUMBERS}, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)")
 def forward(
     run: Runtime,
     query: Any,
@@ -129,6 +134,10 @@ def forward(
     return out, lse, stats, rest
 
 
+@stage(
+    f"(Tensor grad_out, Tensor grad_lse, {_INPUTS}, Tensor out, Tensor stats, Tensor rest, {_NUMBERS}, "
+    "bool[] wanted) -> (Tensor dq, Tensor dk, Tensor dv)"
+)
 def backward(
     run: Runtime,
     grad_out: Any,

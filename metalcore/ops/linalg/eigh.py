@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import (
     LANES,
     Batch,
@@ -126,15 +126,21 @@ def _explain(position: int, code: int, is_batch: bool) -> str:
     )
 
 
+@stage("(Tensor A, bool upper) -> (Tensor eigenvalues, Tensor eigenvectors, Tensor kept_values, Tensor kept_vectors)")
 def forward(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     found, given = decompose(run, A, upper, True), run.dtype(A)
     return *(run.cast(x, given) for x in found), *kept(run, given, found)
 
 
+@stage("(Tensor A, bool upper) -> Tensor eigenvalues")
 def forward_values(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     return (run.cast(decompose(run, A, upper, False)[0], run.dtype(A)),)
 
 
+@stage(
+    "(Tensor grad_eigenvalues, Tensor grad_eigenvectors, Tensor eigenvalues, Tensor eigenvectors, "
+    "Tensor kept_values, Tensor kept_vectors) -> Tensor dA"
+)
 def backward(
     run: Runtime,
     grad_eigenvalues: Any,
@@ -160,6 +166,7 @@ def backward(
     return (run.cast(found, run.dtype(eigenvectors)),)
 
 
+@stage("(Tensor grad_eigenvalues, Tensor A, bool upper) -> Tensor dA")
 def backward_values(run: Runtime, grad_eigenvalues: Any, A: Any, upper: bool) -> tuple[Any, ...]:
     """The vectors are found here: who asks for eigenvalues alone should not wait for them."""
     vectors, dvalues = decompose(run, A, upper, True)[1], promoted(run, grad_eigenvalues)
@@ -169,28 +176,12 @@ def backward_values(run: Runtime, grad_eigenvalues: Any, A: Any, upper: bool) ->
     return (run.cast(matmul(run, scaled, vectors, transpose_b=True), run.dtype(A)),)
 
 
-EIGH = Op(
-    noun="linalg_eigh",
-    summary="A = V diag(w) V^T",
-    forward=Stage(
-        "(Tensor A, bool upper) -> (Tensor eigenvalues, Tensor eigenvectors, Tensor kept_values, Tensor kept_vectors)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_eigenvalues, Tensor grad_eigenvectors, Tensor eigenvalues, Tensor eigenvectors, "
-        "Tensor kept_values, Tensor kept_vectors) -> Tensor dA",
-        backward,
-    ),
-    gradients=("A",),
-    public_outputs=2,
-    namesake="torch.linalg.eigh",
-)
+EIGH = Op("linalg_eigh", "A = V diag(w) V^T", forward, backward, kept=2, namesake="torch.linalg.eigh")
 EIGVALSH = Op(
-    noun="linalg_eigvalsh",
-    summary="the eigenvalues of a symmetric matrix",
-    forward=Stage("(Tensor A, bool upper) -> Tensor eigenvalues", forward_values),
-    backward=Stage("(Tensor grad_eigenvalues, Tensor A, bool upper) -> Tensor dA", backward_values),
-    gradients=("A",),
+    "linalg_eigvalsh",
+    "the eigenvalues of a symmetric matrix",
+    forward_values,
+    backward_values,
     namesake="torch.linalg.eigvalsh",
 )
 OPS = (EIGH, EIGVALSH)

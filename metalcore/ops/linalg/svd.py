@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, kept, promoted, thread_groups, unrounded
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.result import named
@@ -53,6 +53,10 @@ def _driver(op: str, driver: Any) -> str:
     return driver or ""
 
 
+@stage(
+    "(Tensor A, bool full_matrices, str driver) -> (Tensor U, Tensor S, Tensor Vh, "
+    "Tensor kept_U, Tensor kept_S, Tensor kept_Vh)"
+)
 def forward(run: Runtime, A: Any, full_matrices: bool, driver: str) -> tuple[Any, ...]:
     found = decompose(run, promoted(run, A), is_full=full_matrices, driver=driver)
     check(run, found.info, len(A.shape) > 2)
@@ -60,12 +64,17 @@ def forward(run: Runtime, A: Any, full_matrices: bool, driver: str) -> tuple[Any
     return *(run.cast(x, given) for x in parts), *kept(run, given, parts)
 
 
+@stage("(Tensor A, str driver) -> Tensor S")
 def forward_values(run: Runtime, A: Any, driver: str) -> tuple[Any, ...]:
     found = decompose(run, promoted(run, A), has_vectors=False, driver=driver)
     check(run, found.info, len(A.shape) > 2)
     return (run.cast(found.values, run.dtype(A)),)
 
 
+@stage(
+    "(Tensor grad_U, Tensor grad_S, Tensor grad_Vh, Tensor U, Tensor S, Tensor Vh, "
+    "Tensor kept_U, Tensor kept_S, Tensor kept_Vh, bool[] wanted) -> Tensor dA"
+)
 def backward(
     run: Runtime,
     grad_U: Any,
@@ -136,6 +145,7 @@ def _divided(run: Runtime, a: Any, values: Any, added: Any, is_rows: bool) -> An
     return found
 
 
+@stage("(Tensor grad_S, Tensor A, str driver, bool[] wanted) -> Tensor dA")
 def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """U diag(grad_S) Vh."""
     found = decompose(run, promoted(run, A), driver=driver)
@@ -144,30 +154,12 @@ def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str, wanted: Sequ
     return (run.cast(matmul(run, run.contiguous(found.u), rows), run.dtype(A)),)
 
 
-SVD = Op(
-    noun="linalg_svd",
-    summary="A = U diag(S) Vh",
-    forward=Stage(
-        "(Tensor A, bool full_matrices, str driver) -> (Tensor U, Tensor S, Tensor Vh, "
-        "Tensor kept_U, Tensor kept_S, Tensor kept_Vh)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_U, Tensor grad_S, Tensor grad_Vh, Tensor U, Tensor S, Tensor Vh, "
-        "Tensor kept_U, Tensor kept_S, Tensor kept_Vh, bool[] wanted) -> Tensor dA",
-        backward,
-    ),
-    gradients=("A",),
-    public_outputs=3,
-    batched=("A",),
-    namesake="torch.linalg.svd",
-)
+SVD = Op("linalg_svd", "A = U diag(S) Vh", forward, backward, kept=3, batched=("A",), namesake="torch.linalg.svd")
 SVDVALS = Op(
-    noun="linalg_svdvals",
-    summary="singular values",
-    forward=Stage("(Tensor A, str driver) -> Tensor S", forward_values),
-    backward=Stage("(Tensor grad_S, Tensor A, str driver, bool[] wanted) -> Tensor dA", backward_values),
-    gradients=("A",),
+    "linalg_svdvals",
+    "singular values",
+    forward_values,
+    backward_values,
     batched=("A",),
     namesake="torch.linalg.svdvals",
 )
