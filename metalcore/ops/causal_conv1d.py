@@ -70,11 +70,8 @@ def _prepare(run: Runtime, x: Any, weight: Any, bias: Any, state: Any) -> dict[s
 @stage("(Tensor x, Tensor weight, Tensor? bias, Tensor? state, bool is_silu) -> (Tensor y, Tensor new_state)")
 def forward(run: Runtime, x: Any, weight: Any, bias: Any, state: Any, is_silu: bool) -> tuple[Any, ...]:
     dtype = check_alike("causal_conv1d", run, x, weight=weight, bias=bias, state=state)
-    arguments = dict(
-        _prepare(run, x, weight, bias, state),
-        y=Out(tuple(x.shape), dtype),
-        new_state=Out((0,) if state is None else tuple(state.shape), dtype),
-    )
+    arguments = dict(_prepare(run, x, weight, bias, state))
+    arguments |= dict(y=Out(tuple(x.shape), dtype), new_state=Out((0,) if state is None else tuple(state.shape), dtype))
     batch, channels, length = x.shape
     chosen = policy("causal_conv1d", run.family, dtype)
     kernel, groups, threads = FORWARD, channels, chosen["threads"]

@@ -28,14 +28,8 @@ def dequantize_int4(packed: Any, scales: Any, zeros: Any, group_size: int) -> An
 def forward(run: Runtime, packed: Any, scales: Any, zeros: Any, group_size: int) -> tuple[Any, ...]:
     dtype = run.dtype(scales)
     outs, width = packed.shape[0], 2 * packed.shape[1]
-    arguments = dict(
-        packed=run.contiguous(packed),
-        scales=run.contiguous(scales),
-        zeros=run.contiguous(zeros),
-        weight=Out((outs, width), dtype),
-        width=width,
-        group_size=group_size,
-    )
+    arguments = dict(packed=run.contiguous(packed), scales=run.contiguous(scales), zeros=run.contiguous(zeros))
+    arguments |= dict(weight=Out((outs, width), dtype), width=width, group_size=group_size)
     return tuple(run.launch(KERNEL, (dtype,), (), arguments, (outs,), (LANES,)))
 
 

@@ -47,18 +47,8 @@ def forward(run: Runtime, x: Any, residual: Any, weight: Any, bias: Any, eps: fl
     bias = None if bias is None else run.contiguous(bias)
     vector, group = row_launch(run, "fused_add_layer_norm", dtype, width)
     out = Out(shape, dtype)
-    arguments = dict(
-        x=x,
-        residual=residual,
-        weight=weight,
-        bias=bias,
-        y=out,
-        h=out,
-        moments=Out((rows, 3), accumulator(dtype)),
-        rows=rows,
-        width=width,
-        eps=eps,
-    )
+    arguments = dict(x=x, residual=residual, weight=weight, bias=bias)
+    arguments |= dict(y=out, h=out, moments=Out((rows, 3), accumulator(dtype)), rows=rows, width=width, eps=eps)
     types = (dtype, run.dtype(weight), vector)
     groups = (-(-rows // at_once(vector)),)
     y, total, moments = run.launch(FORWARD, types, (bias is not None,), arguments, groups, group)

@@ -41,17 +41,8 @@ def forward(run: Runtime, x: Any, residual: Any, weight: Any, eps: float) -> tup
     x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     out = Out(shape, dtype)
-    arguments = dict(
-        x=x,
-        residual=residual,
-        weight=weight,
-        y=out,
-        h=out,
-        power=Out((rows,), accumulator(dtype)),
-        rows=rows,
-        width=width,
-        eps=eps,
-    )
+    arguments = dict(x=x, residual=residual, weight=weight)
+    arguments |= dict(y=out, h=out, power=Out((rows,), accumulator(dtype)), rows=rows, width=width, eps=eps)
     groups = (-(-rows // at_once(vector)),)
     y, total, power = run.launch(FORWARD, (dtype, run.dtype(weight), vector), (), arguments, groups, group)
     return y, total, power

@@ -104,14 +104,8 @@ def forward(
     run.check_errors(errors, lambda place, value: _explain_length(place, value, room, total))
     index = run.dtype(tables)
     if sequences:
-        arguments = dict(
-            tables=tables,
-            starts=starts,
-            errors=Out((sequences, 3), "int64"),
-            most=most,
-            block_size=block_size,
-            blocks=blocks,
-        )
+        arguments = dict(tables=tables, starts=starts, errors=Out((sequences, 3), "int64"))
+        arguments |= dict(most=most, block_size=block_size, blocks=blocks)
         (errors,) = run.launch(CHECK, (index,), (), arguments, (sequences,), (32,))
         run.check_errors(errors, lambda place, value: _explain_block(place, value, most, blocks))
     groups, each = blocks_for(run, "indexed", dtype, total)

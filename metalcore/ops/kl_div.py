@@ -97,17 +97,9 @@ def backward(
     chosen = policy("kl_div", run.family, dtype)
     flags = (IS_LOG if log_target else 0) | (IS_ELEMENTS if reduction == "none" else 0)
     flags |= (WANTS_X if wanted[0] else 0) | (WANTS_TARGET if wanted[1] else 0)
-    arguments = dict(
-        g=g,
-        x=x,
-        target=target,
-        dx=Out(shape if wanted[0] else (0,), dtype),
-        dtarget=Out(shape if wanted[1] else (0,), dtype),
-        count=count,
-        each=chosen["chunk"],
-        divisor=_divisor(shape, reduction),
-        options=flags,
-    )
+    arguments = dict(g=g, x=x, target=target)
+    arguments |= dict(dx=Out(shape if wanted[0] else (0,), dtype), dtarget=Out(shape if wanted[1] else (0,), dtype))
+    arguments |= dict(count=count, each=chosen["chunk"], divisor=_divisor(shape, reduction), options=flags)
     blocks = -(-count // chosen["chunk"])
     return tuple(run.launch(BACKWARD, (dtype,), (), arguments, (blocks,), (chosen["threads"],)))
 

@@ -43,16 +43,8 @@ def forward(run: Runtime, x: Any, weight: Any, bias: Any, dims: int, eps: float)
     kind = _kind(run, dtype, weight, bias)
     x, weight, bias = (None if a is None else run.contiguous(a) for a in (x, weight, bias))
     vector, group = row_launch(run, "layer_norm", dtype, width)
-    arguments = dict(
-        x=x,
-        weight=weight,
-        bias=bias,
-        y=Out(shape, dtype),
-        moments=Out((rows, 3), accumulator(dtype)),
-        rows=rows,
-        width=width,
-        eps=eps,
-    )
+    arguments = dict(x=x, weight=weight, bias=bias, y=Out(shape, dtype), moments=Out((rows, 3), accumulator(dtype)))
+    arguments |= dict(rows=rows, width=width, eps=eps)
     constants = (weight is not None, bias is not None)
     y, moments = run.launch(FORWARD, (dtype, kind, vector), constants, arguments, (-(-rows // at_once(vector)),), group)
     return y, moments

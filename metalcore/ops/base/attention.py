@@ -166,9 +166,7 @@ def split_count(run: Runtime, dtype: str, tasks: int, keys: int) -> int:
     return max(1, most)
 
 
-@stage(
-    f"({INPUTS}, {NUMBERS}, int keys, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)"
-)
+@stage(f"({INPUTS}, {NUMBERS}, int keys, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)")
 def forward(
     run: Runtime,
     query: Any,
@@ -249,16 +247,8 @@ def forward(
         arguments |= dict(seed=seed, dropped=dropout)
         found = run.launch(kernel, types, (has_extras, splits > 1, is_exact, False), arguments, grid, (threads,))
     if splits > 1:
-        arguments = dict(
-            parts=found[-1],
-            sinks=sinks,
-            **results,
-            queries=sizes.queries,
-            heads=sizes.heads,
-            width=sizes.width,
-            flags=flags,
-            splits=splits,
-        )
+        arguments = dict(parts=found[-1], sinks=sinks, **results)
+        arguments |= dict(queries=sizes.queries, heads=sizes.heads, width=sizes.width, flags=flags, splits=splits)
         found = run.launch(JOIN, (dtype,), (False,), arguments, (sizes.queries, sizes.heads, sizes.batch), (LANES,))
     out, rest, stats, lse = found[:4]
     return out, lse, stats, rest

@@ -82,43 +82,21 @@ def backward(
 
     stats = run.contiguous(stats)
     low, high = sizes.reach(is_causal, left, right)
-    inputs = dict(
-        {**extras.arguments(), **sizes.arguments()},
-        g=g,
-        q=query,
-        k=key,
-        v=value,
-        seed=seed,
-        stats=stats,
-        scale=scale,
-        softcap=softcap,
-        low=low,
-        high=high,
-        dropped=dropout,
-        flags=flags,
-    )
+    inputs = dict({**extras.arguments(), **sizes.arguments()}, g=g, q=query, k=key, v=value, seed=seed, stats=stats)
+    inputs |= dict(scale=scale, softcap=softcap, low=low, high=high, dropped=dropout, flags=flags)
     threads, each = group_of(chosen, sizes.queries, by_matrices)
     grid = (-(-sizes.queries // each), sizes.heads, sizes.batch)
-    arguments = dict(
-        inputs,
-        out=run.contiguous(out),
-        rest=run.contiguous(rest) if keeps else None,
-        g_lse=run.contiguous(grad_lse),
-        delta=Out((*places, 2), exact),
-    )
+    arguments = dict(inputs, out=run.contiguous(out), rest=run.contiguous(rest) if keeps else None)
+    arguments |= dict(g_lse=run.contiguous(grad_lse), delta=Out((*places, 2), exact))
     kernel, types = lanes_or_matrices(run, dtype, sizes, DELTA, MATRIX_DELTA, by_matrices)
     (delta,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
     inputs["delta"] = delta
     dq = dk = dv = run.empty((0,), dtype)
     is_joint = 0 < chosen["joint_heads"] <= sizes.batch * sizes.key_heads and not is_exact
     if is_joint and wanted[0] and (wanted[1] or wanted[2]):
-        arguments = dict(
-            inputs,
-            dq=Out(tuple(query.shape), dtype),
-            dk=Out(tuple(key.shape), dtype),
-            dv=Out(tuple(value.shape), dtype),
-            lower=Out(tuple(query.shape) if dtype != exact else (0,), dtype),
-        )
+        arguments = dict(inputs, dq=Out(tuple(query.shape), dtype))
+        arguments |= dict(dk=Out(tuple(key.shape), dtype), dv=Out(tuple(value.shape), dtype))
+        arguments |= dict(lower=Out(tuple(query.shape) if dtype != exact else (0,), dtype))
         types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
         constants, grid = (has_extras, is_exact, False), (sizes.key_heads, sizes.batch, 1)
         dq, dk, dv, _ = run.launch(JOINT_GRADIENT, types, constants, arguments, grid, (LANES,))
@@ -163,14 +141,7 @@ def _bias_gradient(
     if dtype == accumulator(dtype) and (queries, keys) == (sizes.queries, sizes.keys):
         return found.reshape(bias.shape)
     count = math.prod(bias.shape)
-    arguments = dict(
-        whole=found,
-        dbias=Out(tuple(bias.shape), dtype),
-        queries=sizes.queries,
-        keys=sizes.keys,
-        query_count=queries,
-        key_count=keys,
-        count=count,
-    )
+    arguments = dict(whole=found, dbias=Out(tuple(bias.shape), dtype))
+    arguments |= dict(queries=sizes.queries, keys=sizes.keys, query_count=queries, key_count=keys, count=count)
     (summed,) = run.launch(BIAS_SUM, (dtype,), (), arguments, (-(-count // LANES),), (LANES,))
     return summed

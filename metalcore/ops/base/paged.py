@@ -117,17 +117,8 @@ def attend(
     if not sequences and total:
         refuse(op, "query", "of no tokens where there are no sequences", f"{total}")
     if sequences:
-        checked = dict(
-            indices,
-            errors=Out((1, 3), "int64"),
-            sequences=sequences,
-            total=total,
-            block=block,
-            blocks=blocks,
-            most=most,
-            most_queries=most_queries,
-            longest=longest,
-        )
+        checked = dict(indices, errors=Out((1, 3), "int64"), sequences=sequences, total=total)
+        checked |= dict(block=block, blocks=blocks, most=most, most_queries=most_queries, longest=longest)
         (errors,) = run.launch(CHECK, (), (), checked, (1,), (LANES,))
         run.check_errors(errors, lambda s, value: _explain(op, s, value, sequences, total, limits))
     each, chosen = heads // key_heads, policy("attention", run.family, dtype)
@@ -174,17 +165,8 @@ def attend(
     found = run.launch(kernel, (dtype, cached, room), constants, arguments, grid, (threads,))
     if splits > 1:
         places = dict(rest=Out((0,), dtype), stats=Out((total, heads, 2), exact), lse=Out((total, heads), exact))
-        arguments = dict(
-            parts=found[-1],
-            sinks=sinks,
-            out=result,
-            **places,
-            queries=1,
-            heads=heads,
-            width=width,
-            flags=flags,
-            splits=splits,
-        )
+        arguments = dict(parts=found[-1], sinks=sinks, out=result, **places)
+        arguments |= dict(queries=1, heads=heads, width=width, flags=flags, splits=splits)
         found = run.launch(JOIN, (dtype,), (False,), arguments, (1, heads, total), (LANES,))
     return found[0] if out is None else out
 

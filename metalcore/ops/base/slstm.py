@@ -186,14 +186,8 @@ def backward(
     dx, draws, *dstates, _ = run.launch(BACKWARD, types, (has_states,), arguments, groups, group)
     dR = db = run.empty((0,), dtype)
     if wanted[1] or wanted[2]:
-        arguments = dict(
-            draws=draws,
-            history=history,
-            y_state=y_state,
-            dR=Out(tuple(R.shape), dtype),
-            db=Out(tuple(b.shape), dtype),
-            **sizes._asdict(),
-        )
+        arguments = dict(draws=draws, history=history, y_state=y_state)
+        arguments |= dict(dR=Out(tuple(R.shape), dtype), db=Out(tuple(b.shape), dtype), **sizes._asdict())
         grid = (-(-depth // 32), -(-depth // EACH) + 1, 4 * heads)
         dR, db = run.launch(WEIGHTS, (dtype, kind, floats), (has_states,), arguments, grid, (32, 1, 1))
     return (dx, dR, db, *dstates)

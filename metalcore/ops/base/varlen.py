@@ -120,15 +120,9 @@ def forward(
     (errors,) = run.launch(CHECK, (), (), checked, (2,), (LANES,))
     run.check_errors(errors, lambda place, found: _explain(place, found, call))
     (total, heads), width = query.shape[:2], value.shape[2]
-    arguments = dict(
-        call.arrays,
-        seed=seed,
-        out=Out((total, heads, width), dtype),
-        rest=Out((total, heads, width) if keeps else (0,), dtype),
-        stats=Out((heads, total, 2), exact),
-        lse=Out((heads, total), exact),
-        **call.numbers,
-    )
+    arguments = dict(call.arrays, seed=seed)
+    arguments |= dict(out=Out((total, heads, width), dtype), rest=Out((total, heads, width) if keeps else (0,), dtype))
+    arguments |= dict(stats=Out((heads, total, 2), exact), lse=Out((heads, total), exact), **call.numbers)
     grid, group = call.grid(numbers.most_q, heads)
     out, rest, stats, lse = run.launch(FORWARD, call.types, call.constants, arguments, grid, group)
     return out, lse, stats, rest
@@ -160,13 +154,8 @@ def backward(
     call = Call(run, (query, key, value), (starts_q, starts_k), alibi_slopes, numbers, keeps)
     heads, key_heads = query.shape[1], key.shape[1]
     inputs = dict(call.arrays, g=run.contiguous(grad_out), seed=seed, stats=run.contiguous(stats), **call.numbers)
-    arguments = dict(
-        inputs,
-        out=run.contiguous(out),
-        rest=run.contiguous(rest) if keeps else None,
-        g_lse=run.contiguous(grad_lse),
-        delta=Out((heads, query.shape[0], 2), exact),
-    )
+    arguments = dict(inputs, out=run.contiguous(out), rest=run.contiguous(rest) if keeps else None)
+    arguments |= dict(g_lse=run.contiguous(grad_lse), delta=Out((heads, query.shape[0], 2), exact))
     grid, group = call.grid(numbers.most_q, heads)
     (delta,) = run.launch(DELTA, call.types, call.constants, arguments, grid, group)
     inputs["delta"] = delta

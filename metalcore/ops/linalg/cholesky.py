@@ -73,15 +73,9 @@ def _blocked(run: Runtime, work: Any) -> tuple[Any, Any]:
         end, left = start + size, n - start - size
         in_place = run.writes_in_place
         is_first = start == 0
-        arguments = dict(
-            a=work,
-            factor=work if in_place else Out(batch.shape(n, n), dtype),
-            before=info,
-            info=info if in_place and not is_first else Out(batch.leading, "int32"),
-            size=size,
-            start=start,
-            order=n,
-        )
+        arguments = dict(a=work, factor=work if in_place else Out(batch.shape(n, n), dtype), before=info)
+        arguments |= dict(info=info if in_place and not is_first else Out(batch.leading, "int32"))
+        arguments |= dict(size=size, start=start, order=n)
         made = run.launch(IN_BLOCK, (dtype,), (False, is_first, not in_place), arguments, (batch.number,), (LANES,))
         if not in_place:
             work, info = made

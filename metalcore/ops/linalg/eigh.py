@@ -88,32 +88,14 @@ def _in_groups(run: Runtime, a: Any, batch: Batch, n: int, wanted: tuple[bool, b
     row, strips = Out((number, n), dtype), -(-n // LANES)
     threads = min(chosen["threads"], strips * LANES)
     room = Out((number, 2 + threads // LANES, strips * LANES), dtype)
-    arguments = dict(
-        a=a,
-        turned=Out((number, n, strips * LANES), dtype),
-        diagonal=row,
-        off=row,
-        taus=row,
-        scales=Out((number,), dtype),
-        room=room,
-        size=n,
-        upper=is_upper,
-    )
+    arguments = dict(a=a, turned=Out((number, n, strips * LANES), dtype), diagonal=row, off=row, taus=row)
+    arguments |= dict(scales=Out((number,), dtype), room=room, size=n, upper=is_upper)
     turned, diagonal, off, taus, scales, _ = run.launch(TRIDIAGONALISE, (dtype,), (), arguments, (number,), (threads,))
     shares = strip_groups(chosen["groups"], strips, number) if has_vectors else 1
-    arguments = dict(
-        turned=turned,
-        diagonal=diagonal,
-        off=off,
-        taus=taus,
-        scales=scales,
-        strips=Out((number, strips, n, LANES) if has_vectors else (0,), dtype),
-        room=Out((number, shares, 4, n), dtype),
-        orders=Out((number, shares, n), "int32"),
-        **_outs(batch, n, dtype, has_vectors),
-        size=n,
-        with_vectors=has_vectors,
-    )
+    arguments = dict(turned=turned, diagonal=diagonal, off=off, taus=taus, scales=scales)
+    arguments |= dict(strips=Out((number, strips, n, LANES) if has_vectors else (0,), dtype))
+    arguments |= dict(room=Out((number, shares, 4, n), dtype), orders=Out((number, shares, n), "int32"))
+    arguments |= dict(**_outs(batch, n, dtype, has_vectors), size=n, with_vectors=has_vectors)
     found = run.launch(TRIDIAGONAL_EIGH, (dtype,), (), arguments, (shares, number), (LANES,))
     last: list[Any] = found[3:]
     return last
@@ -154,13 +136,8 @@ def backward(
     values, vectors = unrounded(run, (eigenvalues, eigenvectors), (kept_values, kept_vectors))
     dvalues, dvectors = promoted(run, grad_eigenvalues), promoted(run, grad_eigenvectors)
     batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
-    arguments = dict(
-        p=matmul(run, vectors, dvectors, transpose_a=True),
-        values=values,
-        grad_values=dvalues,
-        m=Out(batch.shape(n, n), dtype),
-        size=n,
-    )
+    arguments = dict(p=matmul(run, vectors, dvectors, transpose_a=True), values=values, grad_values=dvalues)
+    arguments |= dict(m=Out(batch.shape(n, n), dtype), size=n)
     (middle,) = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
     found = matmul(run, matmul(run, vectors, middle), vectors, transpose_b=True)
     return (run.cast(found, run.dtype(eigenvectors)),)

@@ -79,13 +79,8 @@ def geqrf_forward(run: Runtime, input: Any) -> tuple[Any, ...]:
     else:
         packed, scales, _ = panel_qr.factorise(run, work)
         packed = panel_qr.upper(run, packed, scales, batch.rows, keeps_lower=True)
-        arguments = dict(
-            a=packed,
-            tau=Out(batch.shape(least), dtype),
-            row_count=batch.rows,
-            column_count=batch.columns,
-            reflectors=least,
-        )
+        arguments = dict(a=packed, tau=Out(batch.shape(least), dtype))
+        arguments |= dict(row_count=batch.rows, column_count=batch.columns, reflectors=least)
         groups = (-(-least // LANES), batch.number, 1)
         (tau,) = run.launch(TAUS, (dtype,), (), arguments, groups, (LANES,))
     return run.cast(packed, given), run.cast(tau, given)
@@ -116,13 +111,8 @@ def _gradients(run: Runtime, a: Any, tau: Any, q: Any, dq: Any, *, is_reversed: 
     batch, dtype, columns = Batch.of(a), run.dtype(a), q.shape[-1]
     same, pair = Out(tuple(q.shape), dtype), Out(batch.shape(2, columns), dtype)
     outs = dict(p=same, g=same, u=pair, grad_a=Out(tuple(a.shape), dtype), grad_tau=Out(tuple(tau.shape), dtype))
-    numbers = dict(
-        row_count=batch.rows,
-        a_columns=batch.columns,
-        q_columns=columns,
-        reflectors=tau.shape[-1],
-        is_reversed=int(is_reversed),
-    )
+    numbers = dict(row_count=batch.rows, a_columns=batch.columns, q_columns=columns)
+    numbers |= dict(reflectors=tau.shape[-1], is_reversed=int(is_reversed))
     arguments = dict(a=a, tau=tau, q=q, grad=dq, **outs, **numbers)
     _, dc, _, da, dtau = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number,), (LANES,))
     return da, dtau, dc

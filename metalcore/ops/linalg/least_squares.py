@@ -180,16 +180,8 @@ def _inverted(run: Runtime, rows: Any, values: Any, atol: float, rtol: float) ->
     """Row i over singular value i, or zero."""
     batch, dtype = Batch.of(rows), run.dtype(rows)
     count = batch.number * batch.rows * batch.columns
-    arguments = dict(
-        a=rows,
-        values=values,
-        out=Out(tuple(rows.shape), dtype),
-        count=count,
-        size=batch.rows,
-        columns=batch.columns,
-        atol=atol,
-        rtol=rtol,
-    )
+    arguments = dict(a=rows, values=values, out=Out(tuple(rows.shape), dtype))
+    arguments |= dict(count=count, size=batch.rows, columns=batch.columns, atol=atol, rtol=rtol)
     (found,) = run.launch(INVERTED, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     return found
 

@@ -105,17 +105,8 @@ def gradient(run: Runtime, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: An
     p = matmul(run, U, grad_U, transpose_a=True)
     q = matmul(run, Vh, grad_Vh, transpose_b=True)
     count = batch.number * k * k
-    arguments = dict(
-        p=p,
-        q=q,
-        values=S,
-        grad_values=grad_S,
-        middle=Out(batch.shape(k, k), dtype),
-        count=count,
-        size=k,
-        has_more_rows=int(m > k),
-        has_more_columns=int(n > k),
-    )
+    arguments = dict(p=p, q=q, values=S, grad_values=grad_S, middle=Out(batch.shape(k, k), dtype))
+    arguments |= dict(count=count, size=k, has_more_rows=int(m > k), has_more_columns=int(n > k))
     (middle,) = run.launch(MIDDLE, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     x = matmul(run, U, middle)
     if m > k:
@@ -131,15 +122,8 @@ def _divided(run: Runtime, a: Any, values: Any, added: Any, is_rows: bool) -> An
     """a / S, by rows or by columns, plus `added`."""
     batch, dtype = Batch.of(a), run.dtype(a)
     count = batch.number * batch.rows * batch.columns
-    arguments = dict(
-        a=a,
-        values=values,
-        added=added,
-        out=Out(tuple(a.shape), dtype),
-        count=count,
-        rows=batch.rows,
-        columns=batch.columns,
-    )
+    arguments = dict(a=a, values=values, added=added, out=Out(tuple(a.shape), dtype))
+    arguments |= dict(count=count, rows=batch.rows, columns=batch.columns)
     constants = (is_rows, added is not None)
     (found,) = run.launch(DIVIDED, (dtype,), constants, arguments, thread_groups(count), (THREADS,))
     return found

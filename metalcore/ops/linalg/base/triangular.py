@@ -79,18 +79,8 @@ def solve_block(
     sides = b.columns if left else b.rows
     copies = not (in_place and run.writes_in_place)
     shape = tuple(b.array.shape)
-    arguments = dict(
-        a=a.array,
-        b=b.array,
-        x=Out(shape, dtype) if copies else b.array,
-        size=a.rows,
-        sides=sides,
-        **a.place("a"),
-        row=b.row,
-        column=b.column,
-        b_pitch=columns,
-        b_rows=rows,
-    )
+    arguments = dict(a=a.array, b=b.array, x=Out(shape, dtype) if copies else b.array, size=a.rows)
+    arguments |= dict(sides=sides, **a.place("a"), row=b.row, column=b.column, b_pitch=columns, b_rows=rows)
     groups = (-(-sides // LANES), math.prod(shape[:-2]))
     is_part = (b.rows, b.columns) != (rows, columns)
     flags = (upper, transpose == left, unit, not left, copies and is_part)
