@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias
-from metalcore.ops.base.elementwise import benchmarks
-from metalcore.ops.base.op import Op, stage
+from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias, declare
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -36,14 +35,4 @@ def backward(run: Runtime, grad_y: Any, x: Any, bias: Any, wanted: Sequence[bool
     return bias_backward(run, BACKWARD, (), grad_y, x, bias, wanted)
 
 
-OP = Op(
-    "bias_silu",
-    "silu(x + bias)",
-    forward,
-    backward,
-    batched=("x",),
-    autocast="promote",
-    benchmarks=benchmarks(
-        lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype), torch.randn(shape[-1], dtype=dtype)), 1.5
-    ),
-)
+OP = declare("bias_silu", "silu(x + bias)", forward, backward)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
@@ -120,18 +119,8 @@ _NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, floa
 
 
 @stage(f"(Tensor input, Tensor target, Tensor? weight, {_NUMBERS}) -> (Tensor loss, Tensor state, Tensor divisor)")
-def forward(
-    run: Runtime,
-    input: Any,
-    target: Any,
-    weight: Any,
-    ignore_index: int,
-    reduction: str,
-    smoothing: float,
-    z_loss: float,
-    softcap: float,
-    float32_loss: bool,
-) -> tuple[Any, ...]:
+def forward(run: Runtime, input: Any, target: Any, weight: Any, *numbers: Any) -> tuple[Any, ...]:
+    ignore_index, reduction, smoothing, z_loss, softcap, float32_loss = numbers
     check(input, target, weight)
     dtype, kind = run.dtype(input), run.dtype(target)
     shape = tuple(input.shape)
@@ -190,22 +179,9 @@ def _explain(row: int, value: int, classes: int) -> str:
     "(Tensor grad_loss, Tensor input, Tensor target, Tensor? weight, Tensor state, Tensor divisor, "
     f"{_NUMBERS}, bool[] wanted) -> (Tensor dinput, Tensor dtarget)"
 )
-def backward(
-    run: Runtime,
-    grad_loss: Any,
-    input: Any,
-    target: Any,
-    weight: Any,
-    state: Any,
-    divisor: Any,
-    ignore_index: int,
-    reduction: str,
-    smoothing: float,
-    z_loss: float,
-    softcap: float,
-    float32_loss: bool,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    grad_loss, input, target, weight, state, divisor, *numbers, wanted = values
+    ignore_index, reduction, smoothing, z_loss, softcap, float32_loss = numbers
     dtype, kind = run.dtype(input), run.dtype(target)
     flags = _flags(weight, reduction)
     x, target, g = run.contiguous(input), run.contiguous(target), run.contiguous(grad_loss)

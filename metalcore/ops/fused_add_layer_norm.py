@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_eps
@@ -59,17 +58,9 @@ def forward(run: Runtime, x: Any, residual: Any, weight: Any, bias: Any, eps: fl
     "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor? bias, Tensor moments,"
     " bool[] wanted) -> (Tensor dx, Tensor dweight, Tensor dbias)"
 )
-def backward(
-    run: Runtime,
-    grad_y: Any,
-    grad_new_residual: Any,
-    new_residual: Any,
-    weight: Any,
-    bias: Any,
-    moments: Any,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
-    arrays = dict(g=grad_y, carry=grad_new_residual, h=new_residual, weight=weight, moments=moments)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    grad_y, carry, new_residual, weight, bias, moments, wanted = values
+    arrays = dict(g=grad_y, carry=carry, h=new_residual, weight=weight, moments=moments)
     makes = {"weight_shares": bool(wanted[1]), "bias_shares": bias is not None and wanted[2]}
     return gradient(run, BACKWARD, new_residual, 1, run.dtype(weight), arrays, makes)
 

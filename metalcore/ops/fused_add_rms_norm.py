@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_eps
@@ -52,16 +51,9 @@ def forward(run: Runtime, x: Any, residual: Any, weight: Any, eps: float) -> tup
     "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor power, bool[] wanted)"
     " -> (Tensor dx, Tensor dweight)"
 )
-def backward(
-    run: Runtime,
-    grad_y: Any,
-    grad_new_residual: Any,
-    new_residual: Any,
-    weight: Any,
-    power: Any,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
-    arrays = dict(g=grad_y, carry=grad_new_residual, h=new_residual, weight=weight, power=power)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    grad_y, carry, new_residual, weight, power, wanted = values
+    arrays = dict(g=grad_y, carry=carry, h=new_residual, weight=weight, power=power)
     return gradient(run, BACKWARD, new_residual, 1, run.dtype(weight), arrays, {"shares": bool(wanted[1])})
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_float
-from metalcore.ops.base.elementwise import benchmarks, check_approximate, left_to_torch, sweep
-from metalcore.ops.base.op import Op, stage
+from metalcore.ops.base.elementwise import check_approximate, declare, left_to_torch, sweep
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -41,14 +41,4 @@ def accepts(input: Any, approximate: str = "none") -> str:
     return left_to_torch(input)
 
 
-OP = Op(
-    "gelu",
-    "x times the share of the normal distribution below x",
-    forward,
-    backward,
-    batched=("x",),
-    namesake="torch.nn.functional.gelu",
-    accepts=accepts,
-    override_from=1 << 18,
-    benchmarks=benchmarks(lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype),), 1.0),
-)
+OP = declare("gelu", "x times the share of the normal distribution below x", forward, backward, accepts)

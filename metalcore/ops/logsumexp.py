@@ -65,10 +65,8 @@ def forward(run: Runtime, x: Any, dim: int, count: int, keepdim: bool) -> tuple[
     )
 
 
-@stage("(Tensor grad_y, Tensor x, Tensor exact, int dim, int count, bool[] wanted) -> Tensor dx")
-def backward(
-    run: Runtime, grad_y: Any, x: Any, exact: Any, dim: int, count: int, wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+@stage("(Tensor grad_y, Tensor x, Tensor exact, int dim, int count) -> Tensor dx")
+def backward(run: Runtime, grad_y: Any, x: Any, exact: Any, dim: int, count: int) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     view = View.of(tuple(x.shape), dim, count)
     g, x = run.contiguous(grad_y), run.contiguous(x)

@@ -115,7 +115,7 @@ def attend(op: str, run: Runtime, arguments: tuple[Any, ...]) -> tuple[Any, ...]
     numbers = (scale, 0.0, -1, 1, longest, k_scale, v_scale)
     inputs = (query, keys, values, tables, lengths, starts, slopes, None)
     written = None if run.keeps_arguments else out
-    found = paged.attend(run, op, *inputs, *numbers, is_parted=True, out=written)
+    found = paged.attend(run, op, inputs, numbers, is_parted=True, out=written)
     return (found,) if run.keeps_arguments else ()
 
 

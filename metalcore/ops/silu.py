@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops.base.check import check_float, refuse
-from metalcore.ops.base.elementwise import benchmarks, left_to_torch, sweep
-from metalcore.ops.base.op import Op, stage
+from metalcore.ops.base.elementwise import declare, left_to_torch, sweep
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -51,14 +51,4 @@ def accepts(input: Any, inplace: bool = False) -> str:
     return "it is to be done in place" if inplace else left_to_torch(input)
 
 
-OP = Op(
-    "silu",
-    "x / (1 + exp(-x))",
-    forward,
-    backward,
-    batched=("x",),
-    namesake="torch.nn.functional.silu",
-    accepts=accepts,
-    override_from=1 << 18,
-    benchmarks=benchmarks(lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype),), 1.0),
-)
+OP = declare("silu", "x / (1 + exp(-x))", forward, backward, accepts)

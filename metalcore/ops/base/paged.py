@@ -82,26 +82,15 @@ def check_tables(op: str, block_tables: Any, seq_lens: Any, starts: Any) -> int:
 def attend(
     run: Runtime,
     op: str,
-    query: Any,
-    key_cache: Any,
-    value_cache: Any,
-    block_tables: Any,
-    seq_lens: Any,
-    starts: Any,
-    alibi_slopes: Any,
-    sinks: Any,
-    scale: float,
-    softcap: float,
-    left: int,
-    most_queries: int,
-    longest: int,
-    k_scale: float,
-    v_scale: float,
+    arrays: tuple[Any, ...],
+    numbers: tuple[Any, ...],
     is_parted: bool = False,
     out: Any = None,
 ) -> Any:
     """The result for every token, or written into `out`. `most_queries` and `longest`: no sequence has more
     queries and keys."""
+    query, key_cache, value_cache, block_tables, seq_lens, starts, alibi_slopes, sinks = arrays
+    scale, softcap, left, most_queries, longest, k_scale, v_scale = numbers
     blocks, block, key_heads, part = check_caches(op, query, key_cache, value_cache, is_parted)
     sequences = check_tables(op, block_tables, seq_lens, starts)
     named = {"query": query, "key_cache": key_cache, "value_cache": value_cache, "block_tables": block_tables}

@@ -83,7 +83,7 @@ def _blocked(run: Runtime, work: Any) -> tuple[Any, Any]:
             (info,) = made
         if left:
             diagonal, below = Block(work, start, start, size, size), Block(work, end, start, left, size)
-            work = solve_block(run, diagonal, below, upper=False, transpose=True, left=False)
+            work = solve_block(run, diagonal, below, upper=False, transpose=True, left=False, unit=False)
             below = Block(work, end, start, left, size)
             work = update(
                 run, Block(work, end, end, left, left), below, below, alpha=-1.0, transpose_b=True, lower=True

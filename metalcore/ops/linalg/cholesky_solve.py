@@ -8,7 +8,7 @@ from typing import Any
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.batches import broadcast
-from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.matrix import check_square, check_system, promoted
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.symmetric import add_transpose, identity
 from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
@@ -27,9 +27,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
            [2.]], dtype=float32)
     """
     op = "linalg.cholesky_solve"
-    dtype = check_square(op, "L", L)
-    if check_matrix(op, "B", B) != dtype:
-        refuse(op, "B", f"of L's dtype, {dtype}", f"of dtype {check_matrix(op, 'B', B)}")
+    check_system(op, "L", L, B)
     if B.shape[-2] != L.shape[-1]:
         refuse(op, "B", f"of {L.shape[-1]} rows, as L of shape {tuple(L.shape)} has", f"of shape {tuple(B.shape)}")
     L, B = broadcast(op, L, B)

@@ -123,24 +123,16 @@ def forward_values(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     "(Tensor grad_eigenvalues, Tensor grad_eigenvectors, Tensor eigenvalues, Tensor eigenvectors, "
     "Tensor kept_values, Tensor kept_vectors) -> Tensor dA"
 )
-def backward(
-    run: Runtime,
-    grad_eigenvalues: Any,
-    grad_eigenvectors: Any,
-    eigenvalues: Any,
-    eigenvectors: Any,
-    kept_values: Any,
-    kept_vectors: Any,
-) -> tuple[Any, ...]:
+def backward(run: Runtime, *arrays: Any) -> tuple[Any, ...]:
     """Differences of eigenvalues divide: those of rounded ones may be 0."""
-    values, vectors = unrounded(run, (eigenvalues, eigenvectors), (kept_values, kept_vectors))
-    dvalues, dvectors = promoted(run, grad_eigenvalues), promoted(run, grad_eigenvectors)
+    (dvalues, dvectors), found, kept_ones = (promoted(run, x) for x in arrays[:2]), arrays[2:4], arrays[4:]
+    values, vectors = unrounded(run, found, kept_ones)
     batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
     arguments = dict(p=matmul(run, vectors, dvectors, transpose_a=True), values=values, grad_values=dvalues)
     arguments |= dict(m=Out(batch.shape(n, n), dtype), size=n)
     (middle,) = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
-    found = matmul(run, matmul(run, vectors, middle), vectors, transpose_b=True)
-    return (run.cast(found, run.dtype(eigenvectors)),)
+    gradient = matmul(run, matmul(run, vectors, middle), vectors, transpose_b=True)
+    return (run.cast(gradient, run.dtype(found[1])),)
 
 
 @stage("(Tensor grad_eigenvalues, Tensor A, bool upper) -> Tensor dA")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
@@ -100,8 +99,8 @@ def product_forward(run: Runtime, A: Any, tau: Any) -> tuple[Any, ...]:
     return (run.cast(q, given),)
 
 
-@stage("(Tensor grad_Q, Tensor A, Tensor tau, Tensor Q, bool[] wanted) -> (Tensor dA, Tensor dtau)")
-def product_backward(run: Runtime, grad_Q: Any, A: Any, tau: Any, Q: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+@stage("(Tensor grad_Q, Tensor A, Tensor tau, Tensor Q) -> (Tensor dA, Tensor dtau)")
+def product_backward(run: Runtime, grad_Q: Any, A: Any, tau: Any, Q: Any) -> tuple[Any, ...]:
     grads = _gradients(run, *(promoted(run, x) for x in (A, tau, Q, grad_Q)), is_reversed=False)
     return tuple(run.cast(x, run.dtype(A)) for x in grads[:2])
 
@@ -132,11 +131,11 @@ def ormqr_forward(run: Runtime, input: Any, tau: Any, other: Any, left: bool, tr
 
 
 @stage(
-    "(Tensor grad_out, Tensor input, Tensor tau, bool left, bool transpose, Tensor out, bool[] wanted)"
+    "(Tensor grad_out, Tensor input, Tensor tau, bool left, bool transpose, Tensor out)"
     " -> (Tensor dinput, Tensor dtau, Tensor dother)"
 )
 def ormqr_backward(
-    run: Runtime, grad_out: Any, input: Any, tau: Any, left: bool, transpose: bool, out: Any, wanted: Sequence[bool]
+    run: Runtime, grad_out: Any, input: Any, tau: Any, left: bool, transpose: bool, out: Any
 ) -> tuple[Any, ...]:
     if not left:
         grad_out, out, transpose = grad_out.swapaxes(-1, -2), out.swapaxes(-1, -2), not transpose

@@ -242,10 +242,8 @@ def forward_lstsq(run: Runtime, A: Any, B: Any, rcond: float) -> tuple[Any, ...]
     return run.cast(solution, given), run.cast(residuals, given), rank, run.cast(found.values, given)
 
 
-@stage("(Tensor grad_inverse, Tensor inverse, Tensor A, bool hermitian, bool[] wanted) -> Tensor dA")
-def backward_pinv(
-    run: Runtime, grad_inverse: Any, inverse: Any, A: Any, hermitian: bool, wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+@stage("(Tensor grad_inverse, Tensor inverse, Tensor A, bool hermitian) -> Tensor dA")
+def backward_pinv(run: Runtime, grad_inverse: Any, inverse: Any, A: Any, hermitian: bool) -> tuple[Any, ...]:
     """That of `hermitian` is not put into the lower triangle, as torch's is not."""
     found = _pinv_gradient(run, promoted(run, grad_inverse), promoted(run, inverse), _as_read(run, A, hermitian))
     return (run.cast(found, run.dtype(A)),)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.check import check_array, dtype_name, refuse
+from metalcore.ops.base.check import check_array, refuse
 from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.batches import expand
 from metalcore.ops.linalg.base.lu import batches, factor, is_for_lanes, solve_factored, summed, transposed_copy
 from metalcore.ops.linalg.base.lu_gradient import lu_gradient, parts_in_lanes, solve_gradient, unpack
-from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, check_system, promoted
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -66,9 +65,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
            [2.]], dtype=float32)
     """
     op = "linalg.lu_solve"
-    dtype = check_square(op, "LU", LU)
-    if check_matrix(op, "B", B) != dtype:
-        refuse(op, "B", f"of LU's dtype, {dtype}", f"of dtype {dtype_name(B)}")
+    check_system(op, "LU", LU, B)
     if (kind := check_array(op, "pivots", pivots)) != "int32":
         refuse(op, "pivots", "of dtype int32, as lu_factor gives them", f"of dtype {kind}")
     if tuple(pivots.shape) != tuple(LU.shape[:-1]):
@@ -146,12 +143,9 @@ def forward_solve(run: Runtime, LU: Any, pivots: Any, B: Any, left: bool, adjoin
     return (run.cast(x, run.dtype(B)),)
 
 
-@stage(
-    "(Tensor grad_X, Tensor LU, Tensor pivots, Tensor X, bool left, bool adjoint, bool[] wanted)"
-    " -> (Tensor dLU, Tensor dB)"
-)
+@stage("(Tensor grad_X, Tensor LU, Tensor pivots, Tensor X, bool left, bool adjoint) -> (Tensor dLU, Tensor dB)")
 def backward_solve(
-    run: Runtime, grad_X: Any, LU: Any, pivots: Any, X: Any, left: bool, adjoint: bool, wanted: Sequence[bool]
+    run: Runtime, grad_X: Any, LU: Any, pivots: Any, X: Any, left: bool, adjoint: bool
 ) -> tuple[Any, ...]:
     factors, pivots, grad, x = promoted(run, LU), run.contiguous(pivots), promoted(run, grad_X), promoted(run, X)
     if not left:

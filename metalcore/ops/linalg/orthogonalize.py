@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
@@ -55,8 +54,8 @@ def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     return run.cast(run.contiguous(q.swapaxes(-1, -2)) if is_wide else q, given), r
 
 
-@stage("(Tensor grad_Q, Tensor Q, Tensor R, bool[] wanted) -> Tensor dA")
-def backward(run: Runtime, grad_Q: Any, Q: Any, R: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+@stage("(Tensor grad_Q, Tensor Q, Tensor R) -> Tensor dA")
+def backward(run: Runtime, grad_Q: Any, Q: Any, R: Any) -> tuple[Any, ...]:
     given, is_wide = run.dtype(Q), Q.shape[-2] < Q.shape[-1]
     q, dq = (promoted(run, x.swapaxes(-1, -2) if is_wide else x) for x in (Q, grad_Q))
     found = orthogonal_gradient(run, dq, None, q, R)

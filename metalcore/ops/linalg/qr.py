@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
@@ -43,10 +42,8 @@ def forward(run: Runtime, A: Any, mode: str) -> tuple[Any, ...]:
     return run.cast(q, given), run.cast(r, given)
 
 
-@stage("(Tensor grad_Q, Tensor grad_R, Tensor Q, Tensor R, str mode, bool[] wanted) -> Tensor dA")
-def backward(
-    run: Runtime, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str, wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+@stage("(Tensor grad_Q, Tensor grad_R, Tensor Q, Tensor R, str mode) -> Tensor dA")
+def backward(run: Runtime, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str) -> tuple[Any, ...]:
     """[dQ + Q S] R^-T, where S is symmetric with the upper triangle of dR R^T - Q^T dQ. Of a wide A the columns beyond
     the m-th depend on R alone."""
     if mode == "r":

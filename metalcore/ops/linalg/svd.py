@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
@@ -73,24 +72,12 @@ def forward_values(run: Runtime, A: Any, driver: str) -> tuple[Any, ...]:
 
 @stage(
     "(Tensor grad_U, Tensor grad_S, Tensor grad_Vh, Tensor U, Tensor S, Tensor Vh, "
-    "Tensor kept_U, Tensor kept_S, Tensor kept_Vh, bool[] wanted) -> Tensor dA"
+    "Tensor kept_U, Tensor kept_S, Tensor kept_Vh) -> Tensor dA"
 )
-def backward(
-    run: Runtime,
-    grad_U: Any,
-    grad_S: Any,
-    grad_Vh: Any,
-    U: Any,
-    S: Any,
-    Vh: Any,
-    kept_U: Any,
-    kept_S: Any,
-    kept_Vh: Any,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
     """Differences of singular values divide: those of rounded ones may be 0."""
-    parts = unrounded(run, (U, S, Vh), (kept_U, kept_S, kept_Vh))
-    return (run.cast(gradient(run, grad_U, grad_S, grad_Vh, *parts), run.dtype(U)),)
+    grads, found, kept = values[:3], values[3:6], values[6:]
+    return (run.cast(gradient(run, *grads, *unrounded(run, found, kept)), run.dtype(found[0])),)
 
 
 def gradient(run: Runtime, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: Any, Vh: Any) -> Any:
@@ -129,8 +116,8 @@ def _divided(run: Runtime, a: Any, values: Any, added: Any, is_rows: bool) -> An
     return found
 
 
-@stage("(Tensor grad_S, Tensor A, str driver, bool[] wanted) -> Tensor dA")
-def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
+@stage("(Tensor grad_S, Tensor A, str driver) -> Tensor dA")
+def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str) -> tuple[Any, ...]:
     """U diag(grad_S) Vh."""
     found = decompose(run, promoted(run, A), driver=driver)
     vh = run.contiguous(found.vh)

@@ -9,7 +9,7 @@ from metalcore.ops.base.check import refuse
 from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base import triangular
 from metalcore.ops.linalg.base.batches import broadcast
-from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.matrix import check_system, promoted
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.runtimes.runtime import Runtime
 
@@ -27,9 +27,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
            [2.]], dtype=float32)
     """
     op = "linalg.solve_triangular"
-    dtype = check_square(op, "A", A)
-    if check_matrix(op, "B", B) != dtype:
-        refuse(op, "B", f"of A's dtype, {dtype}", f"of dtype {check_matrix(op, 'B', B)}")
+    check_system(op, "A", A, B)
     n, given = A.shape[-1], B.shape[-2 if left else -1]
     if n != given:
         where = "rows" if left else "columns"

@@ -130,15 +130,13 @@ def _slopes(kind: str, run: Runtime, grad: Any, norms: Any, x: Any, dims: Sequen
     return run.contiguous(back(gradient(run, kind, grad, norms, rows, sums, width), dims))
 
 
-@stage("(Tensor grad_high, Tensor x, int[] dim, bool[] wanted) -> Tensor dx")
-def sum_backward(run: Runtime, grad_high: Any, x: Any, dim: Sequence[int], wanted: Sequence[bool]) -> tuple[Any, ...]:
+@stage("(Tensor grad_high, Tensor x, int[] dim) -> Tensor dx")
+def sum_backward(run: Runtime, grad_high: Any, x: Any, dim: Sequence[int]) -> tuple[Any, ...]:
     return (_slopes("sum", run, grad_high, grad_high, x, dim),)
 
 
-@stage("(Tensor grad_high, Tensor x, Tensor high, int[] dim, bool[] wanted) -> Tensor dx")
-def norm_backward(
-    run: Runtime, grad_high: Any, x: Any, high: Any, dim: Sequence[int], wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+@stage("(Tensor grad_high, Tensor x, Tensor high, int[] dim) -> Tensor dx")
+def norm_backward(run: Runtime, grad_high: Any, x: Any, high: Any, dim: Sequence[int]) -> tuple[Any, ...]:
     return (_slopes("norm", run, grad_high, high, x, dim),)
 
 
