@@ -65,11 +65,7 @@ def main(
 ) -> None:
     from harness import peers, report, rows, system
 
-    chosen = [
-        case
-        for case in rows.cases()
-        if (not only or any(text in case.key for text in only)) and (case.quick or not quick)
-    ]
+    chosen = rows.chosen(only, quick)
     if write_docs and (only or quick):
         raise click.UsageError("--write-docs needs every row: leave --only and --quick out")
     count = processes or (1 if quick else 5)

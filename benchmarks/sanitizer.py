@@ -159,11 +159,7 @@ def main(
 ) -> None:
     from harness import peers, report, rows, sanitize
 
-    chosen = [
-        case
-        for case in rows.cases()
-        if (not only or any(text in case.key for text in only)) and (case.quick or not quick)
-    ]
+    chosen = rows.chosen(only, quick)
     if write_docs and (only or quick or no_memory):
         raise click.UsageError("--write-docs needs every row: leave --only, --quick and --no-memory out")
     if not chosen:
