@@ -67,29 +67,14 @@ __MC_MATH quarter_turns reduce(double x) {
 // sin and cos of hi + lo, |hi| < 0.8
 __MC_MATH double sin_series(double hi, double lo) {
   double z = hi * hi;
-  double p = -1.0 / 121645100408832000.0;
-  p = fma_(p, z, 1.0 / 355687428096000.0);
-  p = fma_(p, z, -1.0 / 1307674368000.0);
-  p = fma_(p, z, 1.0 / 6227020800.0);
-  p = fma_(p, z, -1.0 / 39916800.0);
-  p = fma_(p, z, 1.0 / 362880.0);
-  p = fma_(p, z, -1.0 / 5040.0);
-  p = fma_(p, z, 1.0 / 120.0);
-  p = fma_(p, z, -1.0 / 6.0);
+  double p = horner(z, -1.0 / 121645100408832000.0, 1.0 / 355687428096000.0, -1.0 / 1307674368000.0,
+      1.0 / 6227020800.0, -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0);
   return hi + fma_(p * z, hi, fma_(-0.5 * z, lo, lo));
 }
 __MC_MATH double cos_series(double hi, double lo) {
   double z = hi * hi;
-  double p = 1.0 / 2432902008176640000.0;
-  p = fma_(p, z, -1.0 / 6402373705728000.0);
-  p = fma_(p, z, 1.0 / 20922789888000.0);
-  p = fma_(p, z, -1.0 / 87178291200.0);
-  p = fma_(p, z, 1.0 / 479001600.0);
-  p = fma_(p, z, -1.0 / 3628800.0);
-  p = fma_(p, z, 1.0 / 40320.0);
-  p = fma_(p, z, -1.0 / 720.0);
-  p = fma_(p, z, 1.0 / 24.0);
-  p = fma_(p, z, -0.5);
+  double p = horner(z, 1.0 / 2432902008176640000.0, -1.0 / 6402373705728000.0, 1.0 / 20922789888000.0,
+      -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5);
   return 1.0 + fma_(p, z, -hi * lo);
 }
 __MC_MATH double sincos_of(quarter_turns q, double& cosine) {
