@@ -158,3 +158,14 @@ inline void clear(device float* to, Row row) {
     store<V>(to, i, wide<float, V>(0.0f));
   }
 }
+
+// What one thread left for each of R rows, for all of them.
+template <uint R, typename S>
+inline void hand_out(threadgroup S* kept, thread S* all) {
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  _Pragma("clang loop unroll(full)")
+  for (uint k = 0; k < R; k++) {
+    all[k] = kept[k];
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);  // the next rows write there
+}

@@ -119,8 +119,8 @@ _NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, floa
 
 
 @stage(f"(Tensor input, Tensor target, Tensor? weight, {_NUMBERS}) -> (Tensor loss, Tensor state, Tensor divisor)")
-def forward(run: Runtime, input: Any, target: Any, weight: Any, *numbers: Any) -> tuple[Any, ...]:
-    ignore_index, reduction, smoothing, z_loss, softcap, float32_loss = numbers
+def forward(run: Runtime, input: Any, target: Any, weight: Any, *options: Any) -> tuple[Any, ...]:
+    ignore_index, reduction, smoothing, z_loss, softcap, float32_loss = options
     check(input, target, weight)
     dtype, kind = run.dtype(input), run.dtype(target)
     shape = tuple(input.shape)
@@ -180,8 +180,8 @@ def _explain(row: int, value: int, classes: int) -> str:
     f"{_NUMBERS}, bool[] wanted) -> (Tensor dinput, Tensor dtarget)"
 )
 def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
-    grad_loss, input, target, weight, state, divisor, *numbers, wanted = values
-    ignore_index, reduction, smoothing, z_loss, softcap, float32_loss = numbers
+    grad_loss, input, target, weight, state, divisor, *options, wanted = values
+    ignore_index, reduction, smoothing, z_loss, softcap, float32_loss = options
     dtype, kind = run.dtype(input), run.dtype(target)
     flags = _flags(weight, reduction)
     x, target, g = run.contiguous(input), run.contiguous(target), run.contiguous(grad_loss)
