@@ -24,6 +24,7 @@ import click
 from engine import DOCUMENT, QUIET_MALLOC, run_worker
 from harness import attention_report, report
 from harness.attention_report import Line, Memory
+from harness.options import row_options
 from linalg import EAGER_MALLOC
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -38,12 +39,9 @@ WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
 
 
 @click.command(help=__doc__)
-@click.option("--only", multiple=True, help="Rows whose name contains this text (may be repeated).")
-@click.option("--quick", is_flag=True, help="The small sizes, short samples, no memory.")
+@row_options("The small sizes, short samples, no memory.")
 @click.option("--budget", type=float, default=None, help="Seconds for each row. Default: 1.5, or 0.3 with --quick.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Keep the raw timings.")
 @click.option("--quiet-malloc", is_flag=True, help="Memory that was freed is kept, as in benchmarks/engine.py.")
-@click.option("--write-docs", is_flag=True, help="Rewrite the generated part of docs/performance.md.")
 def main(
     only: tuple[str, ...],
     quick: bool,

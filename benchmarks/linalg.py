@@ -20,6 +20,7 @@ import click
 from engine import DOCUMENT, QUIET_MALLOC, run_worker
 from harness import linalg_report, report
 from harness.linalg_report import MISSING, Workspace, line_of
+from harness.options import row_options
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -30,11 +31,8 @@ EAGER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"
 
 
 @click.command(help=__doc__)
-@click.option("--only", multiple=True, help="Rows whose name contains this text (may be repeated).")
-@click.option("--quick", is_flag=True, help="Short samples, no memory.")
+@row_options("Short samples, no memory.")
 @click.option("--budget", type=float, default=None, help="Seconds for each row. Default: 2, or 0.4 with --quick.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Keep the raw timings.")
-@click.option("--write-docs", is_flag=True, help="Rewrite the generated part of docs/performance.md.")
 def main(only: tuple[str, ...], quick: bool, budget: float | None, json_path: Path | None, write_docs: bool) -> None:
     if write_docs and (only or quick):
         raise click.UsageError("--write-docs needs every row: leave --only and --quick out")
