@@ -56,6 +56,15 @@ def configure(family: str, **options: Any) -> Any:
     return getattr(transformers, kind)(**{**given, **OPTIONS.get(family, {}), **options})
 
 
+def first_run(model: Any, batch: torch.Tensor) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Outputs, and the gradients of the loss, which the model forgets."""
+    before = model(input_ids=batch, labels=batch)
+    before.loss.backward()
+    gradients = {n: p.grad.clone() for n, p in model.named_parameters()}
+    model.zero_grad()
+    return before, gradients
+
+
 def make(family: str, dtype: torch.dtype = torch.float32, **options: Any) -> Any:
     """A causal language model of two layers, on the CPU, its norms' weights and sinks not all alike."""
     import transformers

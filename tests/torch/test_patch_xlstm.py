@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import metalcore  # noqa: E402
-from tests.torch.models import VOCABULARY, tokens, train  # noqa: E402
+from tests.torch.models import VOCABULARY, first_run, tokens, train  # noqa: E402
 
 modeling = pytest.importorskip("transformers.models.xlstm.modeling_xlstm")
 if modeling.external_xlstm:
@@ -42,10 +42,7 @@ def make(**options: Any) -> Any:
 @pytest.mark.parametrize("options", [{"use_bias": True}, {"mode": "train", "chunk_size": 35}], ids=str)
 def test_same_and_undone(options: dict[str, Any]) -> None:
     model, batch = make(use_cache=False, **options), tokens(1, length=70)[0]
-    before = model(input_ids=batch, labels=batch)
-    before.loss.backward()
-    expected = {n: p.grad.clone() for n, p in model.named_parameters()}
-    model.zero_grad()
+    before, expected = first_run(model, batch)
     metalcore.patch_model(model)
     assert model.metalcore_patch.counts == {"norm": 7, "activation": 2, "rope": 0, "attention": 2, "loss": 1}
     assert model.metalcore_patch.left == {}
