@@ -7,8 +7,8 @@ from typing import Any
 
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import at_once, benchmarks, check_parameter, check_sum, gradient
-from metalcore.ops.base.op import Op, stage
+from metalcore.ops.base.norm import at_once, check_parameter, check_sum, declare_fused, gradient
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
@@ -62,13 +62,4 @@ def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
     return x, residual, torch.randn(width, dtype=dtype)
 
 
-OP = Op(
-    "fused_add_rms_norm",
-    "x + residual, and its rms_norm",
-    forward,
-    backward,
-    same_gradient=(("residual", "x"),),
-    kept=1,
-    batched=("x", "residual"),
-    benchmarks=benchmarks(_make, {"*": 1.5}),
-)
+OP = declare_fused("fused_add_rms_norm", "x + residual, and its rms_norm", forward, backward, _make)
