@@ -36,7 +36,7 @@ template <typename T, typename W, uint V>
   const long first = block * long(AtOnce<V>::rows);
   const long count = min(rows - first, long(AtOnce<V>::rows));
   const LayerResult<T, W> to = {weight, bias, y, moments, eps, true, has_bias, width};
-  layer_rows<AtOnce<V>::rows>(
+  norm_rows<AtOnce<V>::rows>(
       from.moved(first * width), to.moved(first), count, is_large<T>(rows, width), kept, partial, at, here);
 }
 
@@ -70,5 +70,5 @@ template <typename T, typename W, uint V>
   const long from = block * width;
   const LayerGradient<T, W> of = {
       g, h, carry, weight, moments, dx, weight_shares + from, bias_shares + from, has, width};
-  layer_gradients<V>(of, first, last, kept, partial, at, here);
+  norm_gradients<V>(of, first, last, kept, partial, at, here);
 }

@@ -31,7 +31,7 @@ template <typename T, typename W, uint V>
   const long first = block * long(AtOnce<V>::rows);
   const long count = min(rows - first, long(AtOnce<V>::rows));
   const RmsResult<T, W> to = {weight, y, power, eps, true, width};
-  rms_rows<AtOnce<V>::rows>(
+  norm_rows<AtOnce<V>::rows>(
       from.moved(first * width), to.moved(first), count, is_large<T>(rows, width), kept, partial, at, here);
 }
 
@@ -62,5 +62,5 @@ template <typename T, typename W, uint V>
   const long last = min(first + rows_each, rows);
   const RmsParts has = {true, has_share, true, is_exact};
   const RmsGradient<T, W> of = {g, h, carry, weight, power, dx, shares + block * width, has, width};
-  rms_gradients<V>(of, first, last, kept, partial, at, here);
+  norm_gradients<V>(of, first, last, kept, partial, at, here);
 }

@@ -116,70 +116,42 @@ struct LayerResult {
   LayerResult moved(long rows) const {
     return {weight, bias, y + rows * width, moments + 3 * rows, eps, has_weight, has_bias, width};
   }
-};
 
-// R rows that follow one another, which read weight and bias once.
-template <uint R, uint V, typename T, typename W>
-inline void layer_apply(thread const Sums* sums, Source<T, V> from, LayerResult<T, W> to, Row row) {
-  using F = wide<float, V>;
-  Scale by[R];
-  _Pragma("clang loop unroll(full)")
-  for (uint k = 0; k < R; k++) {
-    const Moments found = moments_of(sums[k], to.eps, row);
-    by[k] = scale_of(found);
-    if (row.lid == 0) {
-      to.moments[3 * k] = found.mean;
-      to.moments[3 * k + 1] = found.rest;
-      to.moments[3 * k + 2] = found.s;
-    }
+  template <uint V>
+  Sums sums(Source<T, V> from, threadgroup float* partial, Lane at, Row row) const {
+    return sums_of(from, partial, at, row);
   }
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    const F w = to.has_weight ? load<V>(to.weight, i) : F(1.0f);
-    const F b = to.has_bias ? load<V>(to.bias, i) : F(0.0f);
+
+  // R rows that follow one another, which read weight and bias once.
+  template <uint R, uint V>
+  void write(thread const Sums* all, Source<T, V> from, Row row) const {
+    using F = wide<float, V>;
+    Scale by[R];
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
-      F v = fma(from.moved(k * to.width).again(i) - by[k].from, F(by[k].r), F(by[k].shift));
-      if (to.has_weight && to.has_bias) {
-        v = fma(v, w, b);
-      } else if (to.has_weight) {
-        v *= w;
-      } else if (to.has_bias) {
-        v += b;
+      const Moments found = moments_of(all[k], eps, row);
+      by[k] = scale_of(found);
+      if (row.lid == 0) {
+        moments[3 * k] = found.mean;
+        moments[3 * k + 1] = found.rest;
+        moments[3 * k + 2] = found.s;
       }
-      store<V>(to.y + k * to.width, i, v);
+    }
+    for (uint i = row.lid; i < row.steps; i += row.group_size) {
+      const F w = has_weight ? load<V>(weight, i) : F(1.0f);
+      const F b = has_bias ? load<V>(bias, i) : F(0.0f);
+      _Pragma("clang loop unroll(full)")
+      for (uint k = 0; k < R; k++) {
+        F v = fma(from.moved(k * width).again(i) - by[k].from, F(by[k].r), F(by[k].shift));
+        if (has_weight && has_bias) {
+          v = fma(v, w, b);
+        } else if (has_weight) {
+          v *= w;
+        } else if (has_bias) {
+          v += b;
+        }
+        store<V>(y + k * width, i, v);
+      }
     }
   }
-}
-
-// `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
-// in_turn: they are written one after the other, which is best where they go past the cache.
-template <uint R, uint V, typename T, typename W>
-inline void layer_rows(Source<T, V> from, LayerResult<T, W> to, long count, bool in_turn, threadgroup Sums* kept,
-                       threadgroup float* partial, Lane at, Row row) {
-  if (R == 1) {
-    const Sums one = sums_of(from, partial, at, row);
-    layer_apply<1>(&one, from, to, row);
-    return;
-  }
-  for (long k = 0; k < count; k++) {
-    const Sums one = sums_of(from.moved(k * to.width), partial, at, row);
-    if (row.lid == 0) {
-      kept[k] = one;
-    }
-  }
-  threadgroup_barrier(mem_flags::mem_threadgroup);
-  if (count == R && !in_turn) {
-    Sums all[R];
-    _Pragma("clang loop unroll(full)")
-    for (uint k = 0; k < R; k++) {
-      all[k] = kept[k];
-    }
-    layer_apply<R>(all, from, to, row);
-    return;
-  }
-  _Pragma("clang loop unroll(disable)")
-  for (long k = 0; k < count; k++) {
-    const Sums one = kept[k];
-    layer_apply<1>(&one, from.moved(k * to.width), to.moved(k), row);
-  }
-}
+};

@@ -30,63 +30,35 @@ struct RmsResult {
   long width;
 
   RmsResult moved(long rows) const { return {weight, y + rows * width, power + rows, eps, has_weight, width}; }
+
+  template <uint V>
+  Fine<float> sums(Source<T, V> from, threadgroup float* partial, Lane at, Row row) const {
+    return squares_of(from, partial, at, row);
+  }
+
+  // R rows that follow one another, which read the weight once.
+  template <uint R, uint V>
+  void write(thread const Fine<float>* squares, Source<T, V> from, Row row) const {
+    using F = wide<float, V>;
+    float r[R];
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      const float s = variance(squares[k], 0.0f, 0.0f, row.width, eps);
+      r[k] = inverse_root(s);
+      if (row.lid == 0) {
+        power[k] = s;
+      }
+    }
+    for (uint i = row.lid; i < row.steps; i += row.group_size) {
+      const F w = has_weight ? load<V>(weight, i) : F(1.0f);
+      _Pragma("clang loop unroll(full)")
+      for (uint k = 0; k < R; k++) {
+        const F v = from.moved(k * width).again(i) * r[k];
+        store<V>(y + k * width, i, has_weight ? v * w : v);
+      }
+    }
+  }
 };
-
-// R rows that follow one another, which read the weight once.
-template <uint R, uint V, typename T, typename W>
-inline void rms_apply(thread const Fine<float>* squares, Source<T, V> from, RmsResult<T, W> to, Row row) {
-  using F = wide<float, V>;
-  float r[R];
-  _Pragma("clang loop unroll(full)")
-  for (uint k = 0; k < R; k++) {
-    const float s = variance(squares[k], 0.0f, 0.0f, row.width, to.eps);
-    r[k] = inverse_root(s);
-    if (row.lid == 0) {
-      to.power[k] = s;
-    }
-  }
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    const F w = to.has_weight ? load<V>(to.weight, i) : F(1.0f);
-    _Pragma("clang loop unroll(full)")
-    for (uint k = 0; k < R; k++) {
-      const F v = from.moved(k * to.width).again(i) * r[k];
-      store<V>(to.y + k * to.width, i, to.has_weight ? v * w : v);
-    }
-  }
-}
-
-// `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
-// in_turn: they are written one after the other, which is best where they go past the cache.
-template <uint R, uint V, typename T, typename W>
-inline void rms_rows(Source<T, V> from, RmsResult<T, W> to, long count, bool in_turn, threadgroup Fine<float>* kept,
-                     threadgroup float* partial, Lane at, Row row) {
-  if (R == 1) {
-    const Fine<float> one = squares_of(from, partial, at, row);
-    rms_apply<1>(&one, from, to, row);
-    return;
-  }
-  for (long k = 0; k < count; k++) {
-    const Fine<float> one = squares_of(from.moved(k * to.width), partial, at, row);
-    if (row.lid == 0) {
-      kept[k] = one;
-    }
-  }
-  threadgroup_barrier(mem_flags::mem_threadgroup);
-  if (count == R && !in_turn) {
-    Fine<float> all[R];
-    _Pragma("clang loop unroll(full)")
-    for (uint k = 0; k < R; k++) {
-      all[k] = kept[k];
-    }
-    rms_apply<R>(all, from, to, row);
-    return;
-  }
-  _Pragma("clang loop unroll(disable)")
-  for (long k = 0; k < count; k++) {
-    const Fine<float> one = kept[k];
-    rms_apply<1>(&one, from.moved(k * to.width), to.moved(k), row);
-  }
-}
 
 // Which gradients are made, and of what.
 struct RmsParts {
@@ -113,88 +85,69 @@ struct RmsGradient {
     const long by = rows * width;
     return {g + by, x + by, carry + by, weight, power + rows, dx + by, share, has, width};
   }
-};
 
-// Sum of w g x over a row.
-template <uint V, typename T, typename W>
-inline float rms_dot(RmsGradient<T, W> of, threadgroup float* partial, Lane at, Row row) {
-  using F = wide<float, V>;
-  F dots = F(0.0f);
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    F v = load<V>(of.g, i);
-    if (of.has.has_weight) {
-      v *= load<V>(of.weight, i);
-    }
-    dots = fma(v, load<V>(of.x, i), dots);
-  }
-  return group_sum(total(dots), partial, at);
-}
-
-// R rows of dx that follow one another, and their part of dw added to `share`.
-template <uint R, uint V, typename T, typename W>
-inline void rms_gradient(RmsGradient<T, W> of, threadgroup float* kept, threadgroup float* partial, Lane at, Row row) {
-  using F = wide<float, V>;
-  float dots[R];
-  if (R == 1) {
-    dots[0] = rms_dot<V>(of, partial, at, row);
-  } else {
-    _Pragma("clang loop unroll(disable)")
-    for (uint k = 0; k < R; k++) {
-      const float one = rms_dot<V>(of.moved(k), partial, at, row);
-      if (row.lid == 0) {
-        kept[k] = one;
+  // Sum of w g x over a row.
+  template <uint V>
+  float sums(threadgroup float* partial, Lane at, Row row) const {
+    using F = wide<float, V>;
+    F dots = F(0.0f);
+    for (uint i = row.lid; i < row.steps; i += row.group_size) {
+      F v = load<V>(g, i);
+      if (has.has_weight) {
+        v *= load<V>(weight, i);
       }
+      dots = fma(v, load<V>(x, i), dots);
     }
-    hand_out<R>(kept, dots);
+    return group_sum(total(dots), partial, at);
   }
-  float c[R];
-  Fine<float> roots[R];
-  float r[R];
-  _Pragma("clang loop unroll(full)")
-  for (uint k = 0; k < R; k++) {
-    c[k] = dots[k] / row.width / of.power[k];
-    roots[k] = fine_inverse_root(of.power[k]);
-    r[k] = roots[k].value;
+
+  template <uint V>
+  void clear_shares(Row row) const {
+    if (has.has_share) {
+      clear<V>(share, row);
+    }
   }
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    Share<V> sum = {F(0.0f), F(0.0f), of.has.is_exact};
-    const F w = of.has.has_weight ? load<V>(of.weight, i) : F(1.0f);
+
+  // R rows of dx that follow one another, and their part of dw added to `share`.
+  template <uint R, uint V>
+  void write(threadgroup float* kept, threadgroup float* partial, Lane at, Row row) const {
+    using F = wide<float, V>;
+    float dots[R];
+    gradient_sums<R, V>(*this, dots, kept, partial, at, row);
+    float c[R];
+    Fine<float> roots[R];
+    float r[R];
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
-      const F gi = load<V>(of.g + k * of.width, i);
-      const F xi = load<V>(of.x + k * of.width, i);
-      if (of.has.has_share) {
-        sum.add(gi, {F(r[k]), F(roots[k].rest)}, {xi, F(0.0f)});
-      }
-      F v;
-      if (of.has.is_exact) {
-        v = fma(-xi, F(c[k]), of.has.has_weight ? gi * w : gi) * r[k];
-      } else {
-        v = xi * (-c[k] * r[k]);
-        v = of.has.has_weight ? fma(gi * r[k], w, v) : fma(gi, F(r[k]), v);
-      }
-      if (of.has.has_carry) {
-        v += load<V>(of.carry + k * of.width, i);
-      }
-      store<V>(of.dx + k * of.width, i, v);
+      c[k] = dots[k] / row.width / power[k];
+      roots[k] = fine_inverse_root(power[k]);
+      r[k] = roots[k].value;
     }
-    if (of.has.has_share) {
-      store<V>(of.share, i, load<V>(of.share, i) + sum.result());
+    for (uint i = row.lid; i < row.steps; i += row.group_size) {
+      Share<V> sum = {F(0.0f), F(0.0f), has.is_exact};
+      const F w = has.has_weight ? load<V>(weight, i) : F(1.0f);
+      _Pragma("clang loop unroll(full)")
+      for (uint k = 0; k < R; k++) {
+        const F gi = load<V>(g + k * width, i);
+        const F xi = load<V>(x + k * width, i);
+        if (has.has_share) {
+          sum.add(gi, {F(r[k]), F(roots[k].rest)}, {xi, F(0.0f)});
+        }
+        F v;
+        if (has.is_exact) {
+          v = fma(-xi, F(c[k]), has.has_weight ? gi * w : gi) * r[k];
+        } else {
+          v = xi * (-c[k] * r[k]);
+          v = has.has_weight ? fma(gi * r[k], w, v) : fma(gi, F(r[k]), v);
+        }
+        if (has.has_carry) {
+          v += load<V>(carry + k * width, i);
+        }
+        store<V>(dx + k * width, i, v);
+      }
+      if (has.has_share) {
+        store<V>(share, i, load<V>(share, i) + sum.result());
+      }
     }
   }
-}
-
-// The rows of one block.
-template <uint V, typename T, typename W>
-inline void rms_gradients(RmsGradient<T, W> of, long first, long last, threadgroup float* kept,
-                          threadgroup float* partial, Lane at, Row row) {
-  if (of.has.has_share) {
-    clear<V>(of.share, row);
-  }
-  for (; first + AtOnce<V>::rows <= last; first += AtOnce<V>::rows) {
-    rms_gradient<AtOnce<V>::rows, V>(of.moved(first), kept, partial, at, row);
-  }
-  for (; AtOnce<V>::rows > 1 && first < last; first++) {
-    rms_gradient<1, V>(of.moved(first), kept, partial, at, row);
-  }
-}
+};
