@@ -96,15 +96,6 @@ __MC_MATH float sincos_p(float x, float& cosine) {
   float y = choose_quarter(t.quarters, s, c, t.quarters);
   return choose(x == 0.0f, x, y);
 }
-__MC_MATH float sin_p(float x) {
-  float cosine;
-  return sincos_p(x, cosine);
-}
-__MC_MATH float cos_p(float x) {
-  float cosine;
-  sincos_p(x, cosine);
-  return cosine;
-}
 
 // tan(r) for |r| <= pi/4, relative error 2^-29.5
 __MC_MATH float tan_quarter(float r) {
