@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from harness.options import row_options
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -54,22 +55,15 @@ def run_worker(
 
 
 @click.command(help=__doc__)
-@click.option("--only", multiple=True, help="Rows whose name contains this text (may be repeated).")
-@click.option("--quick", is_flag=True, help="One process, small sizes, short samples, one thread.")
+@row_options("One process, small sizes, short samples, one thread.")
 @click.option("--processes", type=click.IntRange(1), default=None, help="How many processes (5, or 1 with --quick).")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Keep the raw timings.")
-@click.option("--write-docs", is_flag=True, help="Rewrite the generated part of docs/performance.md.")
 @click.option("--no-opencl", is_flag=True, help="Leave PoCL out.")
 def main(
     only: tuple[str, ...], quick: bool, processes: int | None, json_path: Path | None, write_docs: bool, no_opencl: bool
 ) -> None:
     from harness import peers, report, rows, system
 
-    chosen = [
-        case
-        for case in rows.cases()
-        if (not only or any(text in case.key for text in only)) and (case.quick or not quick)
-    ]
+    chosen = rows.chosen(only, quick)
     if write_docs and (only or quick):
         raise click.UsageError("--write-docs needs every row: leave --only and --quick out")
     count = processes or (1 if quick else 5)

@@ -23,6 +23,7 @@ from typing import Any
 
 import click
 from engine import WIDTH, restart_with_quiet_malloc, run_worker
+from harness.options import row_options
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -148,22 +149,15 @@ def orders(keys: Sequence[str], library: str, processes: int, budget: float, mem
 
 
 @click.command(help=__doc__)
-@click.option("--only", multiple=True, help="Rows whose name contains this text (may be repeated).")
-@click.option("--quick", is_flag=True, help="One process, small sizes, short samples.")
+@row_options("One process, small sizes, short samples.", "the figures in docs/sanitizer.md")
 @click.option("--processes", type=click.IntRange(1), default=None, help="How many processes (3, or 1 with --quick).")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Keep the raw figures.")
 @click.option("--no-memory", is_flag=True, help="Do not measure memory.")
-@click.option("--write-docs", is_flag=True, help="Rewrite the figures in docs/sanitizer.md.")
 def main(
     only: tuple[str, ...], quick: bool, processes: int | None, json_path: Path | None, no_memory: bool, write_docs: bool
 ) -> None:
     from harness import peers, report, rows, sanitize
 
-    chosen = [
-        case
-        for case in rows.cases()
-        if (not only or any(text in case.key for text in only)) and (case.quick or not quick)
-    ]
+    chosen = rows.chosen(only, quick)
     if write_docs and (only or quick or no_memory):
         raise click.UsageError("--write-docs needs every row: leave --only, --quick and --no-memory out")
     if not chosen:

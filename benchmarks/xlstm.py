@@ -12,13 +12,13 @@ times (gradients) the error of the best peer, or of torch. All are timed in turn
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import sys
 
 import click
 import torch
 from engine import DOCUMENT
 from harness import report
+from harness.row_worker import peak_of
 from harness.timing import Contestant, interleaved
 from harness.xlstm_rows import Row, package, rows, sequence
 from rich.console import Console
@@ -64,14 +64,8 @@ def peak(length: int) -> float:
     warm = [x.requires_grad_() for x in sequence(64, 64, 64)]
     torch.autograd.grad(metalcore.mlstm_chunkwise(*warm).sum(), warm)
     given = [x.requires_grad_() for x in sequence(length, 64, 64)]
-    with open("/proc/self/statm") as file:
-        before = int(file.read().split()[1]) * resource.getpagesize()
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # forget the peak so far
-    torch.autograd.grad(metalcore.mlstm_chunkwise(*given).sum(), given)
-    with open("/proc/self/status") as file:
-        most = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
-    return (most - before) / sum(x.numel() * x.element_size() for x in given)
+    most, _ = peak_of(lambda: torch.autograd.grad(metalcore.mlstm_chunkwise(*given).sum(), given))
+    return most / sum(x.numel() * x.element_size() for x in given)
 
 
 def peak_alone(length: int) -> float:

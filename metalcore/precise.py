@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops import functions
+from metalcore.ops import function_of, functions
 
 
 def __getattr__(name: str) -> Any:
-    found = functions("precise")
-    if name not in found:
-        raise AttributeError(f"module 'metalcore.precise' has no attribute {name!r}")
-    globals()[name] = found[name]
-    return found[name]
+    value = globals()[name] = function_of("precise", name, __name__)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@ from metalcore.engine.lockstep import simd
 from metalcore.health import cases
 from metalcore.health.verify import draw_sample
 from metalcore.ops.base.elementwise import sweep
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.silu import OP as SILU
 from metalcore.runtimes import kernel as kernels
@@ -92,12 +92,13 @@ def test_a_new_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases, "__path__", [str(tmp_path)])
     monkeypatch.setattr(kernels, "FOLDER", tmp_path)
     monkeypatch.setattr(text, "FOLDER", tmp_path)
-    forward = Kernel("square", "square_forward")
+    kernel = Kernel("square", "square_forward")
 
-    def plan(run: Runtime, x: Any) -> tuple[Any, ...]:
-        return sweep(run, forward, (), dict(x=x), ("y",))
+    @stage("(Tensor x) -> Tensor y")
+    def forward(run: Runtime, x: Any) -> tuple[Any, ...]:
+        return sweep(run, kernel, (), dict(x=x), ("y",))
 
-    square = Op(noun="square", summary="x^2", forward=Stage("(Tensor x) -> Tensor y", plan))
+    square = Op("square", "x^2", forward)
     x = np.arange(-3, 7, dtype=np.float32)
     assert square(x).tolist() == np.square(x).tolist()
     try:

@@ -5,20 +5,16 @@ With {"memory": [dtype, heads, rows, depth]} as its order: the peak of one forwa
 
 from __future__ import annotations
 
-import json
-import resource
-import sys
 from typing import Any
 
 import torch
 
 import metalcore
 from harness.attention_rows import SDPA, Row, Setup, rows
+from harness.row_worker import peak_of, work
 from harness.timing import Contestant, interleaved
 from metalcore.health.verify import FORWARD_FACTOR, GRADIENT_FACTOR, ROUNDOFF, error_of
 from metalcore.ops import function
-
-THREADS = 2
 
 
 def verify(setup: Setup, dtype: str, kind: str) -> dict[str, float]:
@@ -61,32 +57,9 @@ def peak(dtype: str, heads: int, length: int, depth: int) -> dict[str, int]:
         return sum(x.numel() * x.element_size() for x in (q, k, v, grad, out, *grads))
 
     both(1024)  # code and thread pools; enough rows for the kernels of the large one
-    with open("/proc/self/statm") as file:
-        before = int(file.read().split()[1]) * resource.getpagesize()
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # forget the peak so far
-    arrays = both(length)
-    with open("/proc/self/status") as file:
-        most = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
-    return {"peak": most - before, "arrays": arrays}
-
-
-def main() -> None:
-    order = json.loads(sys.stdin.read())
-    torch.set_num_threads(THREADS)
-    metalcore.set_num_threads(THREADS)
-    if "memory" in order:
-        print(json.dumps(peak(*order["memory"])))
-        return
-    for row in rows():
-        if row.key not in order["rows"]:
-            continue
-        try:
-            line = measure(row, order["budget"])
-        except Exception as error:  # one broken row must not hide the others: the parent shows it as failed
-            line = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
-        print(json.dumps({"key": row.key} | line), flush=True)
+    most, arrays = peak_of(lambda: both(length))
+    return {"peak": most, "arrays": arrays}
 
 
 if __name__ == "__main__":
-    main()
+    work(rows, measure, peak)

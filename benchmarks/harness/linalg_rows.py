@@ -75,37 +75,34 @@ def _f(name: str) -> Any:
     return functions("linalg")[name]
 
 
+def _of_one(
+    name: str, A: torch.Tensor, check: Callable[[Any], Ratios], limit: float = LINEAR_LIMIT, **options: Any
+) -> Setup:
+    """A function of one matrix that torch and NumPy have by the same name."""
+    theirs, numpy = getattr(torch.linalg, name), getattr(np.linalg, name)
+    calls = [partial(call, a, **options) for call, a in ((_f(name), A), (theirs, A), (numpy, A.numpy()))]
+    return Setup(calls[0], calls[1], check, limit, calls[2], (A,))
+
+
 def _svd(*shape: int) -> Setup:
-    A, ours = _random(*shape), _f("svd")
-    return Setup(
-        lambda: ours(A, full_matrices=False), lambda: torch.linalg.svd(A, full_matrices=False),
-        lambda found: ratios.svd(A, *found), SVD_LIMIT, partial(np.linalg.svd, A.numpy(), full_matrices=False), (A,),
-    )  # fmt: skip
+    A = _random(*shape)
+    return _of_one("svd", A, lambda found: ratios.svd(A, *found), SVD_LIMIT, full_matrices=False)
 
 
 def _eigh(*shape: int) -> Setup:
-    A, ours = _random(*shape), _f("eigh")
-    A = (A + A.mT) / 2
-    return Setup(
-        lambda: ours(A), lambda: torch.linalg.eigh(A), lambda found: ratios.eigh(A, *found), EIGH_LIMIT,
-        partial(np.linalg.eigh, A.numpy()), (A,),
-    )  # fmt: skip
+    half = _random(*shape)
+    A = (half + half.mT) / 2
+    return _of_one("eigh", A, lambda found: ratios.eigh(A, *found), EIGH_LIMIT)
 
 
 def _qr(*shape: int) -> Setup:
-    A, ours = _random(*shape), _f("qr")
-    return Setup(
-        lambda: ours(A), lambda: torch.linalg.qr(A), lambda found: ratios.qr(A, *found), LINEAR_LIMIT,
-        partial(np.linalg.qr, A.numpy()), (A,),
-    )  # fmt: skip
+    A = _random(*shape)
+    return _of_one("qr", A, lambda found: ratios.qr(A, *found))
 
 
 def _cholesky(*shape: int) -> Setup:
-    A, ours = _positive(*shape), _f("cholesky")
-    return Setup(
-        lambda: ours(A), lambda: torch.linalg.cholesky(A), lambda found: ratios.cholesky(A, found), LINEAR_LIMIT,
-        partial(np.linalg.cholesky, A.numpy()), (A,),
-    )  # fmt: skip
+    A = _positive(*shape)
+    return _of_one("cholesky", A, lambda found: ratios.cholesky(A, found))
 
 
 def _lu_factor(*shape: int) -> Setup:
@@ -133,11 +130,8 @@ def _solve(*shape: int) -> Setup:
 
 
 def _inv(*shape: int) -> Setup:
-    A, ours = _random(*shape), _f("inv")
-    return Setup(
-        lambda: ours(A), lambda: torch.linalg.inv(A), lambda found: ratios.inverse(A, found), LINEAR_LIMIT,
-        partial(np.linalg.inv, A.numpy()), (A,),
-    )  # fmt: skip
+    A = _random(*shape)
+    return _of_one("inv", A, lambda found: ratios.inverse(A, found))
 
 
 def _matmul(n: int) -> Setup:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from rich.table import Table
+
 from harness.case import Case
 from harness.opencl import version as pocl_version
 
@@ -195,6 +197,16 @@ def markdown(rows: Sequence[Row], others: Sequence[Figure], processes: int) -> s
         lines += ["", "What falls short:", ""]
         lines += [f"- {name}: {why}" for name, why in missed]
     return "\n".join(lines)
+
+
+def table(heads: Sequence[str], texts: int, rows: Iterable[tuple[list[str], bool]]) -> Table:
+    """For the terminal: the first columns are words, the others numbers; a row that falls short is red."""
+    shown = Table(*heads[:texts], box=None)
+    for name in heads[texts:]:
+        shown.add_column(name, justify="right")
+    for texts_of_row, is_short in rows:
+        shown.add_row(*(text.replace("**", "") for text in texts_of_row), style="red" if is_short else None)
+    return shown
 
 
 def write_document(path: Path, generated: str, begin: str = BEGIN) -> None:

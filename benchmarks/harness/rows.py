@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,11 @@ def _gemm(name: str, n: int, peers: Peers) -> Setup:
 
 
 # The table --------------------------------------------------------------------------------------------------------
+
+
+def chosen(only: Sequence[str], quick: bool) -> list[Case]:
+    """Rows whose name contains one of these texts, where there are any; with `quick` the small sizes alone."""
+    return [c for c in cases() if (not only or any(text in c.key for text in only)) and (c.quick or not quick)]
 
 
 def cases() -> list[Case]:

@@ -15,7 +15,7 @@ from metalcore.engine.files import NotRegular, TooLarge, read_regular
 from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.model import FAST, SANITIZE, Argument, FunctionConstant, Variant
 from metalcore.engine.modes import current_mode, current_report
-from metalcore.engine.options import checked_defines, checked_folders, checked_text, shown
+from metalcore.engine.options import Source, checked_defines, checked_folders, checked_text, shown
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import Plan
 from metalcore.engine.runtime.native_library import call_objects, raise_again, runtime_library
@@ -123,9 +123,9 @@ class Library(Unpicklable):
         folders, macros = checked_folders(include_dirs), checked_defines(defines)
         source, self.path = _read_source(source_or_path)
         prelude = _checked_text(prelude, "the prelude")
-        given = (source, self.path, folders, macros, math_mode, float_type, prelude)
+        given = Source(source, self.path, folders, macros, math_mode, float_type, prelude)
         sandbox = current_sandbox() if isolate is None else _sandbox(isolate)
-        self._unit: SourceUnit | IsolatedUnit = SourceUnit(*given) if sandbox is None else sandbox.unit(*given)
+        self._unit: SourceUnit | IsolatedUnit = SourceUnit(given) if sandbox is None else sandbox.unit(given)
         self._follows = isolate is None
         self._made: dict[tuple[str, Constants], Function] = {}
 
@@ -410,7 +410,7 @@ class Function(Unpicklable):
             return None
         twin = self._twins.get(sandbox)
         if twin is None:
-            twin = Function(sandbox.unit(*self._unit.options), self.name, self._constants)
+            twin = Function(sandbox.unit(self._unit.source), self.name, self._constants)
             self._twins = dict([*self._twins.items(), (sandbox, twin)][-_KEPT_TWINS:])
         return twin
 

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from metalcore.errors import ArgumentError, CompileError
 
 _LONGEST_PATH = 4096
 _LONGEST_OPTIONS = 120_000  # characters
+
+
+class Source(NamedTuple):
+    """MSL text with the options that it is compiled with. It goes to a sealed compiler as it is, as a list."""
+
+    text: str
+    path: str | None
+    include_dirs: Sequence[str]
+    defines: Mapping[str, object]
+    math_mode: str
+    float_type: str = "float"
+    prelude: str = ""
+
+    def settled(self) -> Source:
+        """The same wherever the process goes and whatever the caller does with its dict."""
+        folders = tuple(os.path.abspath(folder) for folder in self.include_dirs)
+        return self._replace(include_dirs=folders, defines=dict(self.defines))
 
 
 def shown(value: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,7 @@ from metalcore.engine.files import MISSING, state_of, torch_headers
 from metalcore.engine.locks import locks
 from metalcore.engine.model import Argument, FunctionConstant, NativeKernel, Variant
 from metalcore.engine.notice import compiling, name_of
+from metalcore.engine.options import Source
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.errors import CompileError
 from metalcore.forking import import_whole
@@ -75,6 +76,12 @@ def _is_as_it_was(manifest: dict[str, Any]) -> bool:
     return manifest["torch"] is None or manifest["torch"] == (torch_headers() or "")
 
 
+def _in_background(name: str, prepare: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=prepare, name=name)
+    thread.start()
+    return thread
+
+
 @cache
 def _prepare_header(math_mode: str, float_type: str) -> threading.Thread:
     """metal_stdlib precompiled, where it is not yet, while the source is read."""
@@ -85,9 +92,7 @@ def _prepare_header(math_mode: str, float_type: str) -> threading.Thread:
 
         toolchain.standard_library(toolchain.language_flags(math_mode, optimised=True, float_type=float_type))
 
-    thread = threading.Thread(target=prepare, name="metalcore-header")
-    thread.start()
-    return thread
+    return _in_background("metalcore-header", prepare)
 
 
 @cache
@@ -101,9 +106,7 @@ def _prepare_code_generation() -> threading.Thread:
             import_whole(*_CODE_GENERATION)  # while the caller waits for the header, which has a core of its own
             runtime_library()
 
-    thread = threading.Thread(target=prepare, name="metalcore-prepare")
-    thread.start()
-    return thread
+    return _in_background("metalcore-prepare", prepare)
 
 
 @cache
@@ -116,9 +119,7 @@ def _prepare_sanitizer() -> threading.Thread:
         with suppress(Exception):  # what is wrong shows where it is used
             sanitizer_library()
 
-    thread = threading.Thread(target=prepare, name="metalcore-sanitizer")
-    thread.start()
-    return thread
+    return _in_background("metalcore-sanitizer", prepare)
 
 
 @cache
@@ -134,28 +135,17 @@ def get_ready() -> None:
 class SourceUnit:
     """One source with its options. Nothing is compiled where the cache knows the answer."""
 
-    def __init__(
-        self,
-        source: str,
-        path: str | None,
-        include_dirs: Sequence[str],
-        defines: Mapping[str, object],
-        math_mode: str,
-        float_type: str = "float",
-        prelude: str = "",
-    ) -> None:
-        self._source, self._path, self._math_mode, self._float_type = source, path, math_mode, float_type
-        self._prelude = prelude
-        self._include_dirs, self._defines = tuple(os.path.abspath(d) for d in include_dirs), dict(defines)
-        self.options = (source, path, self._include_dirs, self._defines, math_mode, float_type, prelude)
-        options = (path, self._include_dirs, sorted((k, repr(v)) for k, v in defines.items()), math_mode, float_type)
-        self._manifest = key_of(source, (*options, prelude), toolchain_key())
+    def __init__(self, source: Source) -> None:
+        self.source = source = source.settled()
+        defines = sorted((k, repr(v)) for k, v in source.defines.items())
+        options = (source.path, source.include_dirs, defines, source.math_mode, source.float_type)
+        self._manifest = key_of(source.text, (*options, source.prelude), toolchain_key())
         self._unit: Unit | None = None
         self._scalar: dict[tuple[str, Constants], ScalarKernel] = {}
         self._records: dict[str, Type] = {}
         manifest = self._read_manifest()
         if manifest is None:
-            with compiling(name_of(source, path)), locks.of(self._manifest):
+            with compiling(name_of(source.text, source.path)), locks.of(self._manifest):
                 manifest = self._read_manifest() or self._make_manifest()
         self.key: str = manifest["unit"]
         self.functions: tuple[str, ...] = tuple(manifest["functions"])
@@ -166,7 +156,7 @@ class SourceUnit:
         """Keep the text for a report, which quotes lines of it; the answer names it there."""
         from metalcore.diagnostics.sources import remember
 
-        return remember(self._source, self._path)
+        return remember(self.source.text, self.source.path)
 
     def _read_manifest(self) -> dict[str, Any] | None:
         """The manifest, where every file that it lists is as it was."""
@@ -196,17 +186,10 @@ class SourceUnit:
         import_whole(*_FRONTEND)
         from metalcore.engine.frontend import make_unit
 
-        _prepare_header(self._math_mode, self._float_type)
+        _prepare_header(self.source.math_mode, self.source.float_type)
         _prepare_code_generation()
-        return make_unit(
-            self._source,
-            path=self._path,
-            include_dirs=self._include_dirs,
-            defines=self._defines,
-            math_mode=self._math_mode,
-            float_type=self._float_type,
-            prelude=self._prelude,
-        )
+        options = self.source._asdict()
+        return make_unit(options.pop("text"), **options)
 
     def _get_unit(self) -> Unit:
         if self._unit is None:

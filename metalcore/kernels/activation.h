@@ -42,29 +42,12 @@ inline Normal<F> normal(F x) {
   bell = fma(bell, -0.5f * rest, bell);
   const F u = 1.0f / (a + 4.0f);
   const F t = fma(u, F(8.820512820512820513f), F(-1.205128205128205128f));
-  F p = F(-1.1266701221127189e-10f);
-  p = fma(p, t, F(-2.63577628112410424e-10f));
-  p = fma(p, t, F(1.68162189256375098e-9f));
-  p = fma(p, t, F(1.56397873239544601e-9f));
-  p = fma(p, t, F(-1.37742219444871058e-8f));
-  p = fma(p, t, F(3.30230595954278985e-9f));
-  p = fma(p, t, F(8.38960262979316841e-8f));
-  p = fma(p, t, F(-1.152902906648431e-7f));
-  p = fma(p, t, F(-4.35397198810328657e-7f));
-  p = fma(p, t, F(1.21397945599765333e-6f));
-  p = fma(p, t, F(2.18401872737998771e-6f));
-  p = fma(p, t, F(-1.04639338018827044e-5f));
-  p = fma(p, t, F(-1.36222930558618211e-5f));
-  p = fma(p, t, F(8.84701791926671002e-5f));
-  p = fma(p, t, F(1.4720806298855065e-4f));
-  p = fma(p, t, F(-7.3742089195659481e-4f));
-  p = fma(p, t, F(-2.50145905673954085e-3f));
-  p = fma(p, t, F(3.25884619004613755e-3f));
-  p = fma(p, t, F(4.29063267769419946e-2f));
-  p = fma(p, t, F(0.156369955467943494f));
-  p = fma(p, t, F(0.363906736827038546f));
-  p = fma(p, t, F(0.621244102224725365f));
-  p = fma(p, t, F(0.815338396842516908f));
+  F p = horner(t, F(-1.1266701221127189e-10f), -2.63577628112410424e-10f, 1.68162189256375098e-9f,
+      1.56397873239544601e-9f, -1.37742219444871058e-8f, 3.30230595954278985e-9f, 8.38960262979316841e-8f,
+      -1.152902906648431e-7f, -4.35397198810328657e-7f, 1.21397945599765333e-6f, 2.18401872737998771e-6f,
+      -1.04639338018827044e-5f, -1.36222930558618211e-5f, 8.84701791926671002e-5f, 1.4720806298855065e-4f,
+      -7.3742089195659481e-4f, -2.50145905673954085e-3f, 3.25884619004613755e-3f, 4.29063267769419946e-2f,
+      0.156369955467943494f, 0.363906736827038546f, 0.621244102224725365f, 0.815338396842516908f);
   return {a, bell * (u * p), bell * 0.39894228040143268f};
 }
 #else
@@ -75,18 +58,13 @@ inline float4 scale(float4 x, float4 n) { return as_type<float4>(as_type<uint4>(
 // 2^r for r in -0.5..0.5
 template <typename T, typename F>
 inline F exp2_part(F r) {
-  F p = F(1.5238006e-4f);  // relative error 2^-28
+  F p;
   if (sizeof(T) > 2) {
-    p = fma(p, r, F(1.3391137e-3f));
-    p = fma(p, r, F(9.618841e-3f));
-    p = fma(p, r, F(5.5503592e-2f));
-    p = fma(p, r, F(0.24022645f));
-    p = fma(p, r, F(0.6931472f));
+    // relative error 2^-28
+    p = horner(r, F(1.5238006e-4f), 1.3391137e-3f, 9.618841e-3f, 5.5503592e-2f, 0.24022645f, 0.6931472f);
   } else {
-    p = F(9.582853e-3f);  // relative error 2^-18
-    p = fma(p, r, F(5.5906426e-2f));
-    p = fma(p, r, F(0.24024099f));
-    p = fma(p, r, F(0.6931242f));
+    // relative error 2^-18
+    p = horner(r, F(9.582853e-3f), 5.5906426e-2f, 0.24024099f, 0.6931242f);
   }
   return fma(p, r, F(1.0f));
 }
@@ -105,27 +83,13 @@ inline Normal<F> normal(F x) {
   F over;  // times 2^-64
   F under;
   if (sizeof(T) > 2) {
-    over = F(3.268195e-22f);  // the quotient's relative error is 2^-26
-    over = fma(over, a, F(3.1681403e-21f));
-    over = fma(over, a, F(1.4083294e-20f));
-    over = fma(over, a, F(3.327171e-20f));
-    over = fma(over, a, F(3.7303332e-20f));
-    under = F(0.0151119055f);
-    under = fma(under, a, F(0.14649487f));
-    under = fma(under, a, F(0.666189f));
-    under = fma(under, a, F(1.6870077f));
-    under = fma(under, a, F(2.3255987f));
-    under = fma(under, a, F(1.37625f));
+    // the quotient's relative error is 2^-26
+    over = horner(a, F(3.268195e-22f), 3.1681403e-21f, 1.4083294e-20f, 3.327171e-20f, 3.7303332e-20f);
+    under = horner(a, F(0.0151119055f), 0.14649487f, 0.666189f, 1.6870077f, 2.3255987f, 1.37625f);
   } else {
-    over = F(1.4269062e-21f);  // 2^-21
-    over = fma(over, a, F(9.993705e-21f));
-    over = fma(over, a, F(3.0242628e-20f));
-    over = fma(over, a, F(4.1741766e-20f));
-    under = F(0.06598676f);
-    under = fma(under, a, F(0.46178865f));
-    under = fma(under, a, F(1.4695523f));
-    under = fma(under, a, F(2.3444686f));
-    under = fma(under, a, F(1.54f));
+    // 2^-21
+    over = horner(a, F(1.4269062e-21f), 9.993705e-21f, 3.0242628e-20f, 4.1741766e-20f);
+    under = horner(a, F(0.06598676f), 0.46178865f, 1.4695523f, 2.3444686f, 1.54f);
   }
   return {a, bell * over / under, bell * 2.162670435537773e-20f};
 }

@@ -94,8 +94,8 @@ template <typename T, uint C, bool is_tiled>
   if (!is_split && (set & HAS_SINKS)) {
     found = {sinks[head], 1.0f, 0.0f};
   }
-  found = attend<T, T, is_tiled>(
-      mine, sums, found, of_keys, of_values, how, dropout, query, span, scale, uint(depth), uint(width), tile, at);
+  const Over<T> over = {of_keys, of_values, how, dropout, scale, uint(depth), uint(width), tile};
+  found = attend<T, T, is_tiled>(mine, sums, found, over, query, span, at);
   if (row >= rows) {
     return;
   }

@@ -57,35 +57,36 @@ inline void drop(thread float* weights, Dropout how, uint query, uint from) {
   }
 }
 
-// sums = sum over keys of exp(score - top) value, for the keys of a span. T: memory of queries, K: of keys and values.
+// What a row goes over, and how its scores are made. T: memory of queries, K: of keys and values.
+template <typename T, typename K = T>
+struct Over {
+  Rows<K> first;   // keys, or queries
+  Rows<K> second;  // values, or gradients of the result
+  Scores<T> how;
+  Dropout dropout;
+  float scale;
+  uint depth;
+  uint width;
+  threadgroup float* tile;
+};
+
+// sums = sum over keys of exp(score - top) value, for the keys of a span.
 template <typename T, typename K, bool is_tiled>
 inline Softmax attend(
-    thread const float* mine,
-    Sums sums,
-    Softmax so_far,
-    Rows<K> keys,
-    Rows<K> values,
-    Scores<T> how,
-    Dropout dropout,
-    uint query,
-    Span span,
-    float scale,
-    uint depth,
-    uint width,
-    threadgroup float* tile,
-    Lane at) {
+    thread const float* mine, Sums sums, Softmax so_far, Over<T, K> over, uint query, Span span, Lane at) {
+  const Rows<K> keys = over.first, values = over.second;
   float s[BLOCK];
   float low[BLOCK];
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
     const bool is_edge = span.is_edge(from, n);
     if constexpr (is_tiled) {
-      fill(tile, keys, from, n, depth, at);
-      products<T>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
+      fill(over.tile, keys, from, n, over.depth, at);
+      products<T>(mine, (threadgroup const float*)over.tile, over.depth, n, over.depth, s, low);
     } else {
-      products<T>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
+      products<T>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, over.depth, s, low);
     }
-    shape(s, low, how, scale, from, n, is_edge, nullptr);
+    shape(s, low, over.how, over.scale, from, n, is_edge, nullptr);
     const float top = max(so_far.top, largest(s));
     const float base = top == -INFINITY ? 0.0f : top;
     const float keep = weight_of<T>(so_far.top, 0.0f, base);
@@ -94,19 +95,19 @@ inline Softmax attend(
     }
     so_far = added(so_far, keep, s);
     so_far.top = top;
-    if (has_extras && dropout.probability > 0.0f) {
-      drop(s, dropout, query, from);
+    if (has_extras && over.dropout.probability > 0.0f) {
+      drop(s, over.dropout, query, from);
     }
-    const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+    const bool hides = is_edge || (has_extras && (over.how.flags & (HAS_BIAS | HAS_MASK)));
     if constexpr (is_tiled) {
-      fill(tile, values, from, n, width, at);
-      threadgroup const float* rows = tile;
-      const bool skips = hides && has_special(rows, width, n, width, at.lane);
-      add_rows<T, COLUMNS>(sums, keep, s, rows, width, n, width, skips);
+      fill(over.tile, values, from, n, over.width, at);
+      threadgroup const float* rows = over.tile;
+      const bool skips = hides && has_special(rows, over.width, n, over.width, at.lane);
+      add_rows<T, COLUMNS>(sums, keep, s, rows, over.width, n, over.width, skips);
     } else {
       device const float* rows = (device const float*)values.base + from * values.pitch;
-      const bool skips = hides && has_special(rows, values.pitch, n, width, at.lane);
-      add_rows<T, COLUMNS>(sums, keep, s, rows, values.pitch, n, width, skips);
+      const bool skips = hides && has_special(rows, values.pitch, n, over.width, at.lane);
+      add_rows<T, COLUMNS>(sums, keep, s, rows, values.pitch, n, over.width, skips);
     }
   }
   return so_far;

@@ -54,23 +54,28 @@ inline void score_gradients(
   }
 }
 
+// Products of a query with n keys, into s, and of its do with their values, into dp; `low` and `lost`: what these lost.
+// The keys are in the tile afterwards.
+template <typename T, bool is_tiled>
+inline void key_products(
+    thread const float* mine, thread const float* g, Over<T> over, uint from, uint n, thread float* s,
+    thread float* low, thread float* dp, thread float* lost, Lane at) {
+  const Rows<T> keys = over.first, values = over.second;
+  if constexpr (is_tiled) {
+    fill(over.tile, values, from, n, over.width, at);
+    products<T>(g, (threadgroup const float*)over.tile, over.width, n, over.width, dp, lost);
+    fill(over.tile, keys, from, n, over.depth, at);
+    products<T>(mine, (threadgroup const float*)over.tile, over.depth, n, over.depth, s, low);
+  } else {
+    products<T>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, over.width, dp, lost);
+    products<T>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, over.depth, s, low);
+  }
+}
+
 // delta as the sum of p dp over the keys of a span, and what it lost where is_exact.
 template <typename T, bool is_tiled>
 inline ExactSum summed_delta(
-    thread const float* mine,
-    thread const float* g,
-    Rows<T> keys,
-    Rows<T> values,
-    Scores<T> how,
-    Dropout dropout,
-    uint query,
-    Softmax row,
-    Span span,
-    float scale,
-    uint depth,
-    uint width,
-    threadgroup float* tile,
-    Lane at) {
+    thread const float* mine, thread const float* g, Over<T> over, uint query, Softmax row, Span span, Lane at) {
   float s[BLOCK];
   float low[BLOCK];
   float dp[BLOCK];
@@ -80,18 +85,10 @@ inline ExactSum summed_delta(
   const float factor = 1.0f / row.sum;
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
-    if constexpr (is_tiled) {
-      fill(tile, values, from, n, width, at);
-      products<T>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
-      fill(tile, keys, from, n, depth, at);
-      products<T>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
-    } else {
-      products<T>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
-      products<T>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
-    }
-    shape(s, low, how, scale, from, n, span.is_edge(from, n), nullptr);
-    if (has_extras && dropout.probability > 0.0f) {
-      drop_both(dp, lost, dropout, query, from);
+    key_products<T, is_tiled>(mine, g, over, from, n, s, low, dp, lost, at);
+    shape(s, low, over.how, over.scale, from, n, span.is_edge(from, n), nullptr);
+    if (has_extras && over.dropout.probability > 0.0f) {
+      drop_both(dp, lost, over.dropout, query, from);
     }
     for (uint j = 0; j < BLOCK; j += 8) {
       float part = 0.0f;
@@ -113,7 +110,7 @@ inline ExactSum summed_delta(
   }
   if (is_exact) {
     // Weights that are rounded do not add up to 1: what they lack would stay in dp - delta. A sink has the rest of them.
-    const bool is_one = how.flags & HAS_SINKS || whole.value == 0.0f;
+    const bool is_one = over.how.flags & HAS_SINKS || whole.value == 0.0f;
     const float by = is_one ? 1.0f : whole.value;
     const float found = sum.value / by;
     const float left = is_one ? 0.0f : found * whole.error;
@@ -142,22 +139,9 @@ inline float product_delta(device const T* g, device const T* out, device const 
 // The block's share of dq, with the products of do and the values.
 template <typename T, bool is_tiled>
 inline void add_to_query(
-    thread const float* mine,
-    thread const float* g,
-    Sums sums,
-    Rows<T> keys,
-    Rows<T> values,
-    Scores<T> how,
-    Dropout dropout,
-    uint query,
-    Softmax row,
-    float2 delta,
-    Span span,
-    float scale,
-    uint depth,
-    uint width,
-    threadgroup float* tile,
-    Lane at) {
+    thread const float* mine, thread const float* g, Sums sums, Over<T> over, uint query, Softmax row, float2 delta,
+    Span span, Lane at) {
+  const Rows<T> keys = over.first;
   float s[BLOCK];
   float low[BLOCK];
   float dp[BLOCK];
@@ -166,26 +150,18 @@ inline void add_to_query(
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
     const bool is_edge = span.is_edge(from, n);
-    const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
+    const bool hides = is_edge || (has_extras && (over.how.flags & (HAS_BIAS | HAS_MASK)));
+    key_products<T, is_tiled>(mine, g, over, from, n, s, low, dp, lost, at);
+    shape(s, low, over.how, over.scale, from, n, is_edge, bends);
+    score_gradients(s, low, dp, bends, row, delta, over.how, over.dropout, query, from, over.scale, false, lost);
     if constexpr (is_tiled) {
-      fill(tile, values, from, n, width, at);
-      products<T>(g, (threadgroup const float*)tile, width, n, width, dp, lost);
-      fill(tile, keys, from, n, depth, at);
-      products<T>(mine, (threadgroup const float*)tile, depth, n, depth, s, low);
-    } else {
-      products<T>(g, (device const float*)values.base + from * values.pitch, values.pitch, n, width, dp, lost);
-      products<T>(mine, (device const float*)keys.base + from * keys.pitch, keys.pitch, n, depth, s, low);
-    }
-    shape(s, low, how, scale, from, n, is_edge, bends);
-    score_gradients(s, low, dp, bends, row, delta, how, dropout, query, from, scale, false, lost);
-    if constexpr (is_tiled) {
-      threadgroup const float* rows = tile;
-      const bool skips = hides && has_special(rows, depth, n, depth, at.lane);
-      add_rows<T, COLUMNS>(sums, 1.0f, dp, rows, depth, n, depth, skips);
+      threadgroup const float* rows = over.tile;
+      const bool skips = hides && has_special(rows, over.depth, n, over.depth, at.lane);
+      add_rows<T, COLUMNS>(sums, 1.0f, dp, rows, over.depth, n, over.depth, skips);
     } else {
       device const float* rows = (device const float*)keys.base + from * keys.pitch;
-      const bool skips = hides && has_special(rows, keys.pitch, n, depth, at.lane);
-      add_rows<T, COLUMNS>(sums, 1.0f, dp, rows, keys.pitch, n, depth, skips);
+      const bool skips = hides && has_special(rows, keys.pitch, n, over.depth, at.lane);
+      add_rows<T, COLUMNS>(sums, 1.0f, dp, rows, keys.pitch, n, over.depth, skips);
     }
   }
 }
@@ -196,26 +172,9 @@ inline uint picked(uint4 x, uint i) { return i < 2 ? (i == 0 ? x.x : x.y) : i ==
 // `stats` and `delta` are those of the head.
 template <typename T, bool is_tiled>
 inline void add_block_to_key(
-    thread const float* k,
-    thread const float* v,
-    Sums dk,
-    Sums dv,
-    Rows<T> queries,
-    Rows<T> grads,
-    device const float* stats,
-    device const float* delta,
-    Scores<T> how,
-    Dropout dropout,
-    uint key,
-    uint from,
-    uint n,
-    bool is_edge,
-    float scale,
-    uint depth,
-    uint width,
-    threadgroup float* tile,
-    Lane at,
-    thread float* ds) {
+    thread const float* k, thread const float* v, Sums dk, Sums dv, Over<T> over, device const float* stats,
+    device const float* delta, uint key, uint from, uint n, bool is_edge, Lane at, thread float* ds) {
+  const Rows<T> queries = over.first, grads = over.second;
   float s[BLOCK];
   float low[BLOCK];
   float lost[BLOCK];
@@ -223,69 +182,54 @@ inline void add_block_to_key(
   device const float* query_rows = (device const float*)queries.base + from * queries.pitch;
   device const float* grad_rows = (device const float*)grads.base + from * grads.pitch;
   if constexpr (is_tiled) {
-    fill(tile, queries, from, n, depth, at);
-    products<T>(k, (threadgroup const float*)tile, depth, n, depth, s, low);
-    fill(tile, grads, from, n, width, at);
-    products<T>(v, (threadgroup const float*)tile, width, n, width, ds, lost);
+    fill(over.tile, queries, from, n, over.depth, at);
+    products<T>(k, (threadgroup const float*)over.tile, over.depth, n, over.depth, s, low);
+    fill(over.tile, grads, from, n, over.width, at);
+    products<T>(v, (threadgroup const float*)over.tile, over.width, n, over.width, ds, lost);
   } else {
-    products<T>(k, query_rows, queries.pitch, n, depth, s, low);
-    products<T>(v, grad_rows, grads.pitch, n, width, ds, lost);
+    products<T>(k, query_rows, queries.pitch, n, over.depth, s, low);
+    products<T>(v, grad_rows, grads.pitch, n, over.width, ds, lost);
   }
-  const bool hides = is_edge || (has_extras && (how.flags & (HAS_BIAS | HAS_MASK)));
-  shape(s, low, how, scale, from, n, is_edge, bends);
-  const bool is_bent = has_extras && how.softcap > 0.0f;
-  const bool drops = has_extras && dropout.probability > 0.0f;
+  const bool hides = is_edge || (has_extras && (over.how.flags & (HAS_BIAS | HAS_MASK)));
+  shape(s, low, over.how, over.scale, from, n, is_edge, bends);
+  const bool is_bent = has_extras && over.how.softcap > 0.0f;
+  const bool drops = has_extras && over.dropout.probability > 0.0f;
   for (uint i = 0; i < n; ++i) {
     const float total = stats[2 * (from + i) + 1];
     const float p = divided(weight_of<T>(s[i], low[i], stats[2 * (from + i)]), total, 1.0f / total);
     float growth = 1.0f;
     if (drops) {
-      const uint4 random = philox(dropout.seed, uint4(key / 4, from + i, dropout.head, 0u));
-      growth = picked(random, key % 4) < dropout.threshold() ? 0.0f : dropout.growth();
+      const uint4 random = philox(over.dropout.seed, uint4(key / 4, from + i, over.dropout.head, 0u));
+      growth = picked(random, key % 4) < over.dropout.threshold() ? 0.0f : over.dropout.growth();
     }
     const float2 both = float2(delta[2 * (from + i)], delta[2 * (from + i) + 1]);
-    const float slope = is_bent ? scale * bends[i] : scale;
+    const float slope = is_bent ? over.scale * bends[i] : over.scale;
     ds[i] = s[i] == -INFINITY ? 0.0f : p * beyond(ds[i] * growth, lost[i] * growth, both) * slope;
     s[i] = p * growth;
   }
   if constexpr (is_tiled) {
-    threadgroup const float* rows = tile;
-    add_rows<T, COLUMNS>(dv, 1.0f, s, rows, width, n, width, hides && has_special(rows, width, n, width, at.lane));
-    fill(tile, queries, from, n, depth, at);
-    add_rows<T, COLUMNS>(dk, 1.0f, ds, rows, depth, n, depth, hides && has_special(rows, depth, n, depth, at.lane));
+    threadgroup const float* rows = over.tile;
+    const bool skips_grads = hides && has_special(rows, over.width, n, over.width, at.lane);
+    add_rows<T, COLUMNS>(dv, 1.0f, s, rows, over.width, n, over.width, skips_grads);
+    fill(over.tile, queries, from, n, over.depth, at);
+    const bool skips_queries = hides && has_special(rows, over.depth, n, over.depth, at.lane);
+    add_rows<T, COLUMNS>(dk, 1.0f, ds, rows, over.depth, n, over.depth, skips_queries);
   } else {
-    const bool skips_grads = hides && has_special(grad_rows, grads.pitch, n, width, at.lane);
-    add_rows<T, COLUMNS>(dv, 1.0f, s, grad_rows, grads.pitch, n, width, skips_grads);
-    const bool skips_queries = hides && has_special(query_rows, queries.pitch, n, depth, at.lane);
-    add_rows<T, COLUMNS>(dk, 1.0f, ds, query_rows, queries.pitch, n, depth, skips_queries);
+    const bool skips_grads = hides && has_special(grad_rows, grads.pitch, n, over.width, at.lane);
+    add_rows<T, COLUMNS>(dv, 1.0f, s, grad_rows, grads.pitch, n, over.width, skips_grads);
+    const bool skips_queries = hides && has_special(query_rows, queries.pitch, n, over.depth, at.lane);
+    add_rows<T, COLUMNS>(dk, 1.0f, ds, query_rows, queries.pitch, n, over.depth, skips_queries);
   }
 }
 
 // Shares of all queries of a span.
 template <typename T, bool is_tiled>
 inline void add_to_key(
-    thread const float* k,
-    thread const float* v,
-    Sums dk,
-    Sums dv,
-    Rows<T> queries,
-    Rows<T> grads,
-    device const float* stats,
-    device const float* delta,
-    Scores<T> how,
-    Dropout dropout,
-    uint key,
-    Span span,
-    float scale,
-    uint depth,
-    uint width,
-    threadgroup float* tile,
-    Lane at) {
+    thread const float* k, thread const float* v, Sums dk, Sums dv, Over<T> over, device const float* stats,
+    device const float* delta, uint key, Span span, Lane at) {
   float ds[BLOCK];
   for (uint from = span.begin; from < span.end; from += BLOCK) {
     const uint n = min(BLOCK, span.end - from);
-    add_block_to_key<T, is_tiled>(
-        k, v, dk, dv, queries, grads, stats, delta, how, dropout, key, from, n, span.is_edge(from, n), scale, depth, width,
-        tile, at, ds);
+    add_block_to_key<T, is_tiled>(k, v, dk, dv, over, stats, delta, key, from, n, span.is_edge(from, n), at, ds);
   }
 }

@@ -80,8 +80,8 @@ template <typename T, uint C, bool is_tiled>
     read_row(mine, q + batch * of_q.batch + head * of_q.head + query * of_q.row, uint(depth));
     read_row(grads, g + from_g, uint(width));
     const Softmax softmax = {stats[2 * place], stats[2 * place + 1], 0.0f};
-    sum = summed_delta<T, is_tiled>(
-        mine, grads, of_keys, of_values, how, dropout, query, softmax, span, scale, uint(depth), uint(width), tile, at);
+    const Over<T> over = {of_keys, of_values, how, dropout, scale, uint(depth), uint(width), tile};
+    sum = summed_delta<T, is_tiled>(mine, grads, over, query, softmax, span, at);
   } else {
     const bool keeps = set & KEEPS_REST;
     sum.value = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
@@ -168,9 +168,8 @@ template <typename T, uint C, bool is_tiled>
   const ulong place = (batch * ulong(heads) + head) * queries + query;
   const Softmax softmax = {stats[2 * place], stats[2 * place + 1], 0.0f};
   const float2 both = float2(delta[2 * place], delta[2 * place + 1]);
-  add_to_query<T, is_tiled>(
-      mine, grads, sums, of_keys, of_values, how, dropout, query, softmax, both, span, scale, uint(depth), uint(width),
-      tile, at);
+  const Over<T> over = {of_keys, of_values, how, dropout, scale, uint(depth), uint(width), tile};
+  add_to_query<T, is_tiled>(mine, grads, sums, over, query, softmax, both, span, at);
   if (row < uint(queries)) {
     write_row(dq + from, sums, uint(depth));
   }
@@ -257,9 +256,8 @@ template <typename T, uint C, bool is_tiled>
     }
     const Dropout dropout = dropout_of(seed, dropped, batch * uint(heads) + head);
     const ulong place = (batch * ulong(heads) + head) * queries;
-    add_to_key<T, is_tiled>(
-        own_k, own_v, sums_k, sums_v, of_queries, of_grads, stats + 2 * place, delta + 2 * place, how, dropout, key, span,
-        scale, uint(depth), uint(width), tile, at);
+    const Over<T> over = {of_queries, of_grads, how, dropout, scale, uint(depth), uint(width), tile};
+    add_to_key<T, is_tiled>(own_k, own_v, sums_k, sums_v, over, stats + 2 * place, delta + 2 * place, key, span, at);
   }
   if (row < uint(keys)) {
     write_row(dk + from_k, sums_k, uint(depth));

@@ -192,9 +192,9 @@ template <typename T, uint C, bool is_tiled>
       for (uint from = span.begin; from < span.end; from += BLOCK) {
         const uint n = min(BLOCK, span.end - from);
         const bool is_edge = span.is_edge(from, n);
+        const Over<T> over = {of_queries, of_grads, how, dropout, scale, uint(depth), uint(width), tile};
         add_block_to_key<T, is_tiled>(
-            own_k, own_v, sums_k, sums_v, of_queries, of_grads, stats + 2 * place, delta + 2 * place, how, dropout, key, from,
-            n, is_edge, scale, uint(depth), uint(width), tile, at, ds);
+            own_k, own_v, sums_k, sums_v, over, stats + 2 * place, delta + 2 * place, key, from, n, is_edge, at, ds);
         simdgroup_barrier(mem_flags::mem_threadgroup);
         for (uint i = 0; i < n; ++i) {
           tile[i * BLOCK + simd_lane_id] = ds[i];

@@ -222,34 +222,20 @@ inline float score_at(float product, Scores<T> how, float scale, uint at, uint c
 // exp(score - top) value over the keys of a span, as `attend` of attention_forward.h, N keys at a time.
 template <typename T, uint C, uint N>
 inline Softmax attend_matrices(
-    thread const Matrix* mine,
-    thread Matrix* sums,
-    Softmax so_far,
-    Rows<T> keys,
-    Rows<T> values,
-    Scores<T> how,
-    Dropout dropout,
-    uint query,
-    uint count,
-    Span span,
-    float scale,
-    uint depth,
-    uint width,
-    threadgroup float* tile,
-    threadgroup float* room,
-    Place at,
-    Lane lane) {
+    thread const Matrix* mine, thread Matrix* sums, Softmax so_far, Over<T> over, uint query, uint count, Span span,
+    threadgroup float* room, Place at, Lane lane) {
+  const Rows<T> keys = over.first, values = over.second;
   Matrix s[N / 8];
   for (uint from = span.begin; from < span.end; from += N) {
     const uint n = min(N, span.end - from);
-    fill_matrix<C, N>(tile, keys, from, n, depth, lane);
-    matrix_products<C, N>(mine, tile, s);
+    fill_matrix<C, N>(over.tile, keys, from, n, over.depth, lane);
+    matrix_products<C, N>(mine, over.tile, s);
     float top = so_far.top;
     float bend;
 MATRIX_UNROLL
     for (uint i = 0; i < N / 4; ++i) {
       const uint key = from + 8 * (i / 2) + at.column + i % 2;
-      const float x = score_at(s[i / 2].thread_elements()[i % 2], how, scale, key, count, bend);
+      const float x = score_at(s[i / 2].thread_elements()[i % 2], over.how, over.scale, key, count, bend);
       s[i / 2].thread_elements()[i % 2] = x;
       top = max(top, x);
     }
@@ -262,7 +248,7 @@ MATRIX_UNROLL
       const float p = exp_minus<T>(base - s[i / 2].thread_elements()[i % 2]);
       sum += p;
       const uint key = from + 8 * (i / 2) + at.column + i % 2;
-      s[i / 2].thread_elements()[i % 2] = p * growth_at(dropout, query, key);
+      s[i / 2].thread_elements()[i % 2] = p * growth_at(over.dropout, query, key);
     }
     so_far = {top, fma(so_far.sum, keep, row_sum(sum)), 0.0f};
 MATRIX_UNROLL
@@ -270,8 +256,8 @@ MATRIX_UNROLL
       sums[f].thread_elements()[0] *= keep;
       sums[f].thread_elements()[1] *= keep;
     }
-    const bool is_finite = simd_all(fill_matrix<C, N>(tile, values, from, n, width, lane));
-    add_weighted<C, N>(sums, s, tile, room, all_simdgroups(is_finite, room, lane), at, lane);
+    const bool is_finite = simd_all(fill_matrix<C, N>(over.tile, values, from, n, over.width, lane));
+    add_weighted<C, N>(sums, s, over.tile, room, all_simdgroups(is_finite, room, lane), at, lane);
   }
   return so_far;
 }

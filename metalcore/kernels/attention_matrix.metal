@@ -97,9 +97,8 @@ MATRIX_UNROLL
   if (!is_split && (set & HAS_SINKS)) {
     found = {sinks[head], 1.0f, 0.0f};
   }
-  found = attend_matrices<T, C, N>(
-      mine, sums, found, of_keys, of_values, how, dropout, query, uint(keys), span, scale, uint(depth), uint(width), tile,
-      room, at, lane);
+  const Over<T> over = {of_keys, of_values, how, dropout, scale, uint(depth), uint(width), tile};
+  found = attend_matrices<T, C, N>(mine, sums, found, over, query, uint(keys), span, room, at, lane);
   if (row >= rows) {
     return;
   }

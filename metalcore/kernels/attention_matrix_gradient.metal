@@ -79,9 +79,8 @@ template <typename T, uint C>
     read_matrices<C>(mine, q + batch * of_q.batch + head * of_q.head + query * of_q.row, uint(depth), at);
     read_matrices<C>(grads, g + from_g, uint(width), at);
     const Softmax softmax = {stats[2 * place], stats[2 * place + 1], 0.0f};
-    sum = matrix_delta<T, C, N>(
-        mine, grads, of_keys, of_values, how, dropout, query, uint(keys), softmax, span, scale, uint(depth), uint(width),
-        tile, at, lane);
+    const Over<T> over = {of_keys, of_values, how, dropout, scale, uint(depth), uint(width), tile};
+    sum = matrix_delta<T, C, N>(mine, grads, over, query, uint(keys), softmax, span, at, lane);
   } else {
     const bool keeps = set & KEEPS_REST;
     sum = product_delta(g + from_g, out + from_g, rest + (keeps ? from_g : 0), keeps, uint(width));
@@ -168,9 +167,8 @@ template <typename T, uint C>
   const ulong place = (batch * ulong(heads) + head) * queries + query;
   const Softmax softmax = {stats[2 * place], stats[2 * place + 1], 0.0f};
   const float2 both = float2(delta[2 * place], delta[2 * place + 1]);
-  add_to_query_matrices<T, C, N>(
-      mine, grads, sums, of_keys, of_values, how, dropout, query, uint(keys), softmax, both, span, scale, uint(depth),
-      uint(width), tile, room, at, lane);
+  const Over<T> over = {of_keys, of_values, how, dropout, scale, uint(depth), uint(width), tile};
+  add_to_query_matrices<T, C, N>(mine, grads, sums, over, query, uint(keys), softmax, both, span, room, at, lane);
   if (row < uint(queries)) {
     write_matrices<C>(dq + from, sums, 1.0f, uint(depth), at);
   }
@@ -255,9 +253,10 @@ template <typename T, uint C>
     }
     const Dropout dropout = dropout_of(seed, dropped, batch * uint(heads) + head);
     const ulong place = (batch * ulong(heads) + head) * queries;
+    const Over<T> over = {of_queries, of_grads, how, dropout, scale, uint(depth), uint(width), tile};
     add_to_key_matrices<T, C, N>(
-        own_k, own_v, sums_k, sums_v, of_queries, of_grads, stats + 2 * place, delta + 2 * place, how, dropout, key,
-        uint(queries), span, scale, uint(depth), uint(width), tile, room, at, lane);
+        own_k, own_v, sums_k, sums_v, over, stats + 2 * place, delta + 2 * place, key, uint(queries), span, room, at,
+        lane);
   }
   if (row < uint(keys)) {
     write_matrices<C>(dk + from_k, sums_k, 1.0f, uint(depth), at);

@@ -258,8 +258,8 @@ template <typename T, typename K, uint C>
     found = {sinks[head], 1.0f, 0.0f};
   }
   const Dropout none = {uint2(0u), 0.0f, 0};
-  found = attend<T, K, true>(
-      mine, sums, found, keys, values, how, none, query, span, scale, uint(depth), uint(width), tile, at);
+  const Over<T, K> over = {keys, values, how, none, scale, uint(depth), uint(width), tile};
+  found = attend<T, K, true>(mine, sums, found, over, query, span, at);
   if (row >= rows) {
     return;
   }

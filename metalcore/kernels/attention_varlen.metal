@@ -115,8 +115,8 @@ template <typename T, uint C, bool is_tiled>
   read_row(mine, q + token * depth, uint(depth));
   clear_row(sums, uint(width));
   Softmax found = {-INFINITY, 0.0f, 0.0f};
-  found = attend<T, T, is_tiled>(
-      mine, sums, found, keys, values, how, dropout, query, span, scale, uint(depth), uint(width), tile, at);
+  const Over<T> over = {keys, values, how, dropout, scale, uint(depth), uint(width), tile};
+  found = attend<T, T, is_tiled>(mine, sums, found, over, query, span, at);
   if (row >= of_q.count) {
     return;
   }
@@ -197,8 +197,8 @@ template <typename T, uint C, bool is_tiled>
     read_row(mine, q + token * depth, uint(depth));
     read_row(grads, g + token * width, uint(width));
     const Softmax softmax = {stats[2 * place], stats[2 * place + 1], 0.0f};
-    sum = summed_delta<T, is_tiled>(
-        mine, grads, keys, values, how, dropout, query, softmax, span, scale, uint(depth), uint(width), tile, at);
+    const Over<T> over = {keys, values, how, dropout, scale, uint(depth), uint(width), tile};
+    sum = summed_delta<T, is_tiled>(mine, grads, over, query, softmax, span, at);
   } else {
     sum.value = product_delta(g + token * width, out + token * width, rest + (set & KEEPS_REST ? token * width : 0),
         set & KEEPS_REST, uint(width));
@@ -278,9 +278,8 @@ template <typename T, uint C, bool is_tiled>
   clear_row(sums, uint(depth));
   const Softmax softmax = {stats[2 * place], stats[2 * place + 1], 0.0f};
   const float2 both = float2(delta[2 * place], delta[2 * place + 1]);
-  add_to_query<T, is_tiled>(
-      mine, grads, sums, keys, values, how, dropout, query, softmax, both, span, scale, uint(depth), uint(width), tile,
-      at);
+  const Over<T> over = {keys, values, how, dropout, scale, uint(depth), uint(width), tile};
+  add_to_query<T, is_tiled>(mine, grads, sums, over, query, softmax, both, span, at);
   if (row < of_q.count) {
     write_row(dq + token * depth, sums, uint(depth));
   }
@@ -358,9 +357,8 @@ template <typename T, uint C, bool is_tiled>
     }
     const Dropout dropout = dropout_of(seed, dropped, gid.z * uint(heads) + head);
     const ulong place = head * ulong(total_q) + of_q.first;
-    add_to_key<T, is_tiled>(
-        own_k, own_v, sums_k, sums_v, queries, grads, stats + 2 * place, delta + 2 * place, how, dropout, key, span,
-        scale, uint(depth), uint(width), tile, at);
+    const Over<T> over = {queries, grads, how, dropout, scale, uint(depth), uint(width), tile};
+    add_to_key<T, is_tiled>(own_k, own_v, sums_k, sums_v, over, stats + 2 * place, delta + 2 * place, key, span, at);
   }
   if (row < of_k.count) {
     write_row(dk + token * depth, sums_k, uint(depth));

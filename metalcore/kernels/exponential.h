@@ -4,6 +4,16 @@
 #include <metal_stdlib>
 using namespace metal;
 
+// A polynomial in x by fused steps, the coefficient of the highest power first.
+template <typename F>
+inline F horner(F x, F p) {
+  return p;
+}
+template <typename F, typename... C>
+inline F horner(F x, F p, float next, C... rest) {
+  return horner(x, fma(p, x, F(next)), rest...);
+}
+
 #ifdef METALCORE_DOUBLE
 template <typename T = float, typename F>
 inline F exp_minus(F x) {
@@ -34,20 +44,12 @@ inline Split<F> split_exp_minus(F x) {
   if (sizeof(T) > 2) {
     const F k = shifted - magic;
     const F r = fma(k, F(-1.9046542e-9f), fma(k, F(0.693147182f), x));
-    p = F(2.764294e-3f);  // 2 e^-r, relative error 2^-28
-    p = fma(p, r, F(-1.6737325e-2f));
-    p = fma(p, r, F(8.333651e-2f));
-    p = fma(p, r, F(-0.33333042f));
-    p = fma(p, r, F(0.9999999f));
-    p = fma(p, r, F(-2.0f));
-    p = fma(p, r, F(2.0f));
+    // 2 e^-r, relative error 2^-28
+    p = horner(r, F(2.764294e-3f), -1.6737325e-2f, 8.333651e-2f, -0.33333042f, 0.9999999f, -2.0f, 2.0f);
   } else {
     const F r = fma(x, F(-1.442695f), magic - shifted);
-    p = F(1.9165706e-2f);  // 2 2^r, relative error 2^-18
-    p = fma(p, r, F(0.11181285f));
-    p = fma(p, r, F(0.48048198f));
-    p = fma(p, r, F(1.3862484f));
-    p = fma(p, r, F(2.0f));
+    // 2 2^r, relative error 2^-18
+    p = horner(r, F(1.9165706e-2f), 0.11181285f, 0.48048198f, 1.3862484f, 2.0f);
   }
   return {p, shifted};
 }

@@ -35,9 +35,9 @@ template <typename T, typename W, uint V>
   const Source<T, V> from = {x, residual, h, true};
   const long first = block * long(AtOnce<V>::rows);
   const long count = min(rows - first, long(AtOnce<V>::rows));
-  layer_rows<AtOnce<V>::rows>(
-      from.moved(first * width), weight, bias, y + first * width, moments + 3 * first, eps, true, has_bias, count,
-      is_large<T>(rows, width), width, kept, partial, at, here);
+  const LayerResult<T, W> to = {weight, bias, y, moments, eps, true, has_bias, width};
+  norm_rows<AtOnce<V>::rows>(
+      from.moved(first * width), to.moved(first), count, is_large<T>(rows, width), kept, partial, at, here);
 }
 
 // One threadgroup takes `rows_each` rows and adds up its shares of dw and db in its row of the shares.
@@ -68,7 +68,7 @@ template <typename T, typename W, uint V>
   const long first = block * rows_each;
   const long last = min(first + rows_each, rows);
   const long from = block * width;
-  layer_gradients<V>(
-      g, h, carry, weight, moments, dx, weight_shares + from, bias_shares + from, has, first, last, width,
-      kept, partial, at, here);
+  const LayerGradient<T, W> of = {
+      g, h, carry, weight, moments, dx, weight_shares + from, bias_shares + from, has, width};
+  norm_gradients<V>(of, first, last, kept, partial, at, here);
 }

@@ -2,20 +2,6 @@
 #pragma once
 #include "group.h"
 
-inline uint group_least(uint value, threadgroup uint* partial, Lane at) {
-  value = simd_min(value);
-  if (at.groups == 1) {
-    return value;
-  }
-  if (at.lane == 0) {
-    partial[at.group] = value;
-  }
-  threadgroup_barrier(mem_flags::mem_threadgroup);
-  value = simd_min(at.lane < at.groups ? partial[at.lane] : 0xffffffffu);
-  threadgroup_barrier(mem_flags::mem_threadgroup);
-  return value;
-}
-
 // The first of index[begin], index[begin + step], ... below `end` that is not in 0 to rows - 1, or `end`.
 template <typename I>
 inline uint first_outside(device const I* index, uint begin, uint end, uint step, long rows) {

@@ -101,95 +101,57 @@ inline Scale scale_of(Moments of) {
   return {is_small ? 0.0f : of.mean, r, is_small ? fma(-of.mean, r, shift) : shift};
 }
 
-// R rows that follow one another, which read weight and bias once.
-template <uint R, uint V, typename T, typename W>
-inline void layer_apply(
-    thread const Sums* sums,
-    Source<T, V> from,
-    device const W* weight,
-    device const W* bias,
-    device T* y,
-    device float* moments,
-    float eps,
-    bool has_weight,
-    bool has_bias,
-    long width,
-    Row row) {
-  using F = wide<float, V>;
-  Scale by[R];
-  _Pragma("clang loop unroll(full)")
-  for (uint k = 0; k < R; k++) {
-    const Moments found = moments_of(sums[k], eps, row);
-    by[k] = scale_of(found);
-    if (row.lid == 0) {
-      moments[3 * k] = found.mean;
-      moments[3 * k + 1] = found.rest;
-      moments[3 * k + 2] = found.s;
-    }
-  }
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    const F w = has_weight ? load<V>(weight, i) : F(1.0f);
-    const F b = has_bias ? load<V>(bias, i) : F(0.0f);
-    _Pragma("clang loop unroll(full)")
-    for (uint k = 0; k < R; k++) {
-      F v = fma(from.moved(k * width).again(i) - by[k].from, F(by[k].r), F(by[k].shift));
-      if (has_weight && has_bias) {
-        v = fma(v, w, b);
-      } else if (has_weight) {
-        v *= w;
-      } else if (has_bias) {
-        v += b;
-      }
-      store<V>(y + k * width, i, v);
-    }
-  }
-}
+// The rows of a result, and what they are made with.
+template <typename T, typename W>
+struct LayerResult {
+  device const W* weight;
+  device const W* bias;
+  device T* y;
+  device float* moments;
+  float eps;
+  bool has_weight;
+  bool has_bias;
+  long width;
 
-// `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
-// in_turn: they are written one after the other, which is best where they go past the cache.
-template <uint R, uint V, typename T, typename W>
-inline void layer_rows(
-    Source<T, V> from,
-    device const W* weight,
-    device const W* bias,
-    device T* y,
-    device float* moments,
-    float eps,
-    bool has_weight,
-    bool has_bias,
-    long count,
-    bool in_turn,
-    long width,
-    threadgroup Sums* kept,
-    threadgroup float* partial,
-    Lane at,
-    Row row) {
-  if (R == 1) {
-    const Sums one = sums_of(from, partial, at, row);
-    layer_apply<1>(&one, from, weight, bias, y, moments, eps, has_weight, has_bias, width, row);
-    return;
+  LayerResult moved(long rows) const {
+    return {weight, bias, y + rows * width, moments + 3 * rows, eps, has_weight, has_bias, width};
   }
-  for (long k = 0; k < count; k++) {
-    const Sums one = sums_of(from.moved(k * width), partial, at, row);
-    if (row.lid == 0) {
-      kept[k] = one;
-    }
+
+  template <uint V>
+  Sums sums(Source<T, V> from, threadgroup float* partial, Lane at, Row row) const {
+    return sums_of(from, partial, at, row);
   }
-  threadgroup_barrier(mem_flags::mem_threadgroup);
-  if (count == R && !in_turn) {
-    Sums all[R];
+
+  // R rows that follow one another, which read weight and bias once.
+  template <uint R, uint V>
+  void write(thread const Sums* all, Source<T, V> from, Row row) const {
+    using F = wide<float, V>;
+    Scale by[R];
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
-      all[k] = kept[k];
+      const Moments found = moments_of(all[k], eps, row);
+      by[k] = scale_of(found);
+      if (row.lid == 0) {
+        moments[3 * k] = found.mean;
+        moments[3 * k + 1] = found.rest;
+        moments[3 * k + 2] = found.s;
+      }
     }
-    layer_apply<R>(all, from, weight, bias, y, moments, eps, has_weight, has_bias, width, row);
-    return;
+    for (uint i = row.lid; i < row.steps; i += row.group_size) {
+      const F w = has_weight ? load<V>(weight, i) : F(1.0f);
+      const F b = has_bias ? load<V>(bias, i) : F(0.0f);
+      _Pragma("clang loop unroll(full)")
+      for (uint k = 0; k < R; k++) {
+        F v = fma(from.moved(k * width).again(i) - by[k].from, F(by[k].r), F(by[k].shift));
+        if (has_weight && has_bias) {
+          v = fma(v, w, b);
+        } else if (has_weight) {
+          v *= w;
+        } else if (has_bias) {
+          v += b;
+        }
+        store<V>(y + k * width, i, v);
+      }
+    }
   }
-  _Pragma("clang loop unroll(disable)")
-  for (long k = 0; k < count; k++) {
-    const Sums one = kept[k];
-    const long by = k * width;
-    layer_apply<1>(
-        &one, from.moved(by), weight, bias, y + by, moments + 3 * k, eps, has_weight, has_bias, width, row);
-  }
-}
+};

@@ -158,3 +158,72 @@ inline void clear(device float* to, Row row) {
     store<V>(to, i, wide<float, V>(0.0f));
   }
 }
+
+// `count` rows of a result `to`, at most R. Their sums do not wait for one another, and a row is still near when it is
+// read again. in_turn: they are written one after the other, which is best where they go past the cache.
+template <uint R, uint V, typename T, typename Result, typename S>
+inline void norm_rows(Source<T, V> from, Result to, long count, bool in_turn, threadgroup S* kept,
+                      threadgroup float* partial, Lane at, Row row) {
+  if (R == 1) {
+    const S one = to.sums(from, partial, at, row);
+    to.template write<1>(&one, from, row);
+    return;
+  }
+  for (long k = 0; k < count; k++) {
+    const S one = to.sums(from.moved(k * to.width), partial, at, row);
+    if (row.lid == 0) {
+      kept[k] = one;
+    }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (count == R && !in_turn) {
+    S all[R];
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      all[k] = kept[k];
+    }
+    to.template write<R>(all, from, row);
+    return;
+  }
+  _Pragma("clang loop unroll(disable)")
+  for (long k = 0; k < count; k++) {
+    const S one = kept[k];
+    to.moved(k).template write<1>(&one, from.moved(k * to.width), row);
+  }
+}
+
+// Sums over R rows of a gradient that follow one another, for all threads.
+template <uint R, uint V, typename Gradient, typename S>
+inline void gradient_sums(Gradient of, thread S* sums, threadgroup S* kept, threadgroup float* partial, Lane at,
+                          Row row) {
+  if (R == 1) {
+    sums[0] = of.template sums<V>(partial, at, row);
+    return;
+  }
+  _Pragma("clang loop unroll(disable)")
+  for (uint k = 0; k < R; k++) {
+    const S one = of.moved(k).template sums<V>(partial, at, row);
+    if (row.lid == 0) {
+      kept[k] = one;
+    }
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  _Pragma("clang loop unroll(full)")
+  for (uint k = 0; k < R; k++) {
+    sums[k] = kept[k];
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);  // the next rows write there
+}
+
+// The rows of one block.
+template <uint V, typename Gradient, typename S>
+inline void norm_gradients(Gradient of, long first, long last, threadgroup S* kept, threadgroup float* partial, Lane at,
+                           Row row) {
+  of.template clear_shares<V>(row);
+  for (; first + AtOnce<V>::rows <= last; first += AtOnce<V>::rows) {
+    of.moved(first).template write<AtOnce<V>::rows, V>(kept, partial, at, row);
+  }
+  for (; AtOnce<V>::rows > 1 && first < last; first++) {
+    of.moved(first).template write<1, V>(kept, partial, at, row);
+  }
+}

@@ -19,83 +19,46 @@ inline Fine<float> squares_of(Source<T, V> from, threadgroup float* partial, Lan
   return {group_sum(total(squares), partial, at), 0.0f};
 }
 
-// R rows that follow one another, which read the weight once.
-template <uint R, uint V, typename T, typename W>
-inline void rms_apply(
-    thread const Fine<float>* squares,
-    Source<T, V> from,
-    device const W* weight,
-    device T* y,
-    device float* power,
-    float eps,
-    bool has_weight,
-    long width,
-    Row row) {
-  using F = wide<float, V>;
-  float r[R];
-  _Pragma("clang loop unroll(full)")
-  for (uint k = 0; k < R; k++) {
-    const float s = variance(squares[k], 0.0f, 0.0f, row.width, eps);
-    r[k] = inverse_root(s);
-    if (row.lid == 0) {
-      power[k] = s;
-    }
-  }
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    const F w = has_weight ? load<V>(weight, i) : F(1.0f);
-    _Pragma("clang loop unroll(full)")
-    for (uint k = 0; k < R; k++) {
-      const F v = from.moved(k * width).again(i) * r[k];
-      store<V>(y + k * width, i, has_weight ? v * w : v);
-    }
-  }
-}
+// The rows of a result, and what they are made with.
+template <typename T, typename W>
+struct RmsResult {
+  device const W* weight;
+  device T* y;
+  device float* power;
+  float eps;
+  bool has_weight;
+  long width;
 
-// `count` rows, at most R. Their sums do not wait for one another, and a row is still near when it is read again.
-// in_turn: they are written one after the other, which is best where they go past the cache.
-template <uint R, uint V, typename T, typename W>
-inline void rms_rows(
-    Source<T, V> from,
-    device const W* weight,
-    device T* y,
-    device float* power,
-    float eps,
-    bool has_weight,
-    long count,
-    bool in_turn,
-    long width,
-    threadgroup Fine<float>* kept,
-    threadgroup float* partial,
-    Lane at,
-    Row row) {
-  if (R == 1) {
-    const Fine<float> one = squares_of(from, partial, at, row);
-    rms_apply<1>(&one, from, weight, y, power, eps, has_weight, width, row);
-    return;
+  RmsResult moved(long rows) const { return {weight, y + rows * width, power + rows, eps, has_weight, width}; }
+
+  template <uint V>
+  Fine<float> sums(Source<T, V> from, threadgroup float* partial, Lane at, Row row) const {
+    return squares_of(from, partial, at, row);
   }
-  for (long k = 0; k < count; k++) {
-    const Fine<float> one = squares_of(from.moved(k * width), partial, at, row);
-    if (row.lid == 0) {
-      kept[k] = one;
-    }
-  }
-  threadgroup_barrier(mem_flags::mem_threadgroup);
-  if (count == R && !in_turn) {
-    Fine<float> all[R];
+
+  // R rows that follow one another, which read the weight once.
+  template <uint R, uint V>
+  void write(thread const Fine<float>* squares, Source<T, V> from, Row row) const {
+    using F = wide<float, V>;
+    float r[R];
     _Pragma("clang loop unroll(full)")
     for (uint k = 0; k < R; k++) {
-      all[k] = kept[k];
+      const float s = variance(squares[k], 0.0f, 0.0f, row.width, eps);
+      r[k] = inverse_root(s);
+      if (row.lid == 0) {
+        power[k] = s;
+      }
     }
-    rms_apply<R>(all, from, weight, y, power, eps, has_weight, width, row);
-    return;
+    for (uint i = row.lid; i < row.steps; i += row.group_size) {
+      const F w = has_weight ? load<V>(weight, i) : F(1.0f);
+      _Pragma("clang loop unroll(full)")
+      for (uint k = 0; k < R; k++) {
+        const F v = from.moved(k * width).again(i) * r[k];
+        store<V>(y + k * width, i, has_weight ? v * w : v);
+      }
+    }
   }
-  _Pragma("clang loop unroll(disable)")
-  for (long k = 0; k < count; k++) {
-    const Fine<float> one = kept[k];
-    rms_apply<1>(
-        &one, from.moved(k * width), weight, y + k * width, power + k, eps, has_weight, width, row);
-  }
-}
+};
 
 // Which gradients are made, and of what.
 struct RmsParts {
@@ -105,130 +68,86 @@ struct RmsParts {
   bool is_exact;
 };
 
-// Sum of w g x over a row.
-template <uint V, typename T, typename W>
-inline float rms_dot(
-    device const T* g,
-    device const T* x,
-    device const W* weight,
-    bool has_weight,
-    threadgroup float* partial,
-    Lane at,
-    Row row) {
-  using F = wide<float, V>;
-  F dots = F(0.0f);
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    F v = load<V>(g, i);
-    if (has_weight) {
-      v *= load<V>(weight, i);
-    }
-    dots = fma(v, load<V>(x, i), dots);
-  }
-  return group_sum(total(dots), partial, at);
-}
+// The rows of a gradient: what is read, and what is written.
+template <typename T, typename W>
+struct RmsGradient {
+  device const T* g;
+  device const T* x;
+  device const T* carry;  // a gradient that is added to dx, where has_carry
+  device const W* weight;
+  device const float* power;
+  device T* dx;
+  device float* share;
+  RmsParts has;
+  long width;
 
-// R rows of dx that follow one another, and their part of dw added to `share`. carry: a gradient that is added to dx,
-// where has_carry.
-template <uint R, uint V, typename T, typename W>
-inline void rms_gradient(
-    device const T* g,
-    device const T* x,
-    device const T* carry,
-    device const W* weight,
-    device const float* power,
-    device T* dx,
-    device float* share,
-    RmsParts has,
-    long width,
-    threadgroup float* kept,
-    threadgroup float* partial,
-    Lane at,
-    Row row) {
-  using F = wide<float, V>;
-  float dots[R];
-  if (R == 1) {
-    dots[0] = rms_dot<V>(g, x, weight, has.has_weight, partial, at, row);
-  } else {
-    _Pragma("clang loop unroll(disable)")
-    for (uint k = 0; k < R; k++) {
-      const float one = rms_dot<V>(g + k * width, x + k * width, weight, has.has_weight, partial, at, row);
-      if (row.lid == 0) {
-        kept[k] = one;
-      }
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    _Pragma("clang loop unroll(full)")
-    for (uint k = 0; k < R; k++) {
-      dots[k] = kept[k];
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);  // the next rows write there
+  RmsGradient moved(long rows) const {
+    const long by = rows * width;
+    return {g + by, x + by, carry + by, weight, power + rows, dx + by, share, has, width};
   }
-  float c[R];
-  Fine<float> roots[R];
-  float r[R];
-  _Pragma("clang loop unroll(full)")
-  for (uint k = 0; k < R; k++) {
-    c[k] = dots[k] / row.width / power[k];
-    roots[k] = fine_inverse_root(power[k]);
-    r[k] = roots[k].value;
-  }
-  for (uint i = row.lid; i < row.steps; i += row.group_size) {
-    Share<V> sum = {F(0.0f), F(0.0f), has.is_exact};
-    const F w = has.has_weight ? load<V>(weight, i) : F(1.0f);
-    _Pragma("clang loop unroll(full)")
-    for (uint k = 0; k < R; k++) {
-      const F gi = load<V>(g + k * width, i);
-      const F xi = load<V>(x + k * width, i);
-      if (has.has_share) {
-        sum.add(gi, {F(r[k]), F(roots[k].rest)}, {xi, F(0.0f)});
+
+  // Sum of w g x over a row.
+  template <uint V>
+  float sums(threadgroup float* partial, Lane at, Row row) const {
+    using F = wide<float, V>;
+    F dots = F(0.0f);
+    for (uint i = row.lid; i < row.steps; i += row.group_size) {
+      F v = load<V>(g, i);
+      if (has.has_weight) {
+        v *= load<V>(weight, i);
       }
-      F v;
-      if (has.is_exact) {
-        v = fma(-xi, F(c[k]), has.has_weight ? gi * w : gi) * r[k];
-      } else {
-        v = xi * (-c[k] * r[k]);
-        v = has.has_weight ? fma(gi * r[k], w, v) : fma(gi, F(r[k]), v);
-      }
-      if (has.has_carry) {
-        v += load<V>(carry + k * width, i);
-      }
-      store<V>(dx + k * width, i, v);
+      dots = fma(v, load<V>(x, i), dots);
     }
+    return group_sum(total(dots), partial, at);
+  }
+
+  template <uint V>
+  void clear_shares(Row row) const {
     if (has.has_share) {
-      store<V>(share, i, load<V>(share, i) + sum.result());
+      clear<V>(share, row);
     }
   }
-}
 
-// The rows of one block.
-template <uint V, typename T, typename W>
-inline void rms_gradients(
-    device const T* g,
-    device const T* x,
-    device const T* carry,
-    device const W* weight,
-    device const float* power,
-    device T* dx,
-    device float* share,
-    RmsParts has,
-    long first,
-    long last,
-    long width,
-    threadgroup float* kept,
-    threadgroup float* partial,
-    Lane at,
-    Row row) {
-  if (has.has_share) {
-    clear<V>(share, row);
+  // R rows of dx that follow one another, and their part of dw added to `share`.
+  template <uint R, uint V>
+  void write(threadgroup float* kept, threadgroup float* partial, Lane at, Row row) const {
+    using F = wide<float, V>;
+    float dots[R];
+    gradient_sums<R, V>(*this, dots, kept, partial, at, row);
+    float c[R];
+    Fine<float> roots[R];
+    float r[R];
+    _Pragma("clang loop unroll(full)")
+    for (uint k = 0; k < R; k++) {
+      c[k] = dots[k] / row.width / power[k];
+      roots[k] = fine_inverse_root(power[k]);
+      r[k] = roots[k].value;
+    }
+    for (uint i = row.lid; i < row.steps; i += row.group_size) {
+      Share<V> sum = {F(0.0f), F(0.0f), has.is_exact};
+      const F w = has.has_weight ? load<V>(weight, i) : F(1.0f);
+      _Pragma("clang loop unroll(full)")
+      for (uint k = 0; k < R; k++) {
+        const F gi = load<V>(g + k * width, i);
+        const F xi = load<V>(x + k * width, i);
+        if (has.has_share) {
+          sum.add(gi, {F(r[k]), F(roots[k].rest)}, {xi, F(0.0f)});
+        }
+        F v;
+        if (has.is_exact) {
+          v = fma(-xi, F(c[k]), has.has_weight ? gi * w : gi) * r[k];
+        } else {
+          v = xi * (-c[k] * r[k]);
+          v = has.has_weight ? fma(gi * r[k], w, v) : fma(gi, F(r[k]), v);
+        }
+        if (has.has_carry) {
+          v += load<V>(carry + k * width, i);
+        }
+        store<V>(dx + k * width, i, v);
+      }
+      if (has.has_share) {
+        store<V>(share, i, load<V>(share, i) + sum.result());
+      }
+    }
   }
-  for (; first + AtOnce<V>::rows <= last; first += AtOnce<V>::rows) {
-    const long from = first * width;
-    rms_gradient<AtOnce<V>::rows, V>(
-        g + from, x + from, carry + from, weight, power + first, dx + from, share, has, width, kept, partial, at, row);
-  }
-  for (; AtOnce<V>::rows > 1 && first < last; first++) {
-    const long from = first * width;
-    rms_gradient<1, V>(
-        g + from, x + from, carry + from, weight, power + first, dx + from, share, has, width, kept, partial, at, row);
-  }
-}
+};

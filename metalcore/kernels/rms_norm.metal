@@ -28,9 +28,9 @@ template <typename T, typename W, uint V>
   const Source<T, V> from = {x, nullptr, nullptr, false};
   const long first = block * long(AtOnce<V>::rows);
   const long count = min(rows - first, long(AtOnce<V>::rows));
-  rms_rows<AtOnce<V>::rows>(
-      from.moved(first * width), weight, y + first * width, power + first, eps, has_weight, count, is_large<T>(rows, width),
-      width, kept, partial, at, here);
+  const RmsResult<T, W> to = {weight, y, power, eps, has_weight, width};
+  norm_rows<AtOnce<V>::rows>(
+      from.moved(first * width), to.moved(first), count, is_large<T>(rows, width), kept, partial, at, here);
 }
 
 // One threadgroup takes `rows_each` rows and adds up its share of dw in its row of `shares`.
@@ -58,6 +58,6 @@ template <typename T, typename W, uint V>
   const long first = block * rows_each;
   const long last = min(first + rows_each, rows);
   const RmsParts has = {has_weight, has_share, false, is_exact};
-  rms_gradients<V>(
-      g, x, g, weight, power, dx, shares + block * width, has, first, last, width, kept, partial, at, here);
+  const RmsGradient<T, W> of = {g, x, g, weight, power, dx, shares + block * width, has, width};
+  norm_gradients<V>(of, first, last, kept, partial, at, here);
 }

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.mlx import on_mlx
-from metalcore.ops import functions
+from metalcore.ops import function_of, functions
 
 
 def __getattr__(name: str) -> Any:
-    found = functions("linalg")
-    if name not in found:
-        raise AttributeError(f"module 'metalcore.mlx.linalg' has no attribute {name!r}")
-    value = globals()[name] = on_mlx(f"linalg.{name}", found[name])
+    value = globals()[name] = on_mlx(f"linalg.{name}", function_of("linalg", name, __name__))
     return value
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.mlx import on_mlx
-from metalcore.ops import functions
+from metalcore.ops import function_of, functions
 
 
 def __getattr__(name: str) -> Any:
-    found = functions("precise")
-    if name not in found:
-        raise AttributeError(f"module 'metalcore.mlx.precise' has no attribute {name!r}")
-    value = globals()[name] = on_mlx(f"precise.{name}", found[name])
+    value = globals()[name] = on_mlx(f"precise.{name}", function_of("precise", name, __name__))
     return value
 
 

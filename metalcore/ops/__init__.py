@@ -48,6 +48,13 @@ def functions(part: str) -> dict[str, Any]:
     return {name: getattr(module, name) for module in _modules(part) for name in module.__all__}
 
 
+def function_of(part: str, name: str, module: str) -> Any:
+    """A public function of a part, for the `__getattr__` of a module."""
+    if name not in functions(part):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return functions(part)[name]
+
+
 def _part(noun: str) -> str:
     return next((part for part in PARTS if noun.startswith(f"{part}_")), "")
 

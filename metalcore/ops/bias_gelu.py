@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias
-from metalcore.ops.base.elementwise import benchmarks, check_approximate
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias, declare
+from metalcore.ops.base.elementwise import check_approximate
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -26,25 +26,14 @@ def bias_gelu(x: Any, bias: Any, approximate: str = "none") -> Any:
     return OP(x, bias, check_approximate("bias_gelu", approximate))
 
 
+@stage("(Tensor x, Tensor bias, bool is_tanh) -> Tensor y")
 def forward(run: Runtime, x: Any, bias: Any, is_tanh: bool) -> tuple[Any, ...]:
     return bias_forward(run, FORWARD, (is_tanh,), x, bias)
 
 
+@stage("(Tensor grad_y, Tensor x, Tensor bias, bool is_tanh, bool[] wanted) -> (Tensor dx, Tensor dbias)")
 def backward(run: Runtime, grad_y: Any, x: Any, bias: Any, is_tanh: bool, wanted: Sequence[bool]) -> tuple[Any, ...]:
     return bias_backward(run, BACKWARD, (is_tanh,), grad_y, x, bias, wanted)
 
 
-OP = Op(
-    noun="bias_gelu",
-    summary="gelu(x + bias)",
-    forward=Stage("(Tensor x, Tensor bias, bool is_tanh) -> Tensor y", forward),
-    backward=Stage(
-        "(Tensor grad_y, Tensor x, Tensor bias, bool is_tanh, bool[] wanted) -> (Tensor dx, Tensor dbias)", backward
-    ),
-    gradients=("x", "bias"),
-    batched=("x",),
-    autocast="promote",
-    benchmarks=benchmarks(
-        lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype), torch.randn(shape[-1], dtype=dtype)), 1.5
-    ),
-)
+OP = declare("bias_gelu", "gelu(x + bias)", forward, backward)

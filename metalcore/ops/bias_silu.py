@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias
-from metalcore.ops.base.elementwise import benchmarks
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.bias import bias_backward, bias_forward, check_bias, declare
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -26,23 +25,14 @@ def bias_silu(x: Any, bias: Any) -> Any:
     return OP(x, bias)
 
 
+@stage("(Tensor x, Tensor bias) -> Tensor y")
 def forward(run: Runtime, x: Any, bias: Any) -> tuple[Any, ...]:
     return bias_forward(run, FORWARD, (), x, bias)
 
 
+@stage("(Tensor grad_y, Tensor x, Tensor bias, bool[] wanted) -> (Tensor dx, Tensor dbias)")
 def backward(run: Runtime, grad_y: Any, x: Any, bias: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     return bias_backward(run, BACKWARD, (), grad_y, x, bias, wanted)
 
 
-OP = Op(
-    noun="bias_silu",
-    summary="silu(x + bias)",
-    forward=Stage("(Tensor x, Tensor bias) -> Tensor y", forward),
-    backward=Stage("(Tensor grad_y, Tensor x, Tensor bias, bool[] wanted) -> (Tensor dx, Tensor dbias)", backward),
-    gradients=("x", "bias"),
-    batched=("x",),
-    autocast="promote",
-    benchmarks=benchmarks(
-        lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype), torch.randn(shape[-1], dtype=dtype)), 1.5
-    ),
-)
+OP = declare("bias_silu", "silu(x + bias)", forward, backward)

@@ -8,7 +8,7 @@ from typing import Any
 from metalcore.ops.base.check import check_float, check_shape, refuse
 from metalcore.ops.base.elementwise import check_alike
 from metalcore.ops.base.launch import accumulator, column_sum
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -67,13 +67,11 @@ def _prepare(run: Runtime, x: Any, weight: Any, bias: Any, state: Any) -> dict[s
     )
 
 
+@stage("(Tensor x, Tensor weight, Tensor? bias, Tensor? state, bool is_silu) -> (Tensor y, Tensor new_state)")
 def forward(run: Runtime, x: Any, weight: Any, bias: Any, state: Any, is_silu: bool) -> tuple[Any, ...]:
     dtype = check_alike("causal_conv1d", run, x, weight=weight, bias=bias, state=state)
-    arguments = dict(
-        _prepare(run, x, weight, bias, state),
-        y=Out(tuple(x.shape), dtype),
-        new_state=Out((0,) if state is None else tuple(state.shape), dtype),
-    )
+    arguments = dict(_prepare(run, x, weight, bias, state))
+    arguments |= dict(y=Out(tuple(x.shape), dtype), new_state=Out((0,) if state is None else tuple(state.shape), dtype))
     batch, channels, length = x.shape
     chosen = policy("causal_conv1d", run.family, dtype)
     kernel, groups, threads = FORWARD, channels, chosen["threads"]
@@ -83,6 +81,10 @@ def forward(run: Runtime, x: Any, weight: Any, bias: Any, state: Any, is_silu: b
     return tuple(run.launch(kernel, (dtype,), (is_silu,), arguments, (groups, batch, 1), (threads, 1, 1)))
 
 
+@stage(
+    "(Tensor grad_y, Tensor grad_new_state, Tensor x, Tensor weight, Tensor? bias, Tensor? state, bool is_silu,"
+    " bool[] wanted) -> (Tensor dx, Tensor dweight, Tensor dbias, Tensor dstate)"
+)
 def backward(
     run: Runtime,
     grad_y: Any,
@@ -126,18 +128,10 @@ def _make(batch: int, channels: int, length: int, width: int) -> Any:
 
 
 OP = Op(
-    noun="causal_conv1d",
-    summary="each channel convolved with what came before, with a state for decoding",
-    forward=Stage(
-        "(Tensor x, Tensor weight, Tensor? bias, Tensor? state, bool is_silu) -> (Tensor y, Tensor new_state)", forward
-    ),
-    backward=Stage(
-        "(Tensor grad_y, Tensor grad_new_state, Tensor x, Tensor weight, Tensor? bias, Tensor? state, bool is_silu,"
-        " bool[] wanted) -> (Tensor dx, Tensor dweight, Tensor dbias, Tensor dstate)",
-        backward,
-    ),
-    gradients=("x", "weight", "bias", "state"),
-    public_outputs=2,
+    "causal_conv1d",
+    "each channel convolved with what came before, with a state for decoding",
+    forward,
+    backward,
     autocast="promote",
     benchmarks=[
         Benchmark(f"{b}x{c}x{n}, width {w}", _make(b, c, n, w), b * c * n, targets={"*": 1.0})

@@ -6,7 +6,7 @@ from typing import Any
 
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 
 
@@ -47,6 +47,7 @@ def _check_layer(caches: tuple[Any, Any], blocks: int, at: str) -> None:
             refuse("copy_blocks", f"{name}{at}", f"of {blocks} blocks, as the first", f"of {cache.shape[0]}")
 
 
+@stage("(Tensor(a!) key_caches, Tensor(b!) value_caches, Tensor block_mapping, bool is_first) -> ()")
 def forward(run: Runtime, key_caches: Any, value_caches: Any, block_mapping: Any, is_first: bool) -> tuple[Any, ...]:
     """One layer. The first one looks at the mapping, for all."""
     _check_layer((key_caches, value_caches), key_caches.shape[0] if len(key_caches.shape) else 0, "")
@@ -60,10 +61,4 @@ def forward(run: Runtime, key_caches: Any, value_caches: Any, block_mapping: Any
     return tuple(made for cache in caches for made in move_blocks(run, cache, cache, mapping))
 
 
-OP = Op(
-    noun="copy_blocks",
-    summary="blocks of caches to other places of the same caches",
-    forward=Stage(
-        "(Tensor(a!) key_caches, Tensor(b!) value_caches, Tensor block_mapping, bool is_first) -> ()", forward
-    ),
-)
+OP = Op("copy_blocks", "blocks of caches to other places of the same caches", forward)

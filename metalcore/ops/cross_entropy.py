@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.base.reduction import check_reduction
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -116,18 +115,12 @@ def _flags(weight: Any, reduction: str) -> int:
     return flags if weight is None else flags | IS_WEIGHTED
 
 
-def forward(
-    run: Runtime,
-    input: Any,
-    target: Any,
-    weight: Any,
-    ignore_index: int,
-    reduction: str,
-    smoothing: float,
-    z_loss: float,
-    softcap: float,
-    float32_loss: bool,
-) -> tuple[Any, ...]:
+_NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, float softcap, bool float32_loss"
+
+
+@stage(f"(Tensor input, Tensor target, Tensor? weight, {_NUMBERS}) -> (Tensor loss, Tensor state, Tensor divisor)")
+def forward(run: Runtime, input: Any, target: Any, weight: Any, *options: Any) -> tuple[Any, ...]:
+    ignore_index, reduction, smoothing, z_loss, softcap, float32_loss = options
     check(input, target, weight)
     dtype, kind = run.dtype(input), run.dtype(target)
     shape = tuple(input.shape)
@@ -182,22 +175,13 @@ def _explain(row: int, value: int, classes: int) -> str:
     return f"cross_entropy: target {value} of row {row} is out of range: there are {classes} classes"
 
 
-def backward(
-    run: Runtime,
-    grad_loss: Any,
-    input: Any,
-    target: Any,
-    weight: Any,
-    state: Any,
-    divisor: Any,
-    ignore_index: int,
-    reduction: str,
-    smoothing: float,
-    z_loss: float,
-    softcap: float,
-    float32_loss: bool,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
+@stage(
+    "(Tensor grad_loss, Tensor input, Tensor target, Tensor? weight, Tensor state, Tensor divisor, "
+    f"{_NUMBERS}, bool[] wanted) -> (Tensor dinput, Tensor dtarget)"
+)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    grad_loss, input, target, weight, state, divisor, *options, wanted = values
+    ignore_index, reduction, smoothing, z_loss, softcap, float32_loss = options
     dtype, kind = run.dtype(input), run.dtype(target)
     flags = _flags(weight, reduction)
     x, target, g = run.contiguous(input), run.contiguous(target), run.contiguous(grad_loss)
@@ -248,20 +232,12 @@ def _make(rows: int, classes: int) -> Any:
     return make
 
 
-_NUMBERS = "int ignore_index, str reduction, float smoothing, float z_loss, float softcap, bool float32_loss"
 OP = Op(
-    noun="cross_entropy",
-    summary="-log softmax(x) at the target: classes or probabilities, with smoothing, weights, z-loss",
-    forward=Stage(
-        f"(Tensor input, Tensor target, Tensor? weight, {_NUMBERS}) -> (Tensor loss, Tensor state, Tensor divisor)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_loss, Tensor input, Tensor target, Tensor? weight, Tensor state, Tensor divisor, "
-        f"{_NUMBERS}, bool[] wanted) -> (Tensor dx, Tensor dtarget)",
-        backward,
-    ),
-    gradients=("input", "target"),
+    "cross_entropy",
+    "-log softmax(x) at the target: classes or probabilities, with smoothing, weights, z-loss",
+    forward,
+    backward,
+    kept=2,
     autocast="float32",
     namesake="torch.nn.functional.cross_entropy",
     override_from=1 << 18,

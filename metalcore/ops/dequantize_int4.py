@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.base.quantized import LANES, check_packed
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -24,17 +24,12 @@ def dequantize_int4(packed: Any, scales: Any, zeros: Any, group_size: int) -> An
     return OP(packed, scales, zeros, group_size)
 
 
+@stage("(Tensor packed, Tensor scales, Tensor zeros, int group_size) -> Tensor weight")
 def forward(run: Runtime, packed: Any, scales: Any, zeros: Any, group_size: int) -> tuple[Any, ...]:
     dtype = run.dtype(scales)
     outs, width = packed.shape[0], 2 * packed.shape[1]
-    arguments = dict(
-        packed=run.contiguous(packed),
-        scales=run.contiguous(scales),
-        zeros=run.contiguous(zeros),
-        weight=Out((outs, width), dtype),
-        width=width,
-        group_size=group_size,
-    )
+    arguments = dict(packed=run.contiguous(packed), scales=run.contiguous(scales), zeros=run.contiguous(zeros))
+    arguments |= dict(weight=Out((outs, width), dtype), width=width, group_size=group_size)
     return tuple(run.launch(KERNEL, (dtype,), (), arguments, (outs,), (LANES,)))
 
 
@@ -45,8 +40,5 @@ def _make(torch: Any, dtype: Any) -> Any:
 
 
 OP = Op(
-    noun="dequantize_int4",
-    summary="w = (q - zero) scale by groups",
-    forward=Stage("(Tensor packed, Tensor scales, Tensor zeros, int group_size) -> Tensor weight", forward),
-    benchmarks=[Benchmark("4096x4096", _make, 1 << 24)],
+    "dequantize_int4", "w = (q - zero) scale by groups", forward, benchmarks=[Benchmark("4096x4096", _make, 1 << 24)]
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.index import check_index, explain_index
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -110,18 +109,21 @@ class Bags:
             self.flags |= HAS_OFFSETS
             self.offset_type = run.dtype(offsets)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What all kernels are told of it."""
+        return dict(count=self.count, rows=self.rows, dim=self.dim, width=self.width, options=self.flags)
 
-def forward(
-    run: Runtime,
-    weight: Any,
-    input: Any,
-    offsets: Any,
-    sample_weight: Any,
-    mode: str,
-    last: bool,
-    padding: int,
-    frequency: bool,
-) -> tuple[Any, ...]:
+
+_NUMBERS = "str mode, bool last, int padding, bool frequency"
+
+
+@stage(
+    f"(Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, {_NUMBERS}) -> "
+    "(Tensor out, Tensor chosen, Tensor sizes)"
+)
+def forward(run: Runtime, weight: Any, input: Any, offsets: Any, sample_weight: Any, *numbers: Any) -> tuple[Any, ...]:
+    mode, last, padding, frequency = numbers
     check(weight, input, offsets, sample_weight, mode, last, frequency)
     dtype, kind = run.dtype(weight), run.dtype(input)
     bags = Bags(run, weight, input, offsets, mode, last, frequency)
@@ -132,48 +134,17 @@ def forward(
     sample_weight = run.contiguous(sample_weight) if has_samples else weight
     vector, group = row_launch(run, "embedding_bag", dtype, bags.dim)
     each: int = policy("embedding_bag", run.family, dtype)["bags_each"]
-    out, chosen, sizes = run.launch(
-        FORWARD,
-        (dtype, kind, bags.offset_type, vector),
-        (has_samples,),
-        dict(
-            index=input,
-            weight=weight,
-            offsets=offsets,
-            sample_weight=sample_weight,
-            out=Out((bags.number, bags.dim), dtype),
-            chosen=Out((bags.number, bags.dim) if mode == "max" else (0,), "int32"),
-            sizes=Out((bags.number,), accumulator(dtype)),
-            count=bags.count,
-            rows=bags.rows,
-            dim=bags.dim,
-            ends=bags.ends,
-            width=bags.width,
-            padding=padding,
-            options=bags.flags,
-            bags=bags.number,
-            each=each,
-        ),
-        (-(-bags.number // each),),
-        group,
-    )
-    (errors,) = run.launch(
-        CHECK,
-        (kind, bags.offset_type),
-        (),
-        dict(
-            index=input,
-            offsets=offsets,
-            sizes=sizes,
-            errors=Out((2, 3), "int64"),
-            count=bags.count,
-            rows=bags.rows,
-            ends=bags.ends,
-            bags=bags.number,
-        ),
-        (1,),
-        (policy("embedding_bag", run.family, dtype)["check_threads"],),
-    )
+    types = (dtype, kind, bags.offset_type, vector)
+    arguments = dict(bags.sizes, index=input, weight=weight, offsets=offsets, sample_weight=sample_weight)
+    arguments |= dict(out=Out((bags.number, bags.dim), dtype), sizes=Out((bags.number,), accumulator(dtype)))
+    arguments |= dict(chosen=Out((bags.number, bags.dim) if mode == "max" else (0,), "int32"))
+    arguments |= dict(ends=bags.ends, padding=padding, bags=bags.number, each=each)
+    groups = (-(-bags.number // each),)
+    out, chosen, sizes = run.launch(FORWARD, types, (has_samples,), arguments, groups, group)
+    arguments = dict(index=input, offsets=offsets, sizes=sizes, errors=Out((2, 3), "int64"))
+    arguments |= dict(count=bags.count, rows=bags.rows, ends=bags.ends, bags=bags.number)
+    threads = policy("embedding_bag", run.family, dtype)["check_threads"]
+    (errors,) = run.launch(CHECK, (kind, bags.offset_type), (), arguments, (1,), (threads,))
     run.check_errors(errors, lambda place, value: _explain(place, value, bags.rows, bags.count))
     return out, chosen, sizes
 
@@ -189,21 +160,12 @@ def _explain(place: int, value: int, rows: int, count: int) -> str:
     )
 
 
-def backward(
-    run: Runtime,
-    grad_out: Any,
-    weight: Any,
-    input: Any,
-    offsets: Any,
-    sample_weight: Any,
-    chosen: Any,
-    sizes: Any,
-    mode: str,
-    last: bool,
-    padding: int,
-    frequency: bool,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
+@stage(
+    "(Tensor grad_out, Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, Tensor chosen, "
+    f"Tensor sizes, {_NUMBERS}, bool[] wanted) -> (Tensor dweight, Tensor dsample_weight)"
+)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    grad_out, weight, input, offsets, sample_weight, chosen, sizes, mode, last, padding, frequency, wanted = values
     dtype, kind = run.dtype(weight), run.dtype(input)
     bags = Bags(run, weight, input, offsets, mode, last, frequency)
     g, weight, input = run.contiguous(grad_out), run.contiguous(weight), run.contiguous(input)
@@ -219,52 +181,16 @@ def backward(
             arguments = dict(offsets=offsets, owner=Out((bags.count,), "int32"), ends=bags.ends, count=bags.count)
             (owner,) = run.launch(OWNER, (bags.offset_type,), (), arguments, (bags.number,), (32,))
         each = max(1, -(-bags.rows // policy("embedding_bag", run.family, dtype)["row_blocks"]))
-        (dweight,) = run.launch(
-            BACKWARD,
-            (dtype, kind, vector),
-            (has_samples,),
-            dict(
-                g=g,
-                sorted=ordered,
-                order=order,
-                owner=owner,
-                sample_weight=sample_weight,
-                chosen=chosen,
-                sizes=sizes,
-                dweight=Out((bags.rows, bags.dim), dtype),
-                count=bags.count,
-                rows=bags.rows,
-                dim=bags.dim,
-                width=bags.width,
-                padding=padding,
-                each=each,
-                options=bags.flags,
-            ),
-            (-(-bags.rows // each),),
-            group,
-        )
+        arguments = dict(bags.sizes, g=g, sorted=ordered, order=order, owner=owner, sample_weight=sample_weight)
+        arguments |= dict(chosen=chosen, sizes=sizes, dweight=Out((bags.rows, bags.dim), dtype))
+        arguments |= dict(padding=padding, each=each)
+        groups = (-(-bags.rows // each),)
+        (dweight,) = run.launch(BACKWARD, (dtype, kind, vector), (has_samples,), arguments, groups, group)
     if wanted[1] and has_samples:
-        (dsample,) = run.launch(
-            SAMPLE_WEIGHT,
-            (dtype, kind, bags.offset_type),
-            (),
-            dict(
-                g=g,
-                index=input,
-                weight=weight,
-                offsets=offsets,
-                dsample_weight=Out(tuple(input.shape), dtype),
-                count=bags.count,
-                rows=bags.rows,
-                dim=bags.dim,
-                ends=bags.ends,
-                width=bags.width,
-                padding=padding,
-                options=bags.flags,
-            ),
-            (bags.number,),
-            group,
-        )
+        arguments = dict(bags.sizes, g=g, index=input, weight=weight, offsets=offsets)
+        arguments |= dict(dsample_weight=Out(tuple(input.shape), dtype), ends=bags.ends, padding=padding)
+        types = (dtype, kind, bags.offset_type)
+        (dsample,) = run.launch(SAMPLE_WEIGHT, types, (), arguments, (bags.number,), group)
     return dweight, dsample
 
 
@@ -288,21 +214,12 @@ def _make(rows: int, dim: int, bags: int, width: int, mode: str) -> Any:
     return make
 
 
-_NUMBERS = "str mode, bool last, int padding, bool frequency"
 OP = Op(
-    noun="embedding_bag",
-    summary="sum, mean or maximum of table rows over bags of indices",
-    forward=Stage(
-        f"(Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, {_NUMBERS}) -> "
-        "(Tensor out, Tensor chosen, Tensor sizes)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_out, Tensor weight, Tensor input, Tensor? offsets, Tensor? sample_weight, Tensor chosen, "
-        f"Tensor sizes, {_NUMBERS}, bool[] wanted) -> (Tensor dweight, Tensor dsample_weight)",
-        backward,
-    ),
-    gradients=("weight", "sample_weight"),
+    "embedding_bag",
+    "sum, mean or maximum of table rows over bags of indices",
+    forward,
+    backward,
+    kept=2,
     namesake="torch.nn.functional.embedding_bag",
     accepts=accepts,
     benchmarks=[

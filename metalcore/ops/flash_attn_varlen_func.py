@@ -13,7 +13,7 @@ from metalcore.ops.base.attention_arguments import cast, check_numbers, check_wi
 from metalcore.ops.base.check import check_float, refuse
 from metalcore.ops.base.index import check_index
 from metalcore.ops.base.kv_cache import check_device
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op
 
 NOUN = "flash_attn_varlen_func"
 
@@ -117,22 +117,12 @@ def _refuse_with_table(dropout_p: float, causal: bool, right: int, returns: bool
         refuse(NOUN, "causal", "True with block_table and several queries a sequence", repr(causal))
 
 
-_INPUTS = "Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? alibi_slopes, Tensor? seed"
-_NUMBERS = "int most_q, int most_k, float dropout, float scale, float softcap, int left, int right"
 OP = Op(
-    noun=NOUN,
-    summary="attention of sequences one after the other, as FlashAttention's, without padding",
-    forward=Stage(
-        f"({_INPUTS}, {_NUMBERS}, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)",
-        varlen.forward,
-    ),
-    backward=Stage(
-        f"(Tensor grad_out, Tensor grad_lse, {_INPUTS}, Tensor out, Tensor stats, Tensor rest, {_NUMBERS}, "
-        "bool[] wanted) -> (Tensor dq, Tensor dk, Tensor dv)",
-        varlen.backward,
-    ),
-    gradients=("q", "k", "v"),
-    public_outputs=2,
+    NOUN,
+    "attention of sequences one after the other, as FlashAttention's, without padding",
+    varlen.forward,
+    varlen.backward,
+    kept=2,
     autocast="lower",
     exact=("alibi_slopes",),
 )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import at_once, benchmarks, check_affine, check_sum, gradient
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.norm import at_once, check_affine, check_sum, declare_fused, gradient
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
@@ -34,6 +33,10 @@ def fused_add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: flo
     return y, total
 
 
+@stage(
+    "(Tensor x, Tensor residual, Tensor weight, Tensor? bias, float eps)"
+    " -> (Tensor y, Tensor new_residual, Tensor moments)"
+)
 def forward(run: Runtime, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     dtype = check_sum("fused_add_layer_norm", x, residual)
     shape = tuple(x.shape)
@@ -43,35 +46,21 @@ def forward(run: Runtime, x: Any, residual: Any, weight: Any, bias: Any, eps: fl
     bias = None if bias is None else run.contiguous(bias)
     vector, group = row_launch(run, "fused_add_layer_norm", dtype, width)
     out = Out(shape, dtype)
-    arguments = dict(
-        x=x,
-        residual=residual,
-        weight=weight,
-        bias=bias,
-        y=out,
-        h=out,
-        moments=Out((rows, 3), accumulator(dtype)),
-        rows=rows,
-        width=width,
-        eps=eps,
-    )
+    arguments = dict(x=x, residual=residual, weight=weight, bias=bias)
+    arguments |= dict(y=out, h=out, moments=Out((rows, 3), accumulator(dtype)), rows=rows, width=width, eps=eps)
     types = (dtype, run.dtype(weight), vector)
     groups = (-(-rows // at_once(vector)),)
     y, total, moments = run.launch(FORWARD, types, (bias is not None,), arguments, groups, group)
     return y, total, moments
 
 
-def backward(
-    run: Runtime,
-    grad_y: Any,
-    grad_new_residual: Any,
-    new_residual: Any,
-    weight: Any,
-    bias: Any,
-    moments: Any,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
-    arrays = dict(g=grad_y, carry=grad_new_residual, h=new_residual, weight=weight, moments=moments)
+@stage(
+    "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor? bias, Tensor moments,"
+    " bool[] wanted) -> (Tensor dx, Tensor dweight, Tensor dbias)"
+)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    grad_y, carry, new_residual, weight, bias, moments, wanted = values
+    arrays = dict(g=grad_y, carry=carry, h=new_residual, weight=weight, moments=moments)
     makes = {"weight_shares": bool(wanted[1]), "bias_shares": bias is not None and wanted[2]}
     return gradient(run, BACKWARD, new_residual, 1, run.dtype(weight), arrays, makes)
 
@@ -81,22 +70,4 @@ def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
     return x, residual, torch.randn(width, dtype=dtype), torch.randn(width, dtype=dtype)
 
 
-OP = Op(
-    noun="fused_add_layer_norm",
-    summary="x + residual, and its layer_norm",
-    forward=Stage(
-        "(Tensor x, Tensor residual, Tensor weight, Tensor? bias, float eps)"
-        " -> (Tensor y, Tensor new_residual, Tensor moments)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor? bias, Tensor moments,"
-        " bool[] wanted) -> (Tensor dx, Tensor dw, Tensor db)",
-        backward,
-    ),
-    gradients=("x", "weight", "bias"),
-    same_gradient=(("residual", "x"),),
-    public_outputs=2,
-    batched=("x", "residual"),
-    benchmarks=benchmarks(_make, {"*": 1.5}),
-)
+OP = declare_fused("fused_add_layer_norm", "x + residual, and its layer_norm", forward, backward, _make)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_eps
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.norm import at_once, benchmarks, check_parameter, check_sum, gradient
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.norm import at_once, check_parameter, check_sum, declare_fused, gradient
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
@@ -32,6 +31,7 @@ def fused_add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6) ->
     return y, total
 
 
+@stage("(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor y, Tensor new_residual, Tensor power)")
 def forward(run: Runtime, x: Any, residual: Any, weight: Any, eps: float) -> tuple[Any, ...]:
     dtype = check_sum("fused_add_rms_norm", x, residual)
     shape = tuple(x.shape)
@@ -40,32 +40,20 @@ def forward(run: Runtime, x: Any, residual: Any, weight: Any, eps: float) -> tup
     x, residual, weight = run.contiguous(x), run.contiguous(residual), run.contiguous(weight)
     vector, group = row_launch(run, "fused_add_rms_norm", dtype, width)
     out = Out(shape, dtype)
-    arguments = dict(
-        x=x,
-        residual=residual,
-        weight=weight,
-        y=out,
-        h=out,
-        power=Out((rows,), accumulator(dtype)),
-        rows=rows,
-        width=width,
-        eps=eps,
-    )
+    arguments = dict(x=x, residual=residual, weight=weight)
+    arguments |= dict(y=out, h=out, power=Out((rows,), accumulator(dtype)), rows=rows, width=width, eps=eps)
     groups = (-(-rows // at_once(vector)),)
     y, total, power = run.launch(FORWARD, (dtype, run.dtype(weight), vector), (), arguments, groups, group)
     return y, total, power
 
 
-def backward(
-    run: Runtime,
-    grad_y: Any,
-    grad_new_residual: Any,
-    new_residual: Any,
-    weight: Any,
-    power: Any,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
-    arrays = dict(g=grad_y, carry=grad_new_residual, h=new_residual, weight=weight, power=power)
+@stage(
+    "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor power, bool[] wanted)"
+    " -> (Tensor dx, Tensor dweight)"
+)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    grad_y, carry, new_residual, weight, power, wanted = values
+    arrays = dict(g=grad_y, carry=carry, h=new_residual, weight=weight, power=power)
     return gradient(run, BACKWARD, new_residual, 1, run.dtype(weight), arrays, {"shares": bool(wanted[1])})
 
 
@@ -74,21 +62,4 @@ def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
     return x, residual, torch.randn(width, dtype=dtype)
 
 
-OP = Op(
-    noun="fused_add_rms_norm",
-    summary="x + residual, and its rms_norm",
-    forward=Stage(
-        "(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor y, Tensor new_residual, Tensor power)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_y, Tensor grad_new_residual, Tensor new_residual, Tensor weight, Tensor power, bool[] wanted)"
-        " -> (Tensor dx, Tensor dw)",
-        backward,
-    ),
-    gradients=("x", "weight"),
-    same_gradient=(("residual", "x"),),
-    public_outputs=2,
-    batched=("x", "residual"),
-    benchmarks=benchmarks(_make, {"*": 1.5}),
-)
+OP = declare_fused("fused_add_rms_norm", "x + residual, and its rms_norm", forward, backward, _make)

@@ -7,7 +7,7 @@ from typing import Any
 from metalcore.ops.base.check import check_float, refuse
 from metalcore.ops.base.index import check_index
 from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, left_to_torch, pick
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 
 
@@ -37,10 +37,12 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     return OP(input, index, dim)
 
 
+@stage("(Tensor input, Tensor index, int dim) -> Tensor out")
 def forward(run: Runtime, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     return (pick(run, "gather", input, index, dim, tuple(index.shape), False, "index"),)
 
 
+@stage("(Tensor grad_out, Tensor input, Tensor index, int dim) -> Tensor dinput")
 def backward(run: Runtime, grad_out: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     return (add_columns(run, "gather", None, tuple(input.shape), index, grad_out, dim),)
 
@@ -50,11 +52,10 @@ def accepts(input: Any, dim: Any, index: Any, **named: Any) -> str:
 
 
 OP = Op(
-    noun="gather",
-    summary="elements of x at an index along one dimension",
-    forward=Stage("(Tensor input, Tensor index, int dim) -> Tensor out", forward),
-    backward=Stage("(Tensor grad_out, Tensor input, Tensor index, int dim) -> Tensor dx", backward),
-    gradients=("input",),
+    "gather",
+    "elements of x at an index along one dimension",
+    forward,
+    backward,
     namesake="torch.gather",
     accepts=accepts,
     benchmarks=benchmarks(

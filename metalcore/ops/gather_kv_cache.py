@@ -11,7 +11,7 @@ from metalcore.ops.base.check import check_array, dtype_name, refuse
 from metalcore.ops.base.index import check_index
 from metalcore.ops.base.kv_cache import LARGEST_ROW, check_device, check_scales
 from metalcore.ops.base.launch import blocks_for
-from metalcore.ops.base.op import FLOATS, Op, Stage
+from metalcore.ops.base.op import FLOATS, Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -66,6 +66,10 @@ def gather_kv_cache(
     return OP(key_cache, value_cache, block_tables, seq_lens, total, wanted, *scales)
 
 
+@stage(
+    "(Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, SymInt total, str dtype, "
+    "float k_scale, float v_scale) -> (Tensor key, Tensor value)"
+)
 def forward(
     run: Runtime,
     key_cache: Any,
@@ -100,14 +104,8 @@ def forward(
     run.check_errors(errors, lambda place, value: _explain_length(place, value, room, total))
     index = run.dtype(tables)
     if sequences:
-        arguments = dict(
-            tables=tables,
-            starts=starts,
-            errors=Out((sequences, 3), "int64"),
-            most=most,
-            block_size=block_size,
-            blocks=blocks,
-        )
+        arguments = dict(tables=tables, starts=starts, errors=Out((sequences, 3), "int64"))
+        arguments |= dict(most=most, block_size=block_size, blocks=blocks)
         (errors,) = run.launch(CHECK, (index,), (), arguments, (sequences,), (32,))
         run.check_errors(errors, lambda place, value: _explain_block(place, value, most, blocks))
     groups, each = blocks_for(run, "indexed", dtype, total)
@@ -182,13 +180,4 @@ def _explain_block(place: int, value: int, most: int, blocks: int) -> str:
     return f"{NOUN}: block_tables has the block {value} at place {at} of sequence {sequence}, out of range: {where}"
 
 
-OP = Op(
-    noun=NOUN,
-    summary="keys and values of sequences out of a paged cache, one sequence after the other",
-    forward=Stage(
-        "(Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, SymInt total, str dtype, "
-        "float k_scale, float v_scale) -> (Tensor key, Tensor value)",
-        forward,
-    ),
-    public_outputs=2,
-)
+OP = Op(NOUN, "keys and values of sequences out of a paged cache, one sequence after the other", forward)

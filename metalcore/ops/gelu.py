@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_float
-from metalcore.ops.base.elementwise import benchmarks, check_approximate, left_to_torch, sweep
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.elementwise import check_approximate, declare, left_to_torch, sweep
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -27,10 +27,12 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     return OP(input, check_approximate("gelu", approximate))
 
 
+@stage("(Tensor x, bool is_tanh) -> Tensor y")
 def forward(run: Runtime, x: Any, is_tanh: bool) -> tuple[Any, ...]:
     return sweep(run, FORWARD, (is_tanh,), dict(x=x), ("y",))
 
 
+@stage("(Tensor grad_y, Tensor x, bool is_tanh) -> Tensor dx")
 def backward(run: Runtime, grad_y: Any, x: Any, is_tanh: bool) -> tuple[Any, ...]:
     return sweep(run, BACKWARD, (is_tanh,), dict(g=grad_y, x=x), ("dx",))
 
@@ -39,15 +41,4 @@ def accepts(input: Any, approximate: str = "none") -> str:
     return left_to_torch(input)
 
 
-OP = Op(
-    noun="gelu",
-    summary="x times the share of the normal distribution below x",
-    forward=Stage("(Tensor x, bool is_tanh) -> Tensor y", forward),
-    backward=Stage("(Tensor grad_y, Tensor x, bool is_tanh) -> Tensor dx", backward),
-    gradients=("x",),
-    batched=("x",),
-    namesake="torch.nn.functional.gelu",
-    accepts=accepts,
-    override_from=1 << 18,
-    benchmarks=benchmarks(lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype),), 1.0),
-)
+OP = declare("gelu", "x times the share of the normal distribution below x", forward, backward, accepts)

@@ -7,7 +7,7 @@ from typing import Any
 from metalcore.ops.base.check import check_float, refuse
 from metalcore.ops.base.index import INDEX_TYPES, check_index
 from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, left_to_torch, pick
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 
 
@@ -31,6 +31,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return OP(input, index, check_dim("index_select", tuple(input.shape), dim))
 
 
+@stage("(Tensor input, Tensor index, int dim) -> Tensor out")
 def forward(run: Runtime, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     shape = list(input.shape)
     if shape:
@@ -38,6 +39,7 @@ def forward(run: Runtime, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     return (pick(run, "index_select", input, index, dim, tuple(shape), True, "index"),)
 
 
+@stage("(Tensor grad_out, Tensor input, Tensor index, int dim) -> Tensor dinput")
 def backward(run: Runtime, grad_out: Any, input: Any, index: Any, dim: int) -> tuple[Any, ...]:
     return (add_columns(run, "index_select", None, tuple(input.shape), index, grad_out, dim),)
 
@@ -47,11 +49,10 @@ def accepts(input: Any, dim: Any, index: Any, **named: Any) -> str:
 
 
 OP = Op(
-    noun="index_select",
-    summary="slices of x at an index along one dimension",
-    forward=Stage("(Tensor input, Tensor index, int dim) -> Tensor out", forward),
-    backward=Stage("(Tensor grad_out, Tensor input, Tensor index, int dim) -> Tensor dx", backward),
-    gradients=("input",),
+    "index_select",
+    "slices of x at an index along one dimension",
+    forward,
+    backward,
     namesake="torch.index_select",
     accepts=accepts,
     benchmarks=benchmarks(

@@ -8,7 +8,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.launch import accumulator
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.base.reduction import check_reduction
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
@@ -52,6 +52,7 @@ def _divisor(shape: tuple[int, ...], reduction: str) -> float:
     return float(shape[0] if shape else 1) if reduction == "batchmean" else 1.0
 
 
+@stage("(Tensor input, Tensor target, str reduction, bool log_target) -> Tensor loss")
 def forward(run: Runtime, input: Any, target: Any, reduction: str, log_target: bool) -> tuple[Any, ...]:
     dtype, shape = run.dtype(input), tuple(input.shape)
     x, target = run.contiguous(input), run.contiguous(target)
@@ -83,6 +84,10 @@ def forward(run: Runtime, input: Any, target: Any, reduction: str, log_target: b
     return tuple(run.launch(FINISH, (dtype,), (), arguments, (1,), group))
 
 
+@stage(
+    "(Tensor grad_loss, Tensor input, Tensor target, str reduction, bool log_target, bool[] wanted) -> "
+    "(Tensor dinput, Tensor dtarget)"
+)
 def backward(
     run: Runtime, grad_loss: Any, input: Any, target: Any, reduction: str, log_target: bool, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
@@ -92,17 +97,9 @@ def backward(
     chosen = policy("kl_div", run.family, dtype)
     flags = (IS_LOG if log_target else 0) | (IS_ELEMENTS if reduction == "none" else 0)
     flags |= (WANTS_X if wanted[0] else 0) | (WANTS_TARGET if wanted[1] else 0)
-    arguments = dict(
-        g=g,
-        x=x,
-        target=target,
-        dx=Out(shape if wanted[0] else (0,), dtype),
-        dtarget=Out(shape if wanted[1] else (0,), dtype),
-        count=count,
-        each=chosen["chunk"],
-        divisor=_divisor(shape, reduction),
-        options=flags,
-    )
+    arguments = dict(g=g, x=x, target=target)
+    arguments |= dict(dx=Out(shape if wanted[0] else (0,), dtype), dtarget=Out(shape if wanted[1] else (0,), dtype))
+    arguments |= dict(count=count, each=chosen["chunk"], divisor=_divisor(shape, reduction), options=flags)
     blocks = -(-count // chosen["chunk"])
     return tuple(run.launch(BACKWARD, (dtype,), (), arguments, (blocks,), (chosen["threads"],)))
 
@@ -122,15 +119,10 @@ def _make(rows: int, width: int) -> Any:
 
 
 OP = Op(
-    noun="kl_div",
-    summary="target * (log target - x), summed or averaged",
-    forward=Stage("(Tensor input, Tensor target, str reduction, bool log_target) -> Tensor loss", forward),
-    backward=Stage(
-        "(Tensor grad_loss, Tensor input, Tensor target, str reduction, bool log_target, bool[] wanted) -> "
-        "(Tensor dx, Tensor dtarget)",
-        backward,
-    ),
-    gradients=("input", "target"),
+    "kl_div",
+    "target * (log target - x), summed or averaged",
+    forward,
+    backward,
     autocast="float32",
     namesake="torch.nn.functional.kl_div",
     override_from=1 << 16,

@@ -9,7 +9,7 @@ from typing import Any
 from metalcore.ops.base.check import check_eps, check_float
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import at_once, benchmarks, check_affine, check_normalized, gradient
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
@@ -35,6 +35,7 @@ def layer_norm(
     return OP(input, weight, bias, len(shape), check_eps("layer_norm", eps))
 
 
+@stage("(Tensor x, Tensor? weight, Tensor? bias, int dims, float eps) -> (Tensor y, Tensor moments)")
 def forward(run: Runtime, x: Any, weight: Any, bias: Any, dims: int, eps: float) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     shape = tuple(x.shape)
@@ -42,16 +43,8 @@ def forward(run: Runtime, x: Any, weight: Any, bias: Any, dims: int, eps: float)
     kind = _kind(run, dtype, weight, bias)
     x, weight, bias = (None if a is None else run.contiguous(a) for a in (x, weight, bias))
     vector, group = row_launch(run, "layer_norm", dtype, width)
-    arguments = dict(
-        x=x,
-        weight=weight,
-        bias=bias,
-        y=Out(shape, dtype),
-        moments=Out((rows, 3), accumulator(dtype)),
-        rows=rows,
-        width=width,
-        eps=eps,
-    )
+    arguments = dict(x=x, weight=weight, bias=bias, y=Out(shape, dtype), moments=Out((rows, 3), accumulator(dtype)))
+    arguments |= dict(rows=rows, width=width, eps=eps)
     constants = (weight is not None, bias is not None)
     y, moments = run.launch(FORWARD, (dtype, kind, vector), constants, arguments, (-(-rows // at_once(vector)),), group)
     return y, moments
@@ -64,6 +57,10 @@ def _kind(run: Runtime, dtype: str, weight: Any, bias: Any) -> str:
     return kind
 
 
+@stage(
+    "(Tensor grad_y, Tensor x, Tensor? weight, Tensor? bias, Tensor moments, int dims, bool[] wanted)"
+    " -> (Tensor dx, Tensor dweight, Tensor dbias)"
+)
 def backward(
     run: Runtime, grad_y: Any, x: Any, weight: Any, bias: Any, moments: Any, dims: int, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
@@ -79,17 +76,11 @@ def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
 
 
 OP = Op(
-    noun="layer_norm",
-    summary="(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias",
-    forward=Stage(
-        "(Tensor x, Tensor? weight, Tensor? bias, int dims, float eps) -> (Tensor y, Tensor moments)", forward
-    ),
-    backward=Stage(
-        "(Tensor grad_y, Tensor x, Tensor? weight, Tensor? bias, Tensor moments, int dims, bool[] wanted)"
-        " -> (Tensor dx, Tensor dw, Tensor db)",
-        backward,
-    ),
-    gradients=("x", "weight", "bias"),
+    "layer_norm",
+    "(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias",
+    forward,
+    backward,
+    kept=1,
     batched=("x",),
     namesake="torch.nn.functional.layer_norm",
     override_from=1 << 22,

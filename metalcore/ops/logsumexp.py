@@ -7,7 +7,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.launch import accumulator, row_launch
-from metalcore.ops.base.op import FLOATS, Op, Stage
+from metalcore.ops.base.op import FLOATS, Op, stage
 from metalcore.ops.base.softmax import View, benchmarks, check_dim, column_launch
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -45,6 +45,7 @@ def logsumexp(input: Any, dim: int | Sequence[int], keepdim: bool = False) -> An
     return found.reshape([1 if i - rank in dims else n for i, n in enumerate(input.shape)]) if keepdim else found
 
 
+@stage("(Tensor x, int dim, int count, bool keepdim) -> (Tensor y, Tensor exact)")
 def forward(run: Runtime, x: Any, dim: int, count: int, keepdim: bool) -> tuple[Any, ...]:
     """`count` dimensions from `dim`, which counts from the end, are reduced."""
     dtype = run.dtype(x)
@@ -64,9 +65,8 @@ def forward(run: Runtime, x: Any, dim: int, count: int, keepdim: bool) -> tuple[
     )
 
 
-def backward(
-    run: Runtime, grad_y: Any, x: Any, exact: Any, dim: int, count: int, wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+@stage("(Tensor grad_y, Tensor x, Tensor exact, int dim, int count) -> Tensor dx")
+def backward(run: Runtime, grad_y: Any, x: Any, exact: Any, dim: int, count: int) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     view = View.of(tuple(x.shape), dim, count)
     g, x = run.contiguous(grad_y), run.contiguous(x)
@@ -93,11 +93,11 @@ def accepts(input: Any, dim: Any, keepdim: bool = False) -> str:
 
 
 OP = Op(
-    noun="logsumexp",
-    summary="log(sum(exp(x))) over one or several dimensions",
-    forward=Stage("(Tensor x, int dim, int count, bool keepdim) -> (Tensor y, Tensor exact)", forward),
-    backward=Stage("(Tensor grad_y, Tensor x, Tensor exact, int dim, int count, bool[] wanted) -> Tensor dx", backward),
-    gradients=("x",),
+    "logsumexp",
+    "log(sum(exp(x))) over one or several dimensions",
+    forward,
+    backward,
+    kept=1,
     batched=("x",),
     namesake="torch.logsumexp",
     accepts=accepts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.base.quantized import Products, check_packed, check_width, multiply, multiply_back
 from metalcore.runtimes.runtime import Runtime
 
@@ -26,11 +26,13 @@ def matmul_int4(x: Any, packed: Any, scales: Any, zeros: Any, group_size: int) -
     return OP(x, packed, scales, zeros, group_size)
 
 
+@stage("(Tensor x, Tensor packed, Tensor scales, Tensor zeros, int group_size) -> Tensor y")
 def forward(run: Runtime, x: Any, packed: Any, scales: Any, zeros: Any, group_size: int) -> tuple[Any, ...]:
     weight = dict(packed=packed, scales=scales, zeros=zeros)
     return (multiply(run, "matmul_int4", PRODUCTS, x, weight, packed.shape[0], 2 * packed.shape[1], group_size),)
 
 
+@stage("(Tensor grad_y, Tensor x, Tensor packed, Tensor scales, Tensor zeros, int group_size) -> Tensor dx")
 def backward(
     run: Runtime, grad_y: Any, x: Any, packed: Any, scales: Any, zeros: Any, group_size: int
 ) -> tuple[Any, ...]:
@@ -49,13 +51,10 @@ def _make(rows: int, outs: int, width: int) -> Any:
 
 
 OP = Op(
-    noun="matmul_int4",
-    summary="x w^T, w = (q - zero) scale by groups, 4-bit q",
-    forward=Stage("(Tensor x, Tensor packed, Tensor scales, Tensor zeros, int group_size) -> Tensor y", forward),
-    backward=Stage(
-        "(Tensor grad_y, Tensor x, Tensor packed, Tensor scales, Tensor zeros, int group_size) -> Tensor dx", backward
-    ),
-    gradients=("x",),
+    "matmul_int4",
+    "x w^T, w = (q - zero) scale by groups, 4-bit q",
+    forward,
+    backward,
     batched=("x",),
     benchmarks=[
         Benchmark(f"{rows}x{width} to {outs}", _make(rows, outs, width), outs * width, constants=(2, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.base.quantized import Products, check_constant, check_width, multiply, multiply_back
 from metalcore.runtimes.runtime import Runtime
 
@@ -43,10 +43,12 @@ def _sizes(weight: Any, scales: Any) -> tuple[int, int, int]:
     return outs, width, max(1, width // (scales.shape[1] if len(scales.shape) == 2 else 1))
 
 
+@stage("(Tensor x, Tensor weight, Tensor scales) -> Tensor y")
 def forward(run: Runtime, x: Any, weight: Any, scales: Any) -> tuple[Any, ...]:
     return (multiply(run, "matmul_int8", PRODUCTS, x, dict(weight=weight, scales=scales), *_sizes(weight, scales)),)
 
 
+@stage("(Tensor grad_y, Tensor x, Tensor weight, Tensor scales) -> Tensor dx")
 def backward(run: Runtime, grad_y: Any, x: Any, weight: Any, scales: Any) -> tuple[Any, ...]:
     outs, _, group_size = _sizes(weight, scales)
     parts = dict(weight=weight, scales=scales)
@@ -62,11 +64,10 @@ def _make(rows: int, outs: int, width: int) -> Any:
 
 
 OP = Op(
-    noun="matmul_int8",
-    summary="x w^T, w = q scale by rows or groups, 8-bit q",
-    forward=Stage("(Tensor x, Tensor weight, Tensor scales) -> Tensor y", forward),
-    backward=Stage("(Tensor grad_y, Tensor x, Tensor weight, Tensor scales) -> Tensor dx", backward),
-    gradients=("x",),
+    "matmul_int8",
+    "x w^T, w = q scale by rows or groups, 8-bit q",
+    forward,
+    backward,
     batched=("x",),
     benchmarks=[
         Benchmark(f"{rows}x{width} to {outs}", _make(rows, outs, width), outs * width, constants=(2,))

@@ -7,7 +7,7 @@ from typing import Any
 from metalcore.ops.base import mlstm
 from metalcore.ops.base.mlstm_arguments import check_sequence
 from metalcore.ops.base.mlstm_parts import USUAL_CHUNK
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op
 
 NOUN = "mlstm_parallel"
 
@@ -27,17 +27,9 @@ def mlstm_parallel(q: Any, k: Any, v: Any, i: Any, f: Any, *, eps: float = 1e-6)
 
 
 OP = Op(
-    noun=NOUN,
-    summary="the matrix memory of xLSTM over a sequence, as attention",
-    forward=Stage(
-        "(Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, float eps, int chunk, bool is_sigmoid) -> Tensor h",
-        mlstm.forward_parallel,
-    ),
-    backward=Stage(
-        "(Tensor grad_h, Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, Tensor h, float eps, int chunk, "
-        "bool is_sigmoid, bool[] wanted) -> (Tensor dq, Tensor dk, Tensor dv, Tensor di, Tensor df)",
-        mlstm.backward_parallel,
-    ),
-    gradients=("q", "k", "v", "i", "f"),
+    NOUN,
+    "the matrix memory of xLSTM over a sequence, as attention",
+    mlstm.forward_parallel,
+    mlstm.backward_parallel,
     autocast="lower",
 )

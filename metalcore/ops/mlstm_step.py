@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.check import check_eps, check_float, check_shape, refuse
+from metalcore.ops.base.check import check_eps, check_shape, refuse
 from metalcore.ops.base.mlstm import with_states
-from metalcore.ops.base.mlstm_arguments import check_depth, check_states
+from metalcore.ops.base.mlstm_arguments import check_depth, check_dtypes, check_states
 from metalcore.ops.base.mlstm_parts import BY_ROWS
 
 NOUN = "mlstm_step"
@@ -26,11 +26,7 @@ def mlstm_step(q: Any, k: Any, v: Any, i: Any, f: Any, c: Any, n: Any, m: Any, e
     (array([[[3.]]], dtype=float32), array([[[1.]]], dtype=float32))
     """
     eps = check_eps(NOUN, eps)
-    dtype = check_float(NOUN, "q", q)
-    for name, array in (("k", k), ("v", v), ("i", i), ("f", f)):
-        given = check_float(NOUN, name, array)
-        if given != dtype:
-            refuse(NOUN, name, f"of q's dtype {dtype}", given)
+    check_dtypes(NOUN, q, k=k, v=v, i=i, f=f)
     if len(q.shape) != 3:
         refuse(NOUN, "q", "of shape (batch, heads, depth)", f"of shape {tuple(q.shape)}")
     check_shape(NOUN, "k", k, tuple(q.shape))

@@ -13,7 +13,7 @@ from metalcore.ops.base.attention import FAR
 from metalcore.ops.base.attention_arguments import cast, check_numbers, check_window
 from metalcore.ops.base.check import check_array, check_float, refuse
 from metalcore.ops.base.kv_cache import check_scales
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 
 NOUN = "paged_attention"
@@ -114,17 +114,17 @@ def per_head(op: str, name: str, array: Any, heads: int) -> Any:
     return cast(array, "float32")
 
 
+@stage(
+    "(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, "
+    "Tensor cu_seqlens_q, Tensor? alibi_slopes, Tensor? sinks, float scale, float softcap, int left, "
+    "int most_queries, int longest, float k_scale, float v_scale) -> (Tensor out)"
+)
 def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
-    return (paged.attend(run, NOUN, *arguments),)
+    return (paged.attend(run, NOUN, arguments[:8], arguments[8:]),)
 
 
 OP = Op(
-    noun=NOUN,
-    summary="attention of new tokens over a paged cache, in the query's dtype or fp8; windows, ALiBi, sinks, softcap",
-    forward=Stage(
-        "(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, "
-        "Tensor cu_seqlens_q, Tensor? alibi_slopes, Tensor? sinks, float scale, float softcap, int left, "
-        "int most_queries, int longest, float k_scale, float v_scale) -> (Tensor out)",
-        forward,
-    ),
+    NOUN,
+    "attention of new tokens over a paged cache, in the query's dtype or fp8; windows, ALiBi, sinks, softcap",
+    forward,
 )

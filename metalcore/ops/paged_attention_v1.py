@@ -11,11 +11,15 @@ from metalcore.ops.base.attention import FAR
 from metalcore.ops.base.attention_arguments import check_numbers
 from metalcore.ops.base.check import check_array, refuse
 from metalcore.ops.base.kv_cache import FP8, check_cache, check_scales
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.paged_attention import count_up, per_head
 from metalcore.runtimes.runtime import Runtime
 
 NOUN = "paged_attention_v1"
+SCHEMA = (
+    "(Tensor(a!) out, Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, "
+    "Tensor starts, Tensor? alibi_slopes, float scale, int longest, float k_scale, float v_scale) -> ()"
+)
 
 
 def paged_attention_v1(
@@ -111,20 +115,13 @@ def attend(op: str, run: Runtime, arguments: tuple[Any, ...]) -> tuple[Any, ...]
     numbers = (scale, 0.0, -1, 1, longest, k_scale, v_scale)
     inputs = (query, keys, values, tables, lengths, starts, slopes, None)
     written = None if run.keeps_arguments else out
-    found = paged.attend(run, op, *inputs, *numbers, is_parted=True, out=written)
+    found = paged.attend(run, op, inputs, numbers, is_parted=True, out=written)
     return (found,) if run.keeps_arguments else ()
 
 
+@stage(SCHEMA)
 def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
     return attend(NOUN, run, arguments)
 
 
-SCHEMA = (
-    "(Tensor(a!) out, Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, "
-    "Tensor starts, Tensor? alibi_slopes, float scale, int longest, float k_scale, float v_scale) -> ()"
-)
-OP = Op(
-    noun=NOUN,
-    summary="attention of one token a sequence over a paged cache, in Hugging Face's layout, into `out`",
-    forward=Stage(SCHEMA, forward),
-)
+OP = Op(NOUN, "attention of one token a sequence over a paged cache, in Hugging Face's layout, into `out`", forward)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from metalcore.ops import paged_attention_v1 as v1
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 
 NOUN = "paged_attention_v2"
@@ -54,6 +54,7 @@ def paged_attention_v2(
     return OP(*v1.prepare(NOUN, arrays, alibi_slopes, sizes, scale, (k_scale, v_scale), kv_cache_dtype, sparse))
 
 
+@stage(v1.SCHEMA)
 def forward(run: Runtime, *arguments: Any) -> tuple[Any, ...]:
     return v1.attend(NOUN, run, arguments)
 
@@ -62,5 +63,5 @@ OP: Op = dataclasses.replace(
     v1.OP,
     noun=NOUN,
     summary="paged_attention_v1 with the arguments of Hugging Face's function for long contexts",
-    forward=Stage(v1.SCHEMA, forward),
+    forward=forward,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_float, refuse
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.base.quantized import LANES, check_group_size
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -35,6 +35,7 @@ def quantize_int4(weight: Any, group_size: int = 128, symmetric: bool = False) -
     return found
 
 
+@stage("(Tensor weight, int group_size, bool symmetric) -> (Tensor packed, Tensor scales, Tensor zeros)")
 def forward(run: Runtime, weight: Any, group_size: int, symmetric: bool) -> tuple[Any, ...]:
     dtype = run.dtype(weight)
     outs, width = weight.shape
@@ -52,11 +53,8 @@ def _make(torch: Any, dtype: Any) -> Any:
 
 
 OP = Op(
-    noun="quantize_int4",
-    summary="q = clamp(round(w / scale) + zero, 0, 15) by groups, two in a byte",
-    forward=Stage(
-        "(Tensor weight, int group_size, bool symmetric) -> (Tensor packed, Tensor scales, Tensor zeros)", forward
-    ),
-    public_outputs=3,
+    "quantize_int4",
+    "q = clamp(round(w / scale) + zero, 0, 15) by groups, two in a byte",
+    forward,
     benchmarks=[Benchmark("4096x4096", _make, 1 << 24)],
 )

@@ -9,7 +9,7 @@ from typing import Any
 from metalcore.ops.base.check import check_eps, check_float
 from metalcore.ops.base.launch import accumulator, row_launch
 from metalcore.ops.base.norm import at_once, benchmarks, check_normalized, check_parameter, gradient
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
@@ -36,6 +36,7 @@ def rms_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, ep
     return OP(input, weight, len(shape), EPSILON[dtype] if eps is None else check_eps("rms_norm", eps))
 
 
+@stage("(Tensor x, Tensor? weight, int dims, float eps) -> (Tensor y, Tensor power)")
 def forward(run: Runtime, x: Any, weight: Any, dims: int, eps: float) -> tuple[Any, ...]:
     dtype = run.dtype(x)
     shape = tuple(x.shape)
@@ -52,6 +53,9 @@ def forward(run: Runtime, x: Any, weight: Any, dims: int, eps: float) -> tuple[A
     return y, power
 
 
+@stage(
+    "(Tensor grad_y, Tensor x, Tensor? weight, Tensor power, int dims, bool[] wanted) -> (Tensor dx, Tensor dweight)"
+)
 def backward(
     run: Runtime, grad_y: Any, x: Any, weight: Any, power: Any, dims: int, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
@@ -66,14 +70,11 @@ def _make(torch: Any, dtype: Any, rows: int, width: int) -> Any:
 
 
 OP = Op(
-    noun="rms_norm",
-    summary="x / sqrt(mean(x^2) + eps) * weight",
-    forward=Stage("(Tensor x, Tensor? weight, int dims, float eps) -> (Tensor y, Tensor power)", forward),
-    backward=Stage(
-        "(Tensor grad_y, Tensor x, Tensor? weight, Tensor power, int dims, bool[] wanted) -> (Tensor dx, Tensor dw)",
-        backward,
-    ),
-    gradients=("x", "weight"),
+    "rms_norm",
+    "x / sqrt(mean(x^2) + eps) * weight",
+    forward,
+    backward,
+    kept=1,
     batched=("x",),
     namesake="torch.nn.functional.rms_norm",
     override_from=1 << 12,

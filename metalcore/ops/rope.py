@@ -8,7 +8,7 @@ from typing import Any
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.elementwise import check_alike
 from metalcore.ops.base.index import check_index, explain_index
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -140,6 +140,10 @@ def _turn(
     return q_out, k_out
 
 
+@stage(
+    "(Tensor q, Tensor k, Tensor cos, Tensor sin, Tensor? position_ids, bool interleaved, int rotary_dim)"
+    " -> (Tensor q_out, Tensor k_out)"
+)
 def forward(
     run: Runtime, q: Any, k: Any, cos: Any, sin: Any, position_ids: Any, interleaved: bool, rotary_dim: int
 ) -> tuple[Any, ...]:
@@ -147,6 +151,10 @@ def forward(
     return _turn(run, q, k, cos, sin, position_ids, interleaved, rotary_dim, False)
 
 
+@stage(
+    "(Tensor grad_q_out, Tensor grad_k_out, Tensor cos, Tensor sin, Tensor? position_ids, bool interleaved,"
+    " int rotary_dim) -> (Tensor dq, Tensor dk)"
+)
 def backward(
     run: Runtime,
     grad_q_out: Any,
@@ -171,20 +179,10 @@ def _make(batch: int, tokens: int, q_heads: int, k_heads: int, dim: int) -> Any:
 
 
 OP = Op(
-    noun="rope",
-    summary="rotary position embedding of q and k",
-    forward=Stage(
-        "(Tensor q, Tensor k, Tensor cos, Tensor sin, Tensor? position_ids, bool interleaved, int rotary_dim)"
-        " -> (Tensor q_out, Tensor k_out)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_q_out, Tensor grad_k_out, Tensor cos, Tensor sin, Tensor? position_ids, bool interleaved,"
-        " int rotary_dim) -> (Tensor dq, Tensor dk)",
-        backward,
-    ),
-    gradients=("q", "k"),
-    public_outputs=2,
+    "rope",
+    "rotary position embedding of q and k",
+    forward,
+    backward,
     batched=("q", "k"),
     benchmarks=[
         Benchmark(

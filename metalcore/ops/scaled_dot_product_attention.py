@@ -8,7 +8,7 @@ from typing import Any
 from metalcore.ops.base import attention, attention_backward
 from metalcore.ops.base.attention_arguments import Arguments, check_numbers, check_window, draw_seed
 from metalcore.ops.base.check import dtype_name
-from metalcore.ops.base.op import FLOATS, Op, Stage
+from metalcore.ops.base.op import FLOATS, Op
 
 NOUN = "scaled_dot_product_attention"
 FASTER_FROM = 256  # queries and keys
@@ -93,26 +93,12 @@ def slower(
     return ""
 
 
-_NUMBERS = (
-    "float dropout, bool is_causal, float scale, float softcap, int left, int right, bool query_rows_first, "
-    "bool key_rows_first"
-)
-_INPUTS = "Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? alibi_slopes, Tensor? sinks, Tensor? seed"
 OP = Op(
-    noun=NOUN,
-    summary="softmax(scale q k^T + mask) v with no array of rows x keys: masks, windows, ALiBi, sinks, softcap, GQA",
-    forward=Stage(
-        f"({_INPUTS}, {_NUMBERS}, int keys, bool wants_gradient) -> "
-        "(Tensor out, Tensor lse, Tensor stats, Tensor rest)",
-        attention.forward,
-    ),
-    backward=Stage(
-        f"(Tensor grad_out, Tensor grad_lse, {_INPUTS}, Tensor out, Tensor stats, Tensor rest, {_NUMBERS}, "
-        "bool[] wanted) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dmask, Tensor dsinks)",
-        attention_backward.backward,
-    ),
-    gradients=("query", "key", "value", "attn_mask", "sinks"),
-    public_outputs=2,
+    NOUN,
+    "softmax(scale q k^T + mask) v with no array of rows x keys: masks, windows, ALiBi, sinks, softcap, GQA",
+    attention.forward,
+    attention_backward.backward,
+    kept=2,
     autocast="lower",
     exact=("alibi_slopes", "sinks"),
     namesake="torch.nn.functional.scaled_dot_product_attention",

@@ -9,7 +9,7 @@ from typing import Any
 from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.index import check_index, explain_index
 from metalcore.ops.base.indexed import add_columns, benchmarks, check_dim, left_to_torch, pick
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -49,6 +49,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     return OP(input, index, src, dim)
 
 
+@stage("(Tensor input, Tensor index, Tensor src, int dim) -> Tensor out")
 def forward(run: Runtime, input: Any, index: Any, src: Any, dim: int) -> tuple[Any, ...]:
     shape, count = tuple(input.shape), math.prod(index.shape)
     if count == 0:
@@ -79,6 +80,7 @@ def _copied(run: Runtime, x: Any) -> Any:
     return out
 
 
+@stage("(Tensor grad_out, Tensor index, Tensor src, int dim, bool[] wanted) -> (Tensor dinput, Tensor dsrc)")
 def backward(run: Runtime, grad_out: Any, index: Any, src: Any, dim: int, wanted: Sequence[bool]) -> tuple[Any, ...]:
     dtype = run.dtype(grad_out)
     dx = _copied(run, grad_out) if wanted[0] else run.empty((0,), dtype)
@@ -96,13 +98,10 @@ def accepts(input: Any, dim: Any, index: Any, src: Any, **named: Any) -> str:
 
 
 OP = Op(
-    noun="scatter_add",
-    summary="x with src added at the places of an index along one dimension",
-    forward=Stage("(Tensor input, Tensor index, Tensor src, int dim) -> Tensor out", forward),
-    backward=Stage(
-        "(Tensor grad_out, Tensor index, Tensor src, int dim, bool[] wanted) -> (Tensor dx, Tensor dsrc)", backward
-    ),
-    gradients=("input", "src"),
+    "scatter_add",
+    "x with src added at the places of an index along one dimension",
+    forward,
+    backward,
     namesake="torch.scatter_add",
     accepts=accepts,
     benchmarks=benchmarks(

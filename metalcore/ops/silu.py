@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops.base.check import check_float, refuse
-from metalcore.ops.base.elementwise import benchmarks, left_to_torch, sweep
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.elementwise import declare, left_to_torch, sweep
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -37,10 +37,12 @@ def _written_into(x: Any) -> Any:
     return x.copy_(OP(x.clone() if x.requires_grad else x))
 
 
+@stage("(Tensor x) -> Tensor y")
 def forward(run: Runtime, x: Any) -> tuple[Any, ...]:
     return sweep(run, FORWARD, (), dict(x=x), ("y",))
 
 
+@stage("(Tensor grad_y, Tensor x) -> Tensor dx")
 def backward(run: Runtime, grad_y: Any, x: Any) -> tuple[Any, ...]:
     return sweep(run, BACKWARD, (), dict(g=grad_y, x=x), ("dx",))
 
@@ -49,15 +51,4 @@ def accepts(input: Any, inplace: bool = False) -> str:
     return "it is to be done in place" if inplace else left_to_torch(input)
 
 
-OP = Op(
-    noun="silu",
-    summary="x / (1 + exp(-x))",
-    forward=Stage("(Tensor x) -> Tensor y", forward),
-    backward=Stage("(Tensor grad_y, Tensor x) -> Tensor dx", backward),
-    gradients=("x",),
-    batched=("x",),
-    namesake="torch.nn.functional.silu",
-    accepts=accepts,
-    override_from=1 << 18,
-    benchmarks=benchmarks(lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype),), 1.0),
-)
+OP = declare("silu", "x / (1 + exp(-x))", forward, backward, accepts)

@@ -6,7 +6,7 @@ from typing import Any
 
 from metalcore.ops.base import slstm as shared
 from metalcore.ops.base.attention_arguments import wants_gradient
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op
 
 
 def slstm(x: Any, R: Any, b: Any, states: Any = None, return_last_states: bool = False) -> Any:
@@ -38,14 +38,13 @@ def _make(batch: int, steps: int, heads: int, depth: int) -> Any:
 
 
 OP = Op(
-    noun="slstm",
-    summary="the sLSTM cell of xLSTM over sequences: exponential gates, a recurrent matrix a head, states to carry on",
-    forward=Stage(shared.FORWARD_SCHEMA, shared.forward),
-    backward=Stage(shared.BACKWARD_SCHEMA, shared.backward),
-    gradients=shared.GRADIENTS,
-    public_outputs=5,
+    "slstm",
+    "the sLSTM cell of xLSTM over sequences: exponential gates, a recurrent matrix a head, states to carry on",
+    shared.forward,
+    shared.backward,
+    kept=1,
     autocast="promote",
-    exact=shared.GRADIENTS[3:],
+    exact=("y_state", "c_state", "n_state", "m_state"),
     benchmarks=[  # torch's products of bfloat16 end the process on machines that name AMX and do not let it be used
         Benchmark(f"{b}x{s}x{h}x{d}", _make(b, s, h, d), b * s * h * d, ("float32",), targets={"*": 3.0})
         for b, s, h, d in ((8, 256, 4, 64), (1, 256, 4, 128))

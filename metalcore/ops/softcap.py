@@ -7,7 +7,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_float, refuse
 from metalcore.ops.base.elementwise import benchmarks, sweep
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel
 from metalcore.runtimes.runtime import Runtime
 
@@ -28,20 +28,21 @@ def softcap(x: Any, cap: float) -> Any:
     return OP(x, float(cap))
 
 
+@stage("(Tensor x, float cap) -> Tensor y")
 def forward(run: Runtime, x: Any, cap: float) -> tuple[Any, ...]:
     return sweep(run, FORWARD, (), dict(x=x), ("y",), cap=cap)
 
 
+@stage("(Tensor grad_y, Tensor x, float cap) -> Tensor dx")
 def backward(run: Runtime, grad_y: Any, x: Any, cap: float) -> tuple[Any, ...]:
     return sweep(run, BACKWARD, (), dict(g=grad_y, x=x), ("dx",), cap=cap)
 
 
 OP = Op(
-    noun="softcap",
-    summary="cap * tanh(x / cap)",
-    forward=Stage("(Tensor x, float cap) -> Tensor y", forward),
-    backward=Stage("(Tensor grad_y, Tensor x, float cap) -> Tensor dx", backward),
-    gradients=("x",),
+    "softcap",
+    "cap * tanh(x / cap)",
+    forward,
+    backward,
     batched=("x",),
     benchmarks=benchmarks(lambda torch, dtype, shape: (30 * torch.randn(shape, dtype=dtype), 30.0), 1.5),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from metalcore.ops.base.check import check_array, check_shape, refuse
 from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 
 
@@ -28,6 +28,7 @@ def swap_blocks(src: Any, dst: Any, block_mapping: Any) -> Any:
     return OP(src, dst, block_mapping, src is dst)
 
 
+@stage("(Tensor src, Tensor(a!) dst, Tensor block_mapping, bool is_one_array) -> ()")
 def forward(run: Runtime, src: Any, dst: Any, block_mapping: Any, is_one_array: bool) -> tuple[Any, ...]:
     dtype = check_cache("swap_blocks", "dst", dst)
     if check_array("swap_blocks", "src", src) != dtype:
@@ -42,8 +43,4 @@ def forward(run: Runtime, src: Any, dst: Any, block_mapping: Any, is_one_array: 
     return move_blocks(run, src, dst, mapping)
 
 
-OP = Op(
-    noun="swap_blocks",
-    summary="blocks of one cache into another",
-    forward=Stage("(Tensor src, Tensor(a!) dst, Tensor block_mapping, bool is_one_array) -> ()", forward),
-)
+OP = Op("swap_blocks", "blocks of one cache into another", forward)

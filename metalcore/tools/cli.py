@@ -54,6 +54,15 @@ class Program(NamedTuple):
         return Program(mode, "--sanitize" in flags, "--isolate" in flags, words[at:])
 
 
+constant_option = click.option(
+    *("--constant", "-c", "constants"),
+    type=pair,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A function constant, by name or index.",
+)
+
+
 class RunCommand(click.Command):
     """A .metal file and its options, or a Python program."""
 
@@ -95,15 +104,7 @@ class RunCommand(click.Command):
     "--threadgroups", "-G", type=sizes, metavar="N[xM[xK]]", help="The grid in threadgroups instead of threads."
 )
 @click.option("--group-size", "-g", type=sizes, metavar="N[xM[xK]]", help="Threads in a threadgroup.")
-@click.option(
-    "--constant",
-    "-c",
-    "constants",
-    type=pair,
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A function constant, by name or index.",
-)
+@constant_option
 @click.option(
     "--threadgroup-memory",
     type=pair,
@@ -172,15 +173,7 @@ def sanitize(module: str | None, words: tuple[str, ...], **options: Any) -> None
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.option("--kernel", "-k", "kernels", multiple=True, help="Only this kernel; may be given more than once.")
 @click.option("--all", "everything", is_flag=True, help="Arguments of every kernel, however many there are.")
-@click.option(
-    "--constant",
-    "-c",
-    "constants",
-    type=pair,
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A function constant, by name or index.",
-)
+@constant_option
 @click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
 @click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
 @click.option("--prelude", metavar="FILE", help="Lines that the kernel's host puts in front of it.")

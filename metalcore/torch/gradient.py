@@ -23,11 +23,11 @@ plain_types = (torch.Tensor, torch.nn.Parameter)
 
 
 @cache
-def remembered(stage: Stage, name: str) -> Remembered:
+def remembered(stage: Stage[...], name: str) -> Remembered:
     return Remembered(stage.plan, torch_cpu(), name)
 
 
-def single(stage: Stage, plan: Callable[..., Any]) -> Callable[..., Any]:
+def single(stage: Stage[...], plan: Callable[..., Any]) -> Callable[..., Any]:
     """A plan returns a tuple, torch wants a single output as it is, and None for none."""
     if not stage.schema.outputs:
 

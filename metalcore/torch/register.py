@@ -77,7 +77,7 @@ def _overload(name: str) -> Any:
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
-def _define(name: str, stage: Stage) -> None:
+def _define(name: str, stage: Stage[...]) -> None:
     _library.define(
         f"{name}{stage.schema_text}", tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
     )
@@ -86,7 +86,7 @@ def _define(name: str, stage: Stage) -> None:
     torch.library.register_fake(f"{NAMESPACE}::{name}", _fake(stage), lib=_library)
 
 
-def _fake(stage: Stage) -> Callable[..., Any]:
+def _fake(stage: Stage[...]) -> Callable[..., Any]:
     def run(*arguments: Any) -> Any:
         device = next(a.device for a in arguments if isinstance(a, torch.Tensor))
         return stage.plan(FakeRuntime(device), *arguments)

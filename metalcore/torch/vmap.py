@@ -18,7 +18,7 @@ def register_vmap(library: Any, op: Op) -> None:
             _register(library, name, stage, ())
 
 
-def _register(library: Any, name: str, stage: Stage, leading: tuple[str, ...]) -> None:
+def _register(library: Any, name: str, stage: Stage[...], leading: tuple[str, ...]) -> None:
     overload = getattr(torch.ops.metalcore, name).default
     names = stage.schema.names
 

@@ -14,6 +14,13 @@ from metalcore.ops.base.xlstm_configs import check_slstm, checked, parts
 from metalcore.torch.xlstm_parts import MultiHeadLayerNorm, one_token
 
 
+def _sizes(cell: Any, option: str) -> tuple[int, int]:
+    """The width of a cell, by the option that says it, and that of a head."""
+    name = type(cell).__name__
+    size = checked(name, cell.config, option)
+    return size, parts(name, option, size, "num_heads", cell.heads)
+
+
 class mLSTMCell(nn.Module):
     """The matrix memory on q, k, v (batch, tokens, embedding_dim): gates from all three, a norm a head at the end.
 
@@ -25,10 +32,8 @@ class mLSTMCell(nn.Module):
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        self.config, name = config, type(self).__name__
-        self.size = checked(name, config, "embedding_dim")
-        self.heads = config.num_heads
-        self.depth = parts(name, "embedding_dim", self.size, "num_heads", self.heads)
+        self.config, self.heads = config, config.num_heads
+        self.size, self.depth = _sizes(self, "embedding_dim")
         self.igate = nn.Linear(3 * self.size, self.heads)
         self.fgate = nn.Linear(3 * self.size, self.heads)
         self.outnorm = MultiHeadLayerNorm(self.size)
@@ -113,11 +118,9 @@ class sLSTMCell(nn.Module):
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        self.config, name = config, type(self).__name__
-        self.size = checked(name, config, "hidden_size")
-        self.heads = config.num_heads
-        self.depth = parts(name, "hidden_size", self.size, "num_heads", self.heads)
-        check_slstm(name, config)
+        self.config, self.heads = config, config.num_heads
+        self.size, self.depth = _sizes(self, "hidden_size")
+        check_slstm(type(self).__name__, config)
         self.is_cuda_layout = config.backend == "cuda"
         self._recurrent_kernel_ = nn.Parameter(torch.empty(self._kernel_shape(self.is_cuda_layout)))
         self._bias_ = nn.Parameter(torch.empty(4 * self.size))

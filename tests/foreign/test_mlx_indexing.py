@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,15 @@ def test_gather_with_two_index_arrays(name: str) -> None:
         np.testing.assert_array_equal(out, x[first, :, last])
 
 
+def along_axis(kernel: Any, source: Any, index: Any, out: Any, stride: int, size: int) -> None:
+    """gather_axis or scatter_axis over the middle dimension of three, of so many elements."""
+    before, picks, after = index.shape
+    steps = [np.array([step, 1], np.int64) for step in (stride, picks * after)]
+    numbers_of_axis = (np.uint64(2), np.int32(1), np.int32(size), np.uint64(after), np.uint64(after))
+    arguments = (source, index, out, np.array([before, after], np.int32), *steps, *numbers_of_axis)
+    kernel(*arguments, threads=(after, picks, before), group_size=(4, 4, 2))
+
+
 @pytest.mark.feature("corpus", "MLX: gather")
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("form", swept(("gather_axis", "gather_axis_strided"), ("gather_axis",)))
@@ -57,22 +68,7 @@ def test_gather_along_an_axis(form: str, name: str) -> None:
         x = numbers(rng, (before, size, after), name)
         index = rng.integers(-size, size, (before, picks, after)).astype(np.int32)
         out = np.zeros(index.shape, x.dtype)
-        rest = np.array([before, after], np.int32)
-        kernel(
-            x,
-            index,
-            out,
-            rest,
-            np.array([size * after, 1], np.int64),
-            np.array([picks * after, 1], np.int64),
-            np.uint64(2),
-            np.int32(1),
-            np.int32(size),
-            np.uint64(after),
-            np.uint64(after),
-            threads=(after, picks, before),
-            group_size=(4, 4, 2),
-        )
+        along_axis(kernel, x, index, out, size * after, size)
         np.testing.assert_array_equal(out, np.take_along_axis(x, index.astype(np.int64), 1))
 
 
@@ -156,21 +152,7 @@ def test_scatter_along_an_axis(name: str) -> None:
         want = exact(out)
         outer, inner = np.arange(before)[:, None, None], np.arange(after)
         np.add.at(want, (outer, index, inner), exact(updates))
-        kernel(
-            updates,
-            index,
-            whole,
-            np.array([before, after], np.int32),
-            np.array([picks * after, 1], np.int64),
-            np.array([picks * after, 1], np.int64),
-            np.uint64(2),
-            np.int32(1),
-            np.int32(size),
-            np.uint64(after),
-            np.uint64(after),
-            threads=(after, picks, before),
-            group_size=(4, 4, 2),
-        )
+        along_axis(kernel, updates, index, whole, picks * after, size)
         if name in FLOATS:
             close(out, want, name, 4, floor=32 * EPSILON[name])
         else:

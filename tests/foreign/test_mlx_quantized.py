@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,12 @@ def test_quantize_and_back(form: tuple[int, int]) -> None:
         close(out, codes * exact(scales)[:, None] + exact(biases)[:, None], "float32", 2, floor=1e-6)
 
 
+def matrix(kernel: Any, arrays: Any, sizes: Any, threadgroups: tuple[int, ...], group_size: tuple[int, ...]) -> None:
+    """A product of arrays that have no batch."""
+    batches = (*NO_BATCH, *NO_BATCH, ZERO, ZERO)
+    kernel(*arrays, *map(np.int32, sizes), *batches, threadgroups=threadgroups, group_size=group_size)
+
+
 @pytest.mark.feature("corpus", "MLX: quantized matrix times vector (affine)")
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("form", swept(FORMS, ((64, 4),)))
@@ -72,21 +80,8 @@ def test_qmv(form: tuple[int, int], name: str) -> None:
         packed, scales, biases, weights = quantized(rng, rows, size, group, bits, name)
         x = numbers(rng, (vectors, size), name)
         out = np.zeros((vectors, rows), x.dtype)
-        kernel(
-            packed,
-            scales,
-            biases,
-            x,
-            out,
-            np.int32(size),
-            np.int32(rows),
-            *NO_BATCH,
-            *NO_BATCH,
-            ZERO,
-            ZERO,
-            threadgroups=(vectors, -(-rows // 8), 1),
-            group_size=(32, 2, 1),
-        )
+        arrays, sizes = (packed, scales, biases, x, out), (size, rows)
+        matrix(kernel, arrays, sizes, (vectors, -(-rows // 8), 1), (32, 2, 1))
         check(out, x, weights.T, name)
 
 
@@ -99,21 +94,8 @@ def test_qvm(name: str) -> None:
         packed, scales, biases, weights = quantized(rng, rows, size, 64, 4, name)
         x = numbers(rng, (vectors, rows), name)
         out = np.zeros((vectors, size), x.dtype)
-        kernel(
-            packed,
-            scales,
-            biases,
-            x,
-            out,
-            np.int32(rows),
-            np.int32(size),
-            *NO_BATCH,
-            *NO_BATCH,
-            ZERO,
-            ZERO,
-            threadgroups=(vectors, -(-size // 64), 1),
-            group_size=(32, 2, 1),
-        )
+        arrays, sizes = (packed, scales, biases, x, out), (rows, size)
+        matrix(kernel, arrays, sizes, (vectors, -(-size // 64), 1), (32, 2, 1))
         check(out, x, weights, name)
 
 
@@ -130,20 +112,8 @@ def test_qmm(form: str, name: str) -> None:
         packed, scales, biases, weights = quantized(rng, *shape, 64, 4, name)
         x = numbers(rng, (m, k), name)
         out = np.zeros((m, n), x.dtype)
-        kernel(
-            packed,
-            scales,
-            biases,
-            x,
-            out,
-            *map(np.int32, (k, n, m)),
-            *NO_BATCH,
-            *NO_BATCH,
-            ZERO,
-            ZERO,
-            threadgroups=(-(-n // 32), -(-m // 32), 1),
-            group_size=(32, 2, 2),
-        )
+        arrays, sizes = (packed, scales, biases, x, out), (k, n, m)
+        matrix(kernel, arrays, sizes, (-(-n // 32), -(-m // 32), 1), (32, 2, 2))
         check(out, x, weights.T if form == "t" else weights, name)
 
 

@@ -96,20 +96,17 @@ class Generator(Accesses, Indices):
 
     def make_private(self) -> list[h.Stmt]:
         """Arrays of one element size each: the engine interleaves them."""
-        self.privates(self.random.randint(1, 2), views=False)
-        if self.chance(0.6):
-            self.inputs(1, el.SCALARS)
-        body = self.statements(self.random.randint(2, 6))
-        if self.chance(0.3):
-            body.insert(self.random.randint(0, len(body)), h.Barrier())
-        return body
+        return self._with_privates(views=False, reads=0.6, least=2)
 
     def make_private_views(self) -> list[h.Stmt]:
         """Arrays that are touched in several sizes, through casts, at odd bytes."""
-        self.privates(self.random.randint(1, 2), views=True)
-        if self.chance(0.4):
+        return self._with_privates(views=True, reads=0.4, least=3)
+
+    def _with_privates(self, views: bool, reads: float, least: int) -> list[h.Stmt]:
+        self.privates(self.random.randint(1, 2), views=views)
+        if self.chance(reads):
             self.inputs(1, el.SCALARS)
-        body = self.statements(self.random.randint(3, 6))
+        body = self.statements(self.random.randint(least, 6))
         if self.chance(0.3):
             body.insert(self.random.randint(0, len(body)), h.Barrier())
         return body

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -24,9 +25,8 @@ SEEDS = {
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    made = Worker()
-    yield made
-    made.close()
+    with closing(Worker()) as made:
+        yield made
 
 
 @pytest.mark.feature("lockstep", "hostile launches between guard pages agree with an exact oracle")

@@ -163,8 +163,8 @@ def test_a_lost_process_is_one_failure() -> None:
     for _, _, _, verdict in worker.seed(1013, 3, MODES[:1]):
         kinds.append(verdict.kind)
         if len(kinds) == 1:
-            assert worker.process is not None
-            os.kill(worker.process.pid, signal.SIGKILL)
+            assert worker.child.process is not None
+            os.kill(worker.child.process.pid, signal.SIGKILL)
     worker.close()
     assert kinds.count("crash") <= 1 and kinds[0] == kinds[-1] == "good"
 

@@ -19,7 +19,7 @@ from tests.hostile.make_launch import make_launch
 from tests.hostile.oracle import Redraw
 from tests.hostile.printer import msl
 from tests.hostile.shape import Launch
-from tests.stress.worker import ROOT, receive, send
+from tests.stress.worker import Child, receive, send
 
 Result = tuple[int, str, bool, Verdict]  # number of the launch, mode, whether all accesses are in bounds, verdict
 
@@ -28,45 +28,36 @@ class Worker:
     """The parent's end. `environment` is added to the process's own."""
 
     def __init__(self, timeout: float = 60.0, environment: dict[str, str] | None = None) -> None:
-        self.timeout, self.environment = timeout, environment or {}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.timeout, self.child = timeout, Child("tests.hostile.worker", environment or {})
+        self.close = self.child.close
 
     def ask(self, request: Any) -> Iterator[Any]:
         """The messages that answer a request. ("crash", text) or ("hang", text) is the last one of a lost process."""
-        if self.process is None or self.process.poll() is not None:
-            command = [sys.executable, "-m", "tests.hostile.worker"]
-            environment = {**os.environ, **self.environment}
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-            )
-        assert self.process.stdin and self.process.stdout
+        process, requests, answers = self.child.started()
         try:
-            send(self.process.stdin, request)
+            send(requests, request)
             while True:
-                message = self.wait()
+                message = self.wait(process, answers)
                 yield message
                 if message[0] == "end":
                     return
         except (EOFError, BrokenPipeError):
-            code = self.process.wait()
-            self.process = None
-            yield "crash", f"the process died with code {code}"
+            yield "crash", self.child.died()
         except TimeoutError:
             self.close()
             yield "hang", f"no answer in {self.timeout:.0f} s of processor time"
 
-    def wait(self) -> Any:
+    def wait(self, process: subprocess.Popen[bytes], answers: Any) -> Any:
         """The next message. A hang is counted in seconds of the processor: the machine may be busy with other things.
         Without any work done it is ten times as long."""
-        assert self.process is not None and self.process.stdout is not None
-        start, used = time.monotonic(), processor_time(self.process.pid)
-        while not select.select([self.process.stdout], [], [], 1.0)[0]:
-            if self.process.poll() is not None:
+        start, used = time.monotonic(), processor_time(process.pid)
+        while not select.select([answers], [], [], 1.0)[0]:
+            if process.poll() is not None:
                 raise EOFError
             late = time.monotonic() - start > 10 * self.timeout
-            if late or processor_time(self.process.pid) - used > self.timeout:
+            if late or processor_time(process.pid) - used > self.timeout:
                 raise TimeoutError
-        return receive(self.process.stdout, time.monotonic() + 60)
+        return receive(answers, time.monotonic() + 60)
 
     def seed(self, seed: int, launches: int, modes: tuple[str, ...]) -> Iterator[Result]:
         """Every launch of one kernel in every mode. What crashes is noted, and the rest goes on in a new process."""
@@ -94,12 +85,6 @@ class Worker:
             elif message[0] in ("crash", "hang"):
                 verdict = Verdict(*message)
         return verdict
-
-    def close(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
 
 
 def processor_time(pid: int) -> float:

@@ -41,9 +41,10 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Expected:
-    """A finding, or a test that ends otherwise, that is right: the pattern of its tests, the kind, and why."""
+    """A finding, or a test that ends otherwise, that is right: where, the kind, why. Where is the pattern of its tests,
+    or for code of others that was looked at the end of its path with the line."""
 
-    test: str
+    where: str
     kind: str  # "*" for all; "failed" for a test that wants an error which sanitize mode does not raise
     reason: str
 
@@ -67,31 +68,22 @@ EXPECTED: tuple[Expected, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Known:
-    """A finding in code of others that was looked at and is true: the end of its path with the line, the kind, why."""
-
-    place: str
-    kind: str
-    reason: str
-
-
 _BATCH = "a threadgroup holds several transforms; the threads of those behind the end of the batch return before it"
 _GEMV = "it stands inside `if (thrN == 0)`"
 _EDGE = "it stands inside `if (out_col < out_vec_size)`, which differs between the simdgroups at the right edge"
 _BACK = "the last rows or columns are moved back to a full block, so two threadgroups write the same results: benign"
 _NO_FENCE = "written in front of a barrier with mem_none, which orders no memory, and read behind it"
 _SPARE = "lanes behind the last simdgroup read slots that nobody wrote, and compare them; their results are dropped"
-KNOWN: tuple[Known, ...] = (
-    *(Known(f"kernels/fft.h:{line}", "barrier-divergence", _BATCH) for line in (181, 194, 273)),
-    Known("kernels/gemv.h:219", "barrier-divergence", _GEMV),
-    Known("kernels/gemv.h:226", "wrong-fence", _NO_FENCE),
-    Known("kernels/gemv.h:242", "same-value-race", _BACK),
-    Known("kernels/gemv.h:350", "barrier-divergence", _EDGE),
-    Known("kernels/gemv.h:429", "same-value-race", _BACK),
-    Known("kernels/quantized.h:1119", "same-value-race", _BACK),
-    Known("kernels/reduction/reduce_row.h:302", "same-value-race", _BACK),
-    Known("kernels/scan.h:335", "uninitialised-threadgroup-memory", _SPARE),
+KNOWN: tuple[Expected, ...] = (
+    *(Expected(f"kernels/fft.h:{line}", "barrier-divergence", _BATCH) for line in (181, 194, 273)),
+    Expected("kernels/gemv.h:219", "barrier-divergence", _GEMV),
+    Expected("kernels/gemv.h:226", "wrong-fence", _NO_FENCE),
+    Expected("kernels/gemv.h:242", "same-value-race", _BACK),
+    Expected("kernels/gemv.h:350", "barrier-divergence", _EDGE),
+    Expected("kernels/gemv.h:429", "same-value-race", _BACK),
+    Expected("kernels/quantized.h:1119", "same-value-race", _BACK),
+    Expected("kernels/reduction/reduce_row.h:302", "same-value-race", _BACK),
+    Expected("kernels/scan.h:335", "uninitialised-threadgroup-memory", _SPARE),
 )
 Finding = dict[str, Any]
 
@@ -105,7 +97,7 @@ class Outcome:
     alarms: dict[tuple[str, str], list[tuple[str, Finding]]] = field(default_factory=lambda: defaultdict(list))
     failed: dict[str, str] = field(default_factory=dict)
     crashed: list[str] = field(default_factory=list)
-    expected: dict[Expected | Known, int] = field(default_factory=lambda: defaultdict(int))
+    expected: dict[Expected, int] = field(default_factory=lambda: defaultdict(int))
 
     def read(self, lines: Iterable[str]) -> None:
         """The lines that the collector of one process wrote."""
@@ -144,11 +136,11 @@ class Outcome:
 
 def expected(test: str, kind: str) -> Expected | None:
     """The entry of the list that covers this."""
-    return next((e for e in EXPECTED if e.kind in (kind, "*") and fnmatchcase(test, e.test)), None)
+    return next((e for e in EXPECTED if e.kind in (kind, "*") and fnmatchcase(test, e.where)), None)
 
 
-def is_known(place: str, kind: str) -> Known | None:
-    return next((k for k in KNOWN if k.kind == kind and place.endswith(k.place)), None)
+def is_known(place: str, kind: str) -> Expected | None:
+    return next((k for k in KNOWN if k.kind == kind and place.endswith(k.where)), None)
 
 
 def short(file: str) -> str:
@@ -200,8 +192,8 @@ def show(console: Console, part: str, outcome: Outcome, each: bool) -> None:
     for test in outcome.crashed:
         console.print(f"  [red]crashed or did not end[/red] {test}", soft_wrap=True, highlight=False)
     for known, count in outcome.expected.items():
-        where = known.test if isinstance(known, Expected) else known.place
-        console.print(f"  expected {count}x: {known.kind} in {where}: {known.reason}", markup=False, soft_wrap=True)
+        text = f"  expected {count}x: {known.kind} in {known.where}: {known.reason}"
+        console.print(text, markup=False, soft_wrap=True)
 
 
 @click.command(help=__doc__)

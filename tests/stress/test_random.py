@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -22,9 +23,8 @@ ONCE_WRONG = (325, 976)  # an index that wraps between two lanes, extended; bitr
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    worker = Engine()
-    yield worker
-    worker.close()
+    with closing(Engine()) as worker:
+        yield worker
 
 
 @pytest.mark.feature("lockstep", "random kernels agree with a scalar interpreter")
@@ -37,9 +37,8 @@ def test_engine_agrees_with_the_interpreter(seed: int, engine: Engine) -> None:
 
 @pytest.fixture(scope="module")
 def strict_engine() -> Iterator[Engine]:
-    worker = Engine(keep_tests=True)
-    yield worker
-    worker.close()
+    with closing(Engine(keep_tests=True)) as worker:
+        yield worker
 
 
 @pytest.mark.parametrize("seed", SEEDS + ONCE_WRONG)

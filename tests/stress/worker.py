@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,41 +17,54 @@ ROOT = Path(__file__).resolve().parents[2]
 Grid = tuple[int, int, int]
 
 
-class Engine:
-    """Sends kernels to a worker process and starts a new one where it died."""
+class Child:
+    """A process that runs a module, started again where it died."""
 
-    def __init__(self, timeout: float = 300.0, keep_tests: bool = False) -> None:
-        self.timeout = timeout
-        self.environment = {**os.environ, "METALCORE_KEEP_TESTS": str(int(keep_tests))}
+    def __init__(self, module: str, environment: Mapping[str, str]) -> None:
+        self.command, self.environment = [sys.executable, "-m", module], {**os.environ, **environment}
         self.process: subprocess.Popen[bytes] | None = None
 
-    def run(
-        self, source: str, arguments: Sequence[Any], threads: Grid, group_size: Grid, mode: str = "checked"
-    ) -> tuple[str, Any]:
-        """("ok", arguments after the launch), ("error", text), ("crash", text) or ("hang", text)."""
+    def started(self) -> tuple[subprocess.Popen[bytes], Any, Any]:
+        """The process, what it reads and what it writes."""
         if self.process is None or self.process.poll() is not None:
-            command = [sys.executable, "-m", "tests.stress.worker"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, **pipes)
-        assert self.process.stdin and self.process.stdout
-        try:
-            send(self.process.stdin, (source, list(arguments), threads, group_size, mode))
-            message = receive(self.process.stdout, time.monotonic() + self.timeout)
-        except (EOFError, BrokenPipeError):
-            code = self.process.wait()
-            self.process = None
-            return "crash", f"the process died with code {code}"
-        except TimeoutError:
-            self.close()
-            return "hang", f"no answer in {self.timeout:.0f} s"
-        kind, answer = message
-        return kind, answer
+            self.process = subprocess.Popen(self.command, cwd=ROOT, env=self.environment, **pipes)
+        return self.process, self.process.stdin, self.process.stdout
+
+    def died(self) -> str:
+        assert self.process is not None
+        code, self.process = self.process.wait(), None
+        return f"the process died with code {code}"
 
     def close(self) -> None:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+
+class Engine:
+    """Sends kernels to a worker process."""
+
+    def __init__(self, timeout: float = 300.0, keep_tests: bool = False) -> None:
+        self.timeout = timeout
+        self.child = Child("tests.stress.worker", {"METALCORE_KEEP_TESTS": str(int(keep_tests))})
+        self.close = self.child.close
+
+    def run(
+        self, source: str, arguments: Sequence[Any], threads: Grid, group_size: Grid, mode: str = "checked"
+    ) -> tuple[str, Any]:
+        """("ok", arguments after the launch), ("error", text), ("crash", text) or ("hang", text)."""
+        _, requests, answers = self.child.started()
+        try:
+            send(requests, (source, list(arguments), threads, group_size, mode))
+            kind, answer = receive(answers, time.monotonic() + self.timeout)
+        except (EOFError, BrokenPipeError):
+            return "crash", self.child.died()
+        except TimeoutError:
+            self.close()
+            return "hang", f"no answer in {self.timeout:.0f} s"
+        return kind, answer
 
 
 def send(stream: BinaryIO | Any, message: Any) -> None:

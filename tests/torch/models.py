@@ -56,6 +56,32 @@ def configure(family: str, **options: Any) -> Any:
     return getattr(transformers, kind)(**{**given, **OPTIONS.get(family, {}), **options})
 
 
+def first_run(model: Any, batch: torch.Tensor) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Outputs, and the gradients of the loss, which the model forgets."""
+    before = model(input_ids=batch, labels=batch)
+    before.loss.backward()
+    gradients = {n: p.grad.clone() for n, p in model.named_parameters()}
+    model.zero_grad()
+    return before, gradients
+
+
+def check_patched(
+    model: Any, batch: torch.Tensor, before: Any, gradients: dict[str, torch.Tensor], ops: set[str]
+) -> None:
+    """The same outputs and gradients, by these ops and none of torch's."""
+    import metalcore
+
+    with metalcore.explain() as log:
+        after = model(input_ids=batch, labels=batch)
+        after.loss.backward()
+    assert {row.op for row in log if not row.op.endswith("_backward")} >= ops
+    assert not any(row.by_torch for row in log)
+    torch.testing.assert_close(after.logits, before.logits, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(after.loss, before.loss, rtol=1e-5, atol=1e-5)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-3, atol=1e-5, msg=name)
+
+
 def make(family: str, dtype: torch.dtype = torch.float32, **options: Any) -> Any:
     """A causal language model of two layers, on the CPU, its norms' weights and sinks not all alike."""
     import transformers

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 import metalcore  # noqa: E402
 from metalcore.errors import ArgumentError  # noqa: E402
-from tests.torch.models import FAMILIES, make, tokens, train  # noqa: E402
+from tests.torch.models import FAMILIES, check_patched, first_run, make, tokens, train  # noqa: E402
 
 LAYERS = 2
 NORMS = {**dict.fromkeys(FAMILIES, 2 * LAYERS + 1), "qwen3": 9, "olmo2": 9, "gemma2": 9, "gemma3": 13}
@@ -24,24 +24,13 @@ OPS = {"rms_norm", "rope", "scaled_dot_product_attention", "cross_entropy"}
 def test_every_family_gives_the_same_and_is_undone(family: str) -> None:
     model, batch = make(family), tokens(1)[0]
     forwards = [module.forward for module in model.modules()]
-    before = model(input_ids=batch, labels=batch)
-    before.loss.backward()
-    expected = {n: p.grad.clone() for n, p in model.named_parameters()}
-    model.zero_grad()
+    before, expected = first_run(model, batch)
     assert metalcore.patch_model(model) is model
     activations = 0 if family == "gpt_oss" else 2
     counts = {"norm": NORMS[family], "activation": activations, "rope": 2, "attention": 2, "loss": 1}
     assert model.metalcore_patch.counts == counts
     assert model.metalcore_patch.left == (LEFT if family == "gpt_oss" else {})
-    with metalcore.explain() as log:
-        after = model(input_ids=batch, labels=batch)
-        after.loss.backward()
-    assert {row.op for row in log if not row.op.endswith("_backward")} >= OPS
-    assert not any(row.by_torch for row in log)
-    torch.testing.assert_close(after.logits, before.logits, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(after.loss, before.loss, rtol=1e-5, atol=1e-5)
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-3, atol=1e-5)
+    check_patched(model, batch, before, expected, OPS)
     assert metalcore.unpatch_model(model) is model
     assert [module.forward for module in model.modules()] == forwards
     assert not any(name in module.__dict__ for module in model.modules() for name in ("forward", "_apply_gate"))

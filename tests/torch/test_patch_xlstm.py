@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import metalcore  # noqa: E402
-from tests.torch.models import VOCABULARY, tokens, train  # noqa: E402
+from tests.torch.models import VOCABULARY, check_patched, first_run, tokens, train  # noqa: E402
 
 modeling = pytest.importorskip("transformers.models.xlstm.modeling_xlstm")
 if modeling.external_xlstm:
@@ -42,21 +42,11 @@ def make(**options: Any) -> Any:
 @pytest.mark.parametrize("options", [{"use_bias": True}, {"mode": "train", "chunk_size": 35}], ids=str)
 def test_same_and_undone(options: dict[str, Any]) -> None:
     model, batch = make(use_cache=False, **options), tokens(1, length=70)[0]
-    before = model(input_ids=batch, labels=batch)
-    before.loss.backward()
-    expected = {n: p.grad.clone() for n, p in model.named_parameters()}
-    model.zero_grad()
+    before, expected = first_run(model, batch)
     metalcore.patch_model(model)
     assert model.metalcore_patch.counts == {"norm": 7, "activation": 2, "rope": 0, "attention": 2, "loss": 1}
     assert model.metalcore_patch.left == {}
-    with metalcore.explain() as log:
-        after = model(input_ids=batch, labels=batch)
-        after.loss.backward()
-    assert {row.op for row in log if not row.op.endswith("_backward")} >= OPS
-    assert not any(row.by_torch for row in log)
-    torch.testing.assert_close(after.logits, before.logits, rtol=1e-4, atol=1e-4)
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+    check_patched(model, batch, before, expected, OPS)
     metalcore.unpatch_model(model)
     assert not any("forward" in module.__dict__ for module in model.modules())
     assert torch.equal(model(input_ids=batch).logits, before.logits)

@@ -77,12 +77,18 @@ def test_vmap_of_the_first_input(noun: str) -> None:
     same(outputs(found), [torch.stack(column) for column in zip(*rows, strict=True)])
 
 
+def with_gradients(noun: str) -> tuple[Any, list[torch.Tensor]]:
+    """A case, and its outputs that have a gradient."""
+    ours = case(find(noun), grad=True)
+    reached = [o for o in ours.run() if o.requires_grad]
+    if not reached:
+        pytest.skip("no output has a gradient in this case")
+    return ours, reached
+
+
 @differentiable
 def test_gradient_under_vmap_agrees_with_a_loop(noun: str) -> None:
-    ours = case(find(noun), grad=True)
-    expected = [o for o in ours.run() if o.requires_grad]
-    if not expected:
-        pytest.skip("no output has a gradient in this case")
+    ours, expected = with_gradients(noun)
     cotangents = [torch.stack([torch.ones_like(o), 2 * torch.ones_like(o)]) for o in expected]
     single = [
         torch.autograd.grad(expected, ours.inputs, [c[i] for c in cotangents], retain_graph=True, allow_unused=True)
@@ -117,10 +123,7 @@ def test_autocast(noun: str) -> None:
 
 @differentiable
 def test_a_second_gradient_is_an_error(noun: str) -> None:
-    ours = case(find(noun), grad=True)
-    reached = [o for o in ours.run() if o.requires_grad]
-    if not reached:
-        pytest.skip("no output has a gradient in this case")
+    ours, reached = with_gradients(noun)
     weights = [torch.ones_like(o).requires_grad_() for o in reached]
     total = sum((w * o).sum() for w, o in zip(weights, reached, strict=True))
     first = torch.autograd.grad(total, ours.inputs, create_graph=True, allow_unused=True)

@@ -47,20 +47,9 @@ __MC_MATH int whole(double k) { return static_cast<int>(choose(is_nan(k), 0.0, k
 
 // e^r - 1, |r| <= 0.36
 __MC_MATH double expm1_series(double r) {
-  double p = 1.0 / 1307674368000.0;
-  p = fma_(p, r, 1.0 / 87178291200.0);
-  p = fma_(p, r, 1.0 / 6227020800.0);
-  p = fma_(p, r, 1.0 / 479001600.0);
-  p = fma_(p, r, 1.0 / 39916800.0);
-  p = fma_(p, r, 1.0 / 3628800.0);
-  p = fma_(p, r, 1.0 / 362880.0);
-  p = fma_(p, r, 1.0 / 40320.0);
-  p = fma_(p, r, 1.0 / 5040.0);
-  p = fma_(p, r, 1.0 / 720.0);
-  p = fma_(p, r, 1.0 / 120.0);
-  p = fma_(p, r, 1.0 / 24.0);
-  p = fma_(p, r, 1.0 / 6.0);
-  p = fma_(p, r, 0.5);
+  double p = horner(r, 1.0 / 1307674368000.0, 1.0 / 87178291200.0, 1.0 / 6227020800.0, 1.0 / 479001600.0,
+      1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0,
+      1.0 / 24.0, 1.0 / 6.0, 0.5);
   return fma_(p * r, r, r);
 }
 // x = k ln 2 + (hi + lo). The first step is exact: the leading part of ln 2 has 40 bits.
@@ -178,6 +167,14 @@ __MC_MATH double log1p_positive(double f, double extra) {
   return l.hi + (l.lo + u.lo / u.hi) + extra * ln_2.hi;
 }
 
+// fast:: is the same.
+__MC_MATH double exp_f(double x) { return exp_p(x); }
+__MC_MATH double exp2_f(double x) { return exp2_p(x); }
+__MC_MATH double exp10_f(double x) { return exp10_p(x); }
+__MC_MATH double log_f(double x) { return log_p(x); }
+__MC_MATH double log2_f(double x) { return log2_p(x); }
+__MC_MATH double log10_f(double x) { return log10_p(x); }
+
 // |x|^y, by the rules of powr for x >= 0: NaN for 0^0, inf^0 and 1^inf.
 __MC_MATH double power(double a, double y) {
   two_doubles l = log_of(a);
@@ -188,32 +185,9 @@ __MC_MATH double power(double a, double y) {
   t_low = choose(fabs_(t) < 800.0, t_low, 0.0);
   return exp_of(t, t_low, 0.0);
 }
-__MC_MATH double powr_p(double x, double y) {
-  double r = power(fabs_(x), y);
-  return choose(x < 0.0, nan_(), r);
-}
-__MC_MATH double pow_p(double x, double y) {
-  double a = fabs_(x);
-  double r = power(a, y);
-  double half_y = 0.5 * y;
-  bool whole = __builtin_floor(y) == y;
-  bool odd = whole & (__builtin_floor(half_y) != half_y);
-  r = choose((ibits(x) < 0) & odd, -r, r);
-  r = choose((x < 0.0) & (a < inf_()) & !whole, nan_(), r);
-  r = choose((x == -1.0) & (fabs_(y) == inf_()), 1.0, r);
-  return choose((x == 1.0) | (y == 0.0), 1.0, r);
-}
-
-// fast:: is the same.
-__MC_MATH double exp_f(double x) { return exp_p(x); }
-__MC_MATH double exp2_f(double x) { return exp2_p(x); }
-__MC_MATH double exp10_f(double x) { return exp10_p(x); }
-__MC_MATH double log_f(double x) { return log_p(x); }
-__MC_MATH double log2_f(double x) { return log2_p(x); }
-__MC_MATH double log10_f(double x) { return log10_p(x); }
-__MC_MATH double powr_f(double x, double y) { return powr_p(x, y); }
-__MC_MATH double pow_f(double x, double y) { return pow_p(x, y); }
 
 }  // namespace __mc_math
 
 #pragma float_control(pop)
+
+#include "math_pow_cases.h"

@@ -67,29 +67,14 @@ __MC_MATH quarter_turns reduce(double x) {
 // sin and cos of hi + lo, |hi| < 0.8
 __MC_MATH double sin_series(double hi, double lo) {
   double z = hi * hi;
-  double p = -1.0 / 121645100408832000.0;
-  p = fma_(p, z, 1.0 / 355687428096000.0);
-  p = fma_(p, z, -1.0 / 1307674368000.0);
-  p = fma_(p, z, 1.0 / 6227020800.0);
-  p = fma_(p, z, -1.0 / 39916800.0);
-  p = fma_(p, z, 1.0 / 362880.0);
-  p = fma_(p, z, -1.0 / 5040.0);
-  p = fma_(p, z, 1.0 / 120.0);
-  p = fma_(p, z, -1.0 / 6.0);
+  double p = horner(z, -1.0 / 121645100408832000.0, 1.0 / 355687428096000.0, -1.0 / 1307674368000.0,
+      1.0 / 6227020800.0, -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0);
   return hi + fma_(p * z, hi, fma_(-0.5 * z, lo, lo));
 }
 __MC_MATH double cos_series(double hi, double lo) {
   double z = hi * hi;
-  double p = 1.0 / 2432902008176640000.0;
-  p = fma_(p, z, -1.0 / 6402373705728000.0);
-  p = fma_(p, z, 1.0 / 20922789888000.0);
-  p = fma_(p, z, -1.0 / 87178291200.0);
-  p = fma_(p, z, 1.0 / 479001600.0);
-  p = fma_(p, z, -1.0 / 3628800.0);
-  p = fma_(p, z, 1.0 / 40320.0);
-  p = fma_(p, z, -1.0 / 720.0);
-  p = fma_(p, z, 1.0 / 24.0);
-  p = fma_(p, z, -0.5);
+  double p = horner(z, 1.0 / 2432902008176640000.0, -1.0 / 6402373705728000.0, 1.0 / 20922789888000.0,
+      -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5);
   return 1.0 + fma_(p, z, -hi * lo);
 }
 __MC_MATH double sincos_of(quarter_turns q, double& cosine) {
@@ -103,15 +88,6 @@ __MC_MATH double sincos_of(quarter_turns q, double& cosine) {
 __MC_MATH double sincos_p(double x, double& cosine) {
   double s = sincos_of(reduce(x), cosine);
   return choose(x == 0.0, x, s);
-}
-__MC_MATH double sin_p(double x) {
-  double cosine;
-  return sincos_p(x, cosine);
-}
-__MC_MATH double cos_p(double x) {
-  double cosine;
-  sincos_p(x, cosine);
-  return cosine;
 }
 __MC_MATH double tan_p(double x) {
   double cosine;
@@ -149,28 +125,9 @@ __MC_MATH double atan_unit(double q) {
   bool large = q > 0x1.a827999fcef32p-2;
   double t = choose(large, (q - 1.0) / (q + 1.0), q);
   double z = t * t;
-  double p = 1.0 / 45.0;
-  p = fma_(p, -z, 1.0 / 43.0);
-  p = fma_(p, -z, 1.0 / 41.0);
-  p = fma_(p, -z, 1.0 / 39.0);
-  p = fma_(p, -z, 1.0 / 37.0);
-  p = fma_(p, -z, 1.0 / 35.0);
-  p = fma_(p, -z, 1.0 / 33.0);
-  p = fma_(p, -z, 1.0 / 31.0);
-  p = fma_(p, -z, 1.0 / 29.0);
-  p = fma_(p, -z, 1.0 / 27.0);
-  p = fma_(p, -z, 1.0 / 25.0);
-  p = fma_(p, -z, 1.0 / 23.0);
-  p = fma_(p, -z, 1.0 / 21.0);
-  p = fma_(p, -z, 1.0 / 19.0);
-  p = fma_(p, -z, 1.0 / 17.0);
-  p = fma_(p, -z, 1.0 / 15.0);
-  p = fma_(p, -z, 1.0 / 13.0);
-  p = fma_(p, -z, 1.0 / 11.0);
-  p = fma_(p, -z, 1.0 / 9.0);
-  p = fma_(p, -z, 1.0 / 7.0);
-  p = fma_(p, -z, 1.0 / 5.0);
-  p = fma_(p, -z, 1.0 / 3.0);
+  double p = horner(-z, 1.0 / 45.0, 1.0 / 43.0, 1.0 / 41.0, 1.0 / 39.0, 1.0 / 37.0, 1.0 / 35.0, 1.0 / 33.0,
+      1.0 / 31.0, 1.0 / 29.0, 1.0 / 27.0, 1.0 / 25.0, 1.0 / 23.0, 1.0 / 21.0, 1.0 / 19.0, 1.0 / 17.0, 1.0 / 15.0,
+      1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0);
   double y = fma_(-p * z, t, t);
   return choose(large, 0.5 * half_pi_hi + (y + 0.5 * half_pi_mid), y);
 }
@@ -194,8 +151,6 @@ __MC_MATH double asin_p(double x) { return atan2_p(x, sqrt_((1.0 - x) * (1.0 + x
 __MC_MATH double acos_p(double x) { return 2.0 * atan2_p(sqrt_(1.0 - x), sqrt_(1.0 + x)); }
 
 // fast:: is the same.
-__MC_MATH double sin_f(double x) { return sin_p(x); }
-__MC_MATH double cos_f(double x) { return cos_p(x); }
 __MC_MATH double tan_f(double x) { return tan_p(x); }
 __MC_MATH double sincos_f(double x, double& cosine) { return sincos_p(x, cosine); }
 

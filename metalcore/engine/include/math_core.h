@@ -39,6 +39,13 @@ __MC_MATH float fabs_(float x) { return __builtin_fabsf(x); }
 __MC_MATH float sqrt_(float x) { return __builtin_elementwise_sqrt(x); }
 __MC_MATH float copysign_(float x, float s) { return __builtin_copysignf(x, s); }
 
+// A polynomial in x by fused steps, the coefficient of the highest power first.
+template <typename... C>
+__MC_MATH float horner(float x, float p, C... coefficients) {
+  ((p = fma_(p, x, coefficients)), ...);
+  return p;
+}
+
 // One vector instruction each. Both keep a NaN in x.
 __MC_MATH float at_most(float x, float limit) { return x > limit ? limit : x; }
 __MC_MATH float at_least(float x, float limit) { return x < limit ? limit : x; }

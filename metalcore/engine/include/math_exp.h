@@ -22,13 +22,7 @@ __MC_MATH float scale_two_step(float p, float shifted) {
 
 // e^r, |r| <= 0.347, relative error 2^-28.2
 __MC_MATH float exp_poly(float r) {
-  float p = 0x1.6a525p-10f;
-  p = fma_(p, r, 0x1.12396ep-7f);
-  p = fma_(p, r, 0x1.5558aap-5f);
-  p = fma_(p, r, 0x1.555492p-3f);
-  p = fma_(p, r, 0x1.fffffcp-2f);
-  p = fma_(p, r, 1.0f);
-  return fma_(p, r, 1.0f);
+  return horner(r, 0x1.6a525p-10f, 0x1.12396ep-7f, 0x1.5558aap-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1.0f, 1.0f);
 }
 __MC_MATH float exp_p(float x) {
   x = at_least(at_most(x, 89.0f), -104.0f);
@@ -41,13 +35,8 @@ __MC_MATH float exp_p(float x) {
 
 // 2^r, |r| <= 0.5, relative error 2^-28.3
 __MC_MATH float exp2_poly(float r) {
-  float p = 0x1.416b8p-13f;
-  p = fma_(p, r, 0x1.5f0838p-10f);
-  p = fma_(p, r, 0x1.3b2dep-7f);
-  p = fma_(p, r, 0x1.c6af7cp-5f);
-  p = fma_(p, r, 0x1.ebfbdcp-3f);
-  p = fma_(p, r, 0x1.62e43p-1f);
-  return fma_(p, r, 1.0f);
+  return horner(r, 0x1.416b8p-13f, 0x1.5f0838p-10f, 0x1.3b2dep-7f, 0x1.c6af7cp-5f, 0x1.ebfbdcp-3f, 0x1.62e43p-1f,
+      1.0f);
 }
 __MC_MATH float exp2_p(float x) {
   x = at_least(at_most(x, 129.0f), -151.0f);
@@ -62,25 +51,17 @@ __MC_MATH float exp10_p(float x) {
   float k = shifted - exp_magic;
   float r = fma_(k, -0x1.344136p-2f, x);
   r = fma_(k, 0x1.ec10cp-27f, r);
-  float p = 0x1.a6420ep-3f;  // 10^r, |r| <= 0.151, relative error 2^-28.5
-  p = fma_(p, r, 0x1.156a22p-1f);
-  p = fma_(p, r, 0x1.2bd9fap+0f);
-  p = fma_(p, r, 0x1.046f9cp+1f);
-  p = fma_(p, r, 0x1.53524ap+1f);
-  p = fma_(p, r, 0x1.26bb1cp+1f);
-  p = fma_(p, r, 1.0f);
+  // 10^r, |r| <= 0.151, relative error 2^-28.5
+  float p = horner(r, 0x1.a6420ep-3f, 0x1.156a22p-1f, 0x1.2bd9fap+0f, 0x1.046f9cp+1f, 0x1.53524ap+1f, 0x1.26bb1cp+1f,
+      1.0f);
   return scale_two_step(p, shifted);
 }
 
 // fast: one factor 2^(k-1) times twice the polynomial; results below 2^-125 become 0.
 constexpr float fast_exp_magic = 0x1.8p23f + 126.0f;
 __MC_MATH float exp2_fast_join(float r, float shifted) {
-  float p = 0x1.5bd898p-9f;  // 2 * 2^r, relative error 2^-23.3
-  p = fma_(p, r, 0x1.3ce8cp-6f);
-  p = fma_(p, r, 0x1.c6b6dcp-4f);
-  p = fma_(p, r, 0x1.ebf9c2p-2f);
-  p = fma_(p, r, 0x1.62e42ap+0f);
-  p = fma_(p, r, 2.0f);
+  // 2 * 2^r, relative error 2^-23.3
+  float p = horner(r, 0x1.5bd898p-9f, 0x1.3ce8cp-6f, 0x1.c6b6dcp-4f, 0x1.ebf9c2p-2f, 0x1.62e42ap+0f, 2.0f);
   return p * from_bits(bits(shifted) << 23);
 }
 __MC_MATH float exp2_f(float x) {

@@ -27,10 +27,7 @@ __MC_MATH float cosh_p(float x) {
 __MC_MATH float sinh_p(float x) {
   float a = fabs_(x);
   float z = a * a;
-  float p = 0x1.756cb4p-19f;
-  p = fma_(p, z, 0x1.a022bap-13f);
-  p = fma_(p, z, 0x1.1110ep-7f);
-  p = fma_(p, z, 0x1.555556p-3f);
+  float p = horner(z, 0x1.756cb4p-19f, 0x1.a022bap-13f, 0x1.1110ep-7f, 0x1.555556p-3f);
   float small = fma_(p * z, a, a);
   float e = half_exp(a);
   return copysign_(choose(a < 1.0f, small, e - 0.25f / e), x);
@@ -39,11 +36,7 @@ __MC_MATH float sinh_p(float x) {
 __MC_MATH float tanh_p(float x) {
   float a = fabs_(x);
   float z = a * a;
-  float p = -0x1.750ce4p-8f;
-  p = fma_(p, z, 0x1.51f8cep-6f);
-  p = fma_(p, z, -0x1.b835a4p-5f);
-  p = fma_(p, z, 0x1.1106f6p-3f);
-  p = fma_(p, z, -0x1.555532p-2f);
+  float p = horner(z, -0x1.750ce4p-8f, 0x1.51f8cep-6f, -0x1.b835a4p-5f, 0x1.1106f6p-3f, -0x1.555532p-2f);
   float small = fma_(p * z, a, a);
   float t = at_most(a, 10.0f);
   float shifted = fma_(t, 2.0f * 0x1.715476p+0f, fast_exp_magic);
@@ -63,45 +56,15 @@ __MC_MATH float tanh_f(float x) {
   float k = shifted - magic;
   float r = fma_(k, -0x1.62e43p-2f, a);
   r = fma_(k, 0x1.05c61p-30f, r);
-  float p = 0x1.6b9a24p-4f;
-  p = fma_(p, r, 0x1.12253ep-2f);
-  p = fma_(p, r, 0x1.5556f4p-1f);
-  p = fma_(p, r, 0x1.5554b4p+0f);
-  p = fma_(p, r, 0x1.fffffep+0f);
+  float p = horner(r, 0x1.6b9a24p-4f, 0x1.12253ep-2f, 0x1.5556f4p-1f, 0x1.5554b4p+0f, 0x1.fffffep+0f);
   p = fma_(p * r, r, r + r);
   float scale = from_bits(bits(shifted) << 23);
   float e = fma_(scale, p, scale - 1.0f);
   return copysign_(e / (e + 2.0f), x);
 }
 
-// log1p(x + x^2 / (1 + sqrt(1 + x^2))); where x^2 would overflow, log(2 x).
-__MC_MATH float asinh_p(float x) {
-  float a = fabs_(x);
-  bool big = a > 0x1p30f;
-  float z = a * a;
-  float f = a + z / (1.0f + sqrt_(1.0f + z));
-  float y = log1p_positive(choose(big, a, f), choose(big, 1.0f, 0.0f));
-  y = choose(a < inf_(), y, a);
-  return copysign_(y, x);
-}
-// log1p(t + sqrt(2 t + t^2)), t = x - 1 (exact below 2^24)
-__MC_MATH float acosh_p(float x) {
-  bool big = x > 0x1p30f;
-  float t = x - 1.0f;
-  float f = t + sqrt_(fma_(t, t, t + t));
-  float y = log1p_positive(choose(big, x, f), choose(big, 1.0f, 0.0f));
-  y = choose(x < inf_(), y, x);
-  return choose(x >= 1.0f, y, nan_());
-}
-// log1p(2 x / (1 - x)) / 2
-__MC_MATH float atanh_p(float x) {
-  float a = fabs_(x);
-  float f = (a + a) / (1.0f - a);
-  float y = 0.5f * log1p_positive(f, 0.0f);
-  y = choose(a < 1.0f, y, choose(a == 1.0f, inf_(), nan_()));
-  return copysign_(y, x);
-}
-
 }  // namespace __mc_math
 
 #pragma float_control(pop)
+
+#include "math_inverse_hyperbolic.h"

@@ -39,15 +39,8 @@ __MC_MATH float log_special(float x, float value) {
 
 // (log(1 + f) - f) / f^2, relative error of the whole 2^-27.3
 __MC_MATH float log_poly(float f) {
-  float p = -0x1.38c428p-4f;
-  p = fma_(p, f, 0x1.055e3cp-3f);
-  p = fma_(p, f, -0x1.0d8302p-3f);
-  p = fma_(p, f, 0x1.22d956p-3f);
-  p = fma_(p, f, -0x1.54728p-3f);
-  p = fma_(p, f, 0x1.99a01ap-3f);
-  p = fma_(p, f, -0x1.000226p-2f);
-  p = fma_(p, f, 0x1.555554p-2f);
-  return fma_(p, f, -0.5f);
+  return horner(f, -0x1.38c428p-4f, 0x1.055e3cp-3f, -0x1.0d8302p-3f, 0x1.22d956p-3f, -0x1.54728p-3f, 0x1.99a01ap-3f,
+      -0x1.000226p-2f, 0x1.555554p-2f, -0.5f);
 }
 __MC_MATH float log_join(float k, float f) {
   float q = log_poly(f) * f;
@@ -64,15 +57,8 @@ __MC_MATH float log_f(float x) {
 }
 
 __MC_MATH float log2_join(float k, float f) {
-  float p = -0x1.c39bacp-4f;
-  p = fma_(p, f, 0x1.7f2818p-3f);
-  p = fma_(p, f, -0x1.87f7eap-3f);
-  p = fma_(p, f, 0x1.a2c9dcp-3f);
-  p = fma_(p, f, -0x1.eaa24ap-3f);
-  p = fma_(p, f, 0x1.277f44p-2f);
-  p = fma_(p, f, -0x1.715afep-2f);
-  p = fma_(p, f, 0x1.ec7094p-2f);
-  p = fma_(p, f, -0x1.71547p-1f);
+  float p = horner(f, -0x1.c39bacp-4f, 0x1.7f2818p-3f, -0x1.87f7eap-3f, 0x1.a2c9dcp-3f, -0x1.eaa24ap-3f,
+      0x1.277f44p-2f, -0x1.715afep-2f, 0x1.ec7094p-2f, -0x1.71547p-1f);
   float low = fma_(f, 0x1.4ae0cp-26f, (p * f) * f);
   return fma_(f, 0x1.715476p+0f, low) + k;
 }
@@ -86,15 +72,8 @@ __MC_MATH float log2_f(float x) {
 }
 
 __MC_MATH float log10_join(float k, float f) {
-  float p = -0x1.109864p-5f;
-  p = fma_(p, f, 0x1.cd0ddap-5f);
-  p = fma_(p, f, -0x1.d7901ep-5f);
-  p = fma_(p, f, 0x1.f84b6cp-5f);
-  p = fma_(p, f, -0x1.276a58p-4f);
-  p = fma_(p, f, 0x1.63d06ap-4f);
-  p = fma_(p, f, -0x1.bcbf52p-4f);
-  p = fma_(p, f, 0x1.287a7p-3f);
-  p = fma_(p, f, -0x1.bcb7aap-3f);
+  float p = horner(f, -0x1.109864p-5f, 0x1.cd0ddap-5f, -0x1.d7901ep-5f, 0x1.f84b6cp-5f, -0x1.276a58p-4f,
+      0x1.63d06ap-4f, -0x1.bcbf52p-4f, 0x1.287a7p-3f, -0x1.bcb7aap-3f);
   float low = fma_(f, -0x1.5b235ep-27f, (p * f) * f);
   low = fma_(k, -0x1.ec10cp-27f, low);
   return fma_(k, 0x1.344136p-2f, fma_(f, 0x1.bcb7b2p-2f, low));

@@ -22,6 +22,20 @@
 
 namespace __mc_math {
 
+__MC_MATH float sin_p(float x) {
+  float cosine;
+  return sincos_p(x, cosine);
+}
+__MC_MATH float cos_p(float x) {
+  float cosine;
+  sincos_p(x, cosine);
+  return cosine;
+}
+#ifdef METALCORE_DOUBLE  // fast:: is the same
+__MC_MATH float sin_f(float x) { return sin_p(x); }
+__MC_MATH float cos_f(float x) { return cos_p(x); }
+#endif
+
 __MC_OP1(ceil_p) __MC_OP1(floor_p) __MC_OP1(trunc_p) __MC_OP1(rint_p) __MC_OP1(round_p) __MC_OP1(fabs_p)
 __MC_OP1(sqrt_p) __MC_OP1(rsqrt_p) __MC_OP1(sinpi_p)
 __MC_OP1(cospi_p) __MC_OP1(tanpi_p) __MC_OP1(asin_p) __MC_OP1(acos_p) __MC_OP1(atan_p) __MC_OP1(sinh_p)

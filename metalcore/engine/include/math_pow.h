@@ -48,35 +48,6 @@ __MC_MATH two_floats log2_two(float a) {
   r.lo = l - (r.hi - sum);
   return r;
 }
-// |x|^y, by the rules of powr for x >= 0: NaN for 0^0, inf^0 and 1^inf.
-__MC_MATH float power(float a, float y) {
-  two_floats l = log2_two(a);
-  bool usual = (a > 0.0f) & (a < inf_());
-  float hi = choose(usual, l.hi, choose(a == 0.0f, -inf_(), a));
-  float t = y * hi;
-  float t_low = fma_(y, l.lo, fma_(y, hi, -t));
-  t_low = choose(fabs_(t) < 256.0f, t_low, 0.0f);
-  t = at_least(at_most(t, 160.0f), -160.0f);
-  float shifted = t + exp_magic;
-  float r = (t - (shifted - exp_magic)) + t_low;
-  return scale_two_step(exp2_poly(r), shifted);
-}
-__MC_MATH float powr_p(float x, float y) {
-  float r = power(fabs_(x), y);
-  return choose(x < 0.0f, nan_(), r);
-}
-__MC_MATH float pow_p(float x, float y) {
-  float a = fabs_(x);
-  float r = power(a, y);
-  float half_y = 0.5f * y;
-  bool whole = __builtin_floorf(y) == y;
-  bool odd = whole & (__builtin_floorf(half_y) != half_y);
-  bool negative = ibits(x) < 0;
-  r = choose(negative & odd, -r, r);
-  r = choose((x < 0.0f) & (a < inf_()) & !whole, nan_(), r);
-  r = choose((x == -1.0f) & (fabs_(y) == inf_()), 1.0f, r);
-  return choose((x == 1.0f) | (y == 0.0f), 1.0f, r);
-}
 
 // fast: 2^(y log2 |x|)
 __MC_MATH float powr_f(float x, float y) { return exp2_f(y * log2_f(x)); }
@@ -90,6 +61,22 @@ __MC_MATH float pow_f(float x, float y) {
   return choose(y == 0.0f, 1.0f, r);
 }
 
+// |x|^y, by the rules of powr for x >= 0: NaN for 0^0, inf^0 and 1^inf.
+__MC_MATH float power(float a, float y) {
+  two_floats l = log2_two(a);
+  bool usual = (a > 0.0f) & (a < inf_());
+  float hi = choose(usual, l.hi, choose(a == 0.0f, -inf_(), a));
+  float t = y * hi;
+  float t_low = fma_(y, l.lo, fma_(y, hi, -t));
+  t_low = choose(fabs_(t) < 256.0f, t_low, 0.0f);
+  t = at_least(at_most(t, 160.0f), -160.0f);
+  float shifted = t + exp_magic;
+  float r = (t - (shifted - exp_magic)) + t_low;
+  return scale_two_step(exp2_poly(r), shifted);
+}
+
 }  // namespace __mc_math
 
 #pragma float_control(pop)
+
+#include "math_pow_cases.h"

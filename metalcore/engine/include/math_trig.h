@@ -80,11 +80,7 @@ __MC_MATH float sin_quarter(float r, float z) {
   return fma_(p * z, r, r);
 }
 __MC_MATH float cos_quarter(float z) {
-  float p = 0x1.99e80cp-16f;
-  p = fma_(p, z, -0x1.6c0c28p-10f);
-  p = fma_(p, z, 0x1.55554ap-5f);
-  p = fma_(p, z, -0.5f);
-  return fma_(p, z, 1.0f);
+  return horner(z, 0x1.99e80cp-16f, -0x1.6c0c28p-10f, 0x1.55554ap-5f, -0.5f, 1.0f);
 }
 // `which` if quarters is even, `other` if odd; the sign is that of quarters' second bit.
 __MC_MATH float choose_quarter(unsigned quarters, float which, float other, unsigned sign) {
@@ -100,26 +96,12 @@ __MC_MATH float sincos_p(float x, float& cosine) {
   float y = choose_quarter(t.quarters, s, c, t.quarters);
   return choose(x == 0.0f, x, y);
 }
-__MC_MATH float sin_p(float x) {
-  float cosine;
-  return sincos_p(x, cosine);
-}
-__MC_MATH float cos_p(float x) {
-  float cosine;
-  sincos_p(x, cosine);
-  return cosine;
-}
 
 // tan(r) for |r| <= pi/4, relative error 2^-29.5
 __MC_MATH float tan_quarter(float r) {
   float z = r * r;
-  float p = 0x1.1ecbf8p-8f;
-  p = fma_(p, z, 0x1.8040cap-14f);
-  p = fma_(p, z, 0x1.62f3ap-7f);
-  p = fma_(p, z, 0x1.5cb9eap-6f);
-  p = fma_(p, z, 0x1.bada4ep-5f);
-  p = fma_(p, z, 0x1.110d9cp-3f);
-  p = fma_(p, z, 0x1.55556p-2f);
+  float p = horner(z, 0x1.1ecbf8p-8f, 0x1.8040cap-14f, 0x1.62f3ap-7f, 0x1.5cb9eap-6f, 0x1.bada4ep-5f, 0x1.110d9cp-3f,
+      0x1.55556p-2f);
   return fma_(p * z, r, r);
 }
 __MC_MATH float tan_p(float x) {
@@ -132,10 +114,7 @@ __MC_MATH float tan_p(float x) {
 // fast: pi in two parts, one polynomial on |r| <= pi/2 (relative error 2^-27.2), no large arguments.
 __MC_MATH float sin_half_turn(float r, unsigned parity) {
   float z = r * r;
-  float p = 0x1.5dc84ap-19f;
-  p = fma_(p, z, -0x1.9f70eap-13f);
-  p = fma_(p, z, 0x1.110edap-7f);
-  p = fma_(p, z, -0x1.55554cp-3f);
+  float p = horner(z, 0x1.5dc84ap-19f, -0x1.9f70eap-13f, 0x1.110edap-7f, -0x1.55554cp-3f);
   return from_bits(bits(fma_(p * z, r, r)) ^ parity);
 }
 // The limit keeps the result near [-1, 1] where x is so large that the reduction means nothing.
@@ -167,10 +146,7 @@ __MC_MATH float sincospi(float x, float& cosine) {
   float shifted = fma_(t, 2.0f, round_magic);
   float r = fma_(-0.5f, shifted - round_magic, t);
   float z = r * r;
-  float p = 0x1.443a92p-4f;
-  p = fma_(p, z, -0x1.32adaap-1f);
-  p = fma_(p, z, 0x1.466b78p+1f);
-  p = fma_(p, z, -0x1.4abbcep+2f);
+  float p = horner(z, 0x1.443a92p-4f, -0x1.32adaap-1f, 0x1.466b78p+1f, -0x1.4abbcep+2f);
   float s = fma_(r, pi_hi, fma_(r, pi_mid, (p * z) * r));
   float q = 0x1.d4f63p-3f;
   q = fma_(q, z, -0x1.55b2b4p+0f);
@@ -196,13 +172,9 @@ __MC_MATH float tanpi_p(float x) {
   float shifted = fma_(t, 2.0f, round_magic);
   float r = fma_(-0.5f, shifted - round_magic, t);
   float z = r * r;
-  float p = 0x1.efcd4p+16f;  // tan(pi r), |r| <= 1/4
-  p = fma_(p, z, -0x1.698474p+5f);
-  p = fma_(p, z, 0x1.917daap+11f);
-  p = fma_(p, z, 0x1.3cbda6p+9f);
-  p = fma_(p, z, 0x1.4696cep+7f);
-  p = fma_(p, z, 0x1.466742p+5f);
-  p = fma_(p, z, 0x1.4abbdap+3f);
+  // tan(pi r), |r| <= 1/4
+  float p = horner(z, 0x1.efcd4p+16f, -0x1.698474p+5f, 0x1.917daap+11f, 0x1.3cbda6p+9f, 0x1.4696cep+7f,
+      0x1.466742p+5f, 0x1.4abbdap+3f);
   float y = fma_(r, pi_hi, fma_(r, pi_mid, (p * z) * r));
   y = choose((bits(shifted) & 1u) != 0, -1.0f / y, y);
   y = choose(fabs_(t) == 0.5f, copysign_(inf_(), t), y);
@@ -211,51 +183,42 @@ __MC_MATH float tanpi_p(float x) {
 
 // asin(s) - s for |s| <= 1/2, z = s^2; relative error of the whole 2^-27.6
 __MC_MATH float asin_rest(float s, float z) {
-  float p = 0x1.595d0ap-5f;
-  p = fma_(p, z, 0x1.8c3dcep-6f);
-  p = fma_(p, z, 0x1.747bbep-5f);
-  p = fma_(p, z, 0x1.330204p-4f);
-  p = fma_(p, z, 0x1.5555c8p-3f);
+  float p = horner(z, 0x1.595d0ap-5f, 0x1.8c3dcep-6f, 0x1.747bbep-5f, 0x1.330204p-4f, 0x1.5555c8p-3f);
   return (p * z) * s;
 }
 // Above 1/2: asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)); |x| > 1 gives the NaN of the root.
-__MC_MATH float asin_p(float x) {
-  float a = fabs_(x);
+struct asin_parts {
+  bool big;
+  float s, rest;  // asin of what is below 1/2 is s + rest
+};
+__MC_MATH asin_parts asin_split(float a) {
   bool big = a > 0.5f;
   float z = choose(big, fma_(-0.5f, a, 0.5f), a * a);
   float s = choose(big, sqrt_(z), a);
-  float w = asin_rest(s, z);
-  float main = fma_(-2.0f, s, 0.5f * pi_hi);
-  float lost = fma_(-2.0f, s, 0.5f * pi_hi - main);
-  float outer = main - (fma_(2.0f, w, -0.5f * pi_mid) - lost);
-  return copysign_(choose(big, outer, s + w), x);
+  return {big, s, asin_rest(s, z)};
+}
+__MC_MATH float asin_p(float x) {
+  asin_parts a = asin_split(fabs_(x));
+  float main = fma_(-2.0f, a.s, 0.5f * pi_hi);
+  float lost = fma_(-2.0f, a.s, 0.5f * pi_hi - main);
+  float outer = main - (fma_(2.0f, a.rest, -0.5f * pi_mid) - lost);
+  return copysign_(choose(a.big, outer, a.s + a.rest), x);
 }
 __MC_MATH float acos_p(float x) {
-  float a = fabs_(x);
-  bool big = a > 0.5f;
-  float z = choose(big, fma_(-0.5f, a, 0.5f), a * a);
-  float s = choose(big, sqrt_(z), a);
-  float w = asin_rest(s, z);
+  asin_parts a = asin_split(fabs_(x));
   bool negative = x < 0.0f;
-  // pi - 2 (s + w), 2 (s + w), pi/2 - (s + w), pi/2 + (s + w)
-  float top = choose(big, choose(negative, pi_hi, 0.0f), 0.5f * pi_hi);
-  float top_low = choose(big, choose(negative, pi_mid, 0.0f), 0.5f * pi_mid);
-  float factor = choose(big, choose(negative, -2.0f, 2.0f), choose(negative, 1.0f, -1.0f));
-  return fma_(factor, s, top) + fma_(factor, w, top_low);
+  // With w = s + rest: pi - 2 w, 2 w, pi/2 - w, pi/2 + w
+  float top = choose(a.big, choose(negative, pi_hi, 0.0f), 0.5f * pi_hi);
+  float top_low = choose(a.big, choose(negative, pi_mid, 0.0f), 0.5f * pi_mid);
+  float factor = choose(a.big, choose(negative, -2.0f, 2.0f), choose(negative, 1.0f, -1.0f));
+  return fma_(factor, a.s, top) + fma_(factor, a.rest, top_low);
 }
 
 // atan(q) for 0 <= q <= 1, relative error 2^-28; atan(1) is pi/4 rounded
 __MC_MATH float atan_poly(float q) {
   float z = q * q;
-  float p = -0x1.d35824p-10f;
-  p = fma_(p, z, 0x1.642422p-7f);
-  p = fma_(p, z, -0x1.fd7db2p-6f);
-  p = fma_(p, z, 0x1.da2a14p-5f);
-  p = fma_(p, z, -0x1.580924p-4f);
-  p = fma_(p, z, 0x1.c08c4ap-4f);
-  p = fma_(p, z, -0x1.242082p-3f);
-  p = fma_(p, z, 0x1.9991ep-3f);
-  p = fma_(p, z, -0x1.55553ep-2f);
+  float p = horner(z, -0x1.d35824p-10f, 0x1.642422p-7f, -0x1.fd7db2p-6f, 0x1.da2a14p-5f, -0x1.580924p-4f,
+      0x1.c08c4ap-4f, -0x1.242082p-3f, 0x1.9991ep-3f, -0x1.55553ep-2f);
   return fma_(p * z, q, q);
 }
 __MC_MATH float atan_p(float x) {

@@ -52,6 +52,26 @@ __MC_ORDER(half)
 __MC_ORDER(float)
 #undef __MC_ORDER
 
+// For vectors, with scalars spread over them: an expression of x, y and z, their elements.
+#define __MC_VECTORS1(name)                                                                                      \
+  template <typename A, typename V = __mc_vec_t<A>>                                                              \
+  constexpr V name(A a) {                                                                                        \
+    typedef typename V::__mc_element T;                                                                          \
+    return __mc_map<T>([](T x) { return __mc_##name(x); }, V(a));                                                \
+  }
+#define __MC_VECTORS2(name)                                                                                      \
+  template <typename A, typename B, typename V = __mc_vec_t<A, B>>                                               \
+  constexpr V name(A a, B b) {                                                                                   \
+    typedef typename V::__mc_element T;                                                                          \
+    return __mc_map<T>([](T x, T y) { return __mc_##name(x, y); }, V(a), V(b));                                  \
+  }
+#define __MC_VECTORS3(name, expression)                                                                          \
+  template <typename A, typename B, typename C, typename V = __mc_vec_t<A, B, C>>                                \
+  constexpr V name(A a, B b, C c) {                                                                              \
+    typedef typename V::__mc_element T;                                                                          \
+    return __mc_map<T>([](T x, T y, T z) { return expression; }, V(a), V(b), V(c));                              \
+  }
+
 // Mixed scalars, which plain overloads would call ambiguous; bfloat; vectors with scalars spread over them.
 template <typename A, typename B>
 using __mc_mixed2 = enable_if_t<(__is_arithmetic(A) && __is_arithmetic(B) && (!__is_same(A, B) || __is_same(A, bfloat))), bool>;
@@ -65,11 +85,7 @@ using __mc_mixed3 = enable_if_t<(__is_arithmetic(A) && __is_arithmetic(B) && __i
     typedef decltype(x + y) T;                                                                                   \
     return __mc_##name(__mc_cast<T>(x), __mc_cast<T>(y));                                                        \
   }                                                                                                              \
-  template <typename A, typename B, typename V = __mc_vec_t<A, B>>                                               \
-  constexpr V name(A a, B b) {                                                                                   \
-    typedef typename V::__mc_element T;                                                                          \
-    return __mc_map<T>([](T x, T y) { return __mc_##name(x, y); }, V(a), V(b));                                  \
-  }
+  __MC_VECTORS2(name)
 __MC_ORDER2(min)
 __MC_ORDER2(max)
 #undef __MC_ORDER2
@@ -80,11 +96,7 @@ __MC_ORDER2(max)
     T x = __mc_cast<T>(a), y = __mc_cast<T>(b), z = __mc_cast<T>(c);                                             \
     return expression;                                                                                           \
   }                                                                                                              \
-  template <typename A, typename B, typename C, typename V = __mc_vec_t<A, B, C>>                                \
-  constexpr V name(A a, B b, C c) {                                                                              \
-    typedef typename V::__mc_element T;                                                                          \
-    return __mc_map<T>([](T x, T y, T z) { return expression; }, V(a), V(b), V(c));                              \
-  }
+  __MC_VECTORS3(name, expression)
 __MC_ORDER3(min3, __mc_min(__mc_min(x, y), z))
 __MC_ORDER3(max3, __mc_max(__mc_max(x, y), z))
 __MC_ORDER3(median3, __mc_median3(x, y, z))
@@ -146,11 +158,7 @@ constexpr T __mc_smoothstep(T low, T high, T x) {
   constexpr T name(T x) {                                                                          \
     return __mc_##name(x);                                                                         \
   }                                                                                                \
-  template <typename A, typename V = __mc_vec_t<A>>                                                \
-  constexpr V name(A a) {                                                                          \
-    typedef typename V::__mc_element T;                                                            \
-    return __mc_map<T>([](T x) { return __mc_##name(x); }, V(a));                                  \
-  }
+  __MC_VECTORS1(name)
 __MC_FLOAT1(saturate)
 __MC_FLOAT1(sign)
 #undef __MC_FLOAT1

@@ -217,11 +217,7 @@ using __mc_meet_t = typename __mc_meet<A, B>::type;
   constexpr T name(T x) {                                                                   \
     return __mc_##name(x);                                                                  \
   }                                                                                         \
-  template <typename A, typename V = __mc_vec_t<A>>                                         \
-  constexpr V name(A a) {                                                                   \
-    typedef typename V::__mc_element T;                                                     \
-    return __mc_map<T>([](T x) { return __mc_##name(x); }, V(a));                           \
-  }
+  __MC_VECTORS1(name)
 __MC_INT1(clz)
 __MC_INT1(ctz)
 __MC_INT1(popcount)
@@ -233,11 +229,7 @@ __MC_INT1(reverse_bits)
   constexpr __mc_meet_t<A, B> name(A x, B y) {                                              \
     return __mc_##name(__mc_meet_t<A, B>(x), __mc_meet_t<A, B>(y));                         \
   }                                                                                         \
-  template <typename A, typename B, typename V = __mc_vec_t<A, B>>                          \
-  constexpr V name(A a, B b) {                                                              \
-    typedef typename V::__mc_element T;                                                     \
-    return __mc_map<T>([](T x, T y) { return __mc_##name(x, y); }, V(a), V(b));             \
-  }
+  __MC_VECTORS2(name)
 __MC_INT2(addsat)
 __MC_INT2(subsat)
 __MC_INT2(hadd)
@@ -269,11 +261,7 @@ constexpr make_unsigned_t<V> absdiff(A a, B b) {
     typedef __mc_meet_t<__mc_meet_t<A, B>, C> T;                                            \
     return __mc_##name(T(x), T(y), T(z));                                                   \
   }                                                                                         \
-  template <typename A, typename B, typename C, typename V = __mc_vec_t<A, B, C>>           \
-  constexpr V name(A a, B b, C c) {                                                         \
-    typedef typename V::__mc_element T;                                                     \
-    return __mc_map<T>([](T x, T y, T z) { return __mc_##name(x, y, z); }, V(a), V(b), V(c)); \
-  }
+  __MC_VECTORS3(name, __mc_##name(x, y, z))
 __MC_INT3(madhi)
 __MC_INT3(madsat)
 #undef __MC_INT3

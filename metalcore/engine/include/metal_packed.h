@@ -107,16 +107,5 @@ __mc_end
   using ::packed_##t##3;                     \
   using ::packed_##t##4;                     \
   }
-__MC_NAME(bool, bool)
-__MC_NAME(char, char)
-__MC_NAME(unsigned char, uchar)
-__MC_NAME(short, short)
-__MC_NAME(unsigned short, ushort)
-__MC_NAME(int, int)
-__MC_NAME(unsigned int, uint)
-__MC_NAME(long, long)
-__MC_NAME(unsigned long, ulong)
-__MC_NAME(_Float16, half)
-__MC_NAME(__bf16, bfloat)
-__MC_NAME(float, float)
+__MC_SCALARS(__MC_NAME)
 #undef __MC_NAME

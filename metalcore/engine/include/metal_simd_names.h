@@ -43,18 +43,7 @@
   __MC_MATRIX(t##4x3)    \
   __MC_MATRIX(t##4x4)
 
-__MC_NAMES(bool, bool)
-__MC_NAMES(char, char)
-__MC_NAMES(unsigned char, uchar)
-__MC_NAMES(short, short)
-__MC_NAMES(unsigned short, ushort)
-__MC_NAMES(int, int)
-__MC_NAMES(unsigned int, uint)
-__MC_NAMES(long, long)
-__MC_NAMES(unsigned long, ulong)
-__MC_NAMES(_Float16, half)
-__MC_NAMES(__bf16, bfloat)
-__MC_NAMES(float, float)
+__MC_SCALARS(__MC_NAMES)
 __MC_MATRICES(half)
 __MC_MATRICES(float)
 namespace metal::_simd_names {

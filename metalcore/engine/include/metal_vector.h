@@ -289,6 +289,21 @@ using __mc_vec_t = typename __mc_not_void<
 
 __mc_end
 
+// Every scalar that vectors have, with its name in theirs.
+#define __MC_SCALARS(EACH)                                         \
+  EACH(bool, bool)                                                 \
+  EACH(char, char)                                                 \
+  EACH(unsigned char, uchar)                                       \
+  EACH(short, short)                                               \
+  EACH(unsigned short, ushort)                                     \
+  EACH(int, int)                                                   \
+  EACH(unsigned int, uint)                                         \
+  EACH(long, long)                                                 \
+  EACH(unsigned long, ulong)                                       \
+  EACH(_Float16, half)                                             \
+  EACH(__bf16, bfloat)                                             \
+  EACH(float, float)
+
 // The names, globally and in metal::.
 #define __MC_NAME(T, t)                                            \
   typedef metal::vec<T, 2> t##2;                                   \
@@ -299,16 +314,5 @@ __mc_end
   using ::t##3;                                                    \
   using ::t##4;                                                    \
   }
-__MC_NAME(bool, bool)
-__MC_NAME(char, char)
-__MC_NAME(unsigned char, uchar)
-__MC_NAME(short, short)
-__MC_NAME(unsigned short, ushort)
-__MC_NAME(int, int)
-__MC_NAME(unsigned int, uint)
-__MC_NAME(long, long)
-__MC_NAME(unsigned long, ulong)
-__MC_NAME(_Float16, half)
-__MC_NAME(__bf16, bfloat)
-__MC_NAME(float, float)
+__MC_SCALARS(__MC_NAME)
 #undef __MC_NAME

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from metalcore.engine.ir.function import Module
 from metalcore.engine.ir.tokens import FLAGS, Line
 from metalcore.engine.ir.types import PTR, SCALARS, Type, array_of, int_type, named, struct_of, vector_of
@@ -48,11 +50,7 @@ class Operands:
             known = self._known[token] = self._named(token)
             return known
         if token == "[":
-            count = int(line.next())
-            line.expect("x")
-            result = array_of(count, self.type(line))
-            line.expect("]")
-            return result
+            return self._counted(line, array_of, "]")
         if token == "{":
             return self._struct(line, packed=False)
         if token == "<" and line.accept("{"):
@@ -60,12 +58,16 @@ class Operands:
             line.expect(">")
             return result
         if token == "<":
-            count = int(line.next())
-            line.expect("x")
-            result = vector_of(count, self.type(line))
-            line.expect(">")
-            return result
+            return self._counted(line, vector_of, ">")
         raise ValueError(f"unknown type {token!r} in {' '.join(line.tokens)}")
+
+    def _counted(self, line: Line, make: Callable[[int, Type], Type], end: str) -> Type:
+        """`4 x i32]` or `4 x i32>`."""
+        count = int(line.next())
+        line.expect("x")
+        result = make(count, self.type(line))
+        line.expect(end)
+        return result
 
     @staticmethod
     def _in_space(line: Line) -> Type:

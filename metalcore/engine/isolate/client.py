@@ -22,6 +22,7 @@ from metalcore.engine.isolate.messages import (
     Nonsense,
     WorkerGone,
     dump,
+    exchange,
     integer,
     parse,
     plain_text,
@@ -99,8 +100,7 @@ class Server:
                 while self.abandoned:
                     send_packet(self._control, dump({"op": "end", "pid": self.abandoned.popleft()}))
                     receive_packet(self._control, _PATIENCE)
-                send_packet(self._control, dump(request), descriptors)
-                answer = parse(receive_packet(self._control, _PATIENCE))
+                answer = exchange(self._control, request, descriptors, _PATIENCE)
             except (WorkerGone, Nonsense, TimeoutError, OSError) as error:
                 self.close()
                 raise IsolationError(

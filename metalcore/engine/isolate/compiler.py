@@ -13,6 +13,7 @@ from metalcore.engine.frontend import toolchain
 from metalcore.engine.isolate import seal
 from metalcore.engine.isolate.messages import WorkerGone, describe_error, receive_frame, send_frame
 from metalcore.engine.model import Variant
+from metalcore.engine.options import Source
 from metalcore.engine.units import Constants, SourceUnit
 
 
@@ -51,7 +52,7 @@ class _Worker:
     def answer(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         unit = self._unit
         if unit is None:
-            unit = self._unit = SourceUnit(*question["source"])
+            unit = self._unit = SourceUnit(Source(*question["source"]))
         if question["op"] == "unit":
             constants = [dataclasses.asdict(c) for c in unit.constants]
             return {"functions": unit.functions, "templates": unit.templates, "constants": constants}, b""

@@ -14,9 +14,8 @@ from metalcore.engine.isolate.messages import (
     PACKET,
     Nonsense,
     WorkerGone,
-    dump,
+    exchange,
     integer,
-    parse,
     plain_text,
     receive_packet,
     send_packet,
@@ -56,8 +55,7 @@ class Launcher(Worker):
         self._heads_of = 0
 
     def ask(self, request: dict[str, Any], *descriptors: int) -> dict[str, Any]:
-        send_packet(self.link, dump(request), descriptors)
-        answer = parse(receive_packet(self.link, _SETTLE))
+        answer = exchange(self.link, request, descriptors, _SETTLE)
         if "error" in answer:
             raise IsolationError(f"the isolated worker could not do '{request['op']}': {plain_text(answer['error'])}")
         return answer

@@ -148,6 +148,14 @@ def receive_packet(link: socket.socket, seconds: float | None) -> bytes:
     return data
 
 
+def exchange(
+    link: socket.socket, request: dict[str, Any], descriptors: Sequence[int], seconds: float | None
+) -> dict[str, Any]:
+    """A question and its answer over a packet socket."""
+    send_packet(link, dump(request), descriptors)
+    return parse(receive_packet(link, seconds))
+
+
 def send_frame(link: socket.socket, head: dict[str, Any], blob: bytes = b"") -> None:
     data = dump(head)
     try:

@@ -9,7 +9,6 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +21,7 @@ from metalcore.engine.isolate.messages import (
     receive_packet,
     send_frame,
 )
+from metalcore.engine.options import Source
 from metalcore.engine.runtime.threads import get_num_threads
 from metalcore.errors import IsolationError, IsolationTimeout
 
@@ -74,7 +74,7 @@ class Compiler(Worker):
     """Compiles one source, sealed with the folders of that source."""
 
     def __init__(self, limits: Limits, private: str, unit: IsolatedUnit) -> None:
-        math_mode, float_type = unit.options[4:6]
+        math_mode, float_type = unit.source.math_mode, unit.source.float_type
         options = {
             "memory": limits.memory,
             "private": private,
@@ -109,20 +109,11 @@ class Sandbox:
                 self._finalizer = weakref.finalize(self, _remove, self._private, os.getpid())
             return self._private
 
-    def unit(
-        self,
-        source: str,
-        path: str | None,
-        include_dirs: Sequence[str],
-        defines: Mapping[str, object],
-        math_mode: str,
-        float_type: str,
-        prelude: str,
-    ) -> IsolatedUnit:
+    def unit(self, source: Source) -> IsolatedUnit:
         """A source that lives here."""
         from metalcore.engine.isolate.unit import IsolatedUnit
 
-        return IsolatedUnit(self, source, path, include_dirs, defines, math_mode, float_type, prelude)
+        return IsolatedUnit(self, source)
 
     def compile(self, unit: IsolatedUnit, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """What the unit's compiler answers; its errors are raised here."""
@@ -133,7 +124,7 @@ class Sandbox:
                 receive_frame(compiler.link, time.monotonic() + _START)
                 compiler.is_sealed = True
             compiler.link.settimeout(None)
-            send_frame(compiler.link, {**question, "source": unit.options})
+            send_frame(compiler.link, {**question, "source": unit.source})
             answer, blob = receive_frame(compiler.link, deadline)
             compiler.last_used = time.monotonic()
         except TimeoutError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from metalcore.engine.isolate.messages import INTEGER_LIMIT, Nonsense, integer, 
 from metalcore.engine.isolate.structs import struct_type
 from metalcore.engine.model import Argument, FunctionConstant, NativeKernel, Place, Site, ThreadgroupVariable, Variant
 from metalcore.engine.notice import compiling, name_of
+from metalcore.engine.options import Source
 from metalcore.engine.units import Constants, Signature
 from metalcore.errors import IsolationError
 from metalcore.launch.declaration import Requirement
@@ -53,21 +53,8 @@ class RemoteKernel:
 class IsolatedUnit:
     """One source with its options, known through what a sealed compiler says of it."""
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        source: str,
-        path: str | None,
-        include_dirs: Sequence[str],
-        defines: Mapping[str, object],
-        math_mode: str,
-        float_type: str = "float",
-        prelude: str = "",
-    ) -> None:
-        self.sandbox = sandbox
-        self._source, self._path = source, path
-        folders = [os.path.abspath(d) for d in include_dirs]
-        self.options = (source, path, folders, dict(defines), math_mode, float_type, prelude)
+    def __init__(self, sandbox: Sandbox, source: Source) -> None:
+        self.sandbox, self.source = sandbox, source.settled()
         self._lock = threading.Lock()
         self._signatures: dict[tuple[str, Constants], Signature] = {}
         self._records: dict[tuple[str, Constants, int], Type] = {}
@@ -81,20 +68,20 @@ class IsolatedUnit:
     @staticmethod
     def of(unit: SourceUnit | IsolatedUnit, sandbox: Sandbox) -> IsolatedUnit:
         """The same source in a sandbox."""
-        return IsolatedUnit(sandbox, *unit.options)
+        return IsolatedUnit(sandbox, unit.source)
 
     @property
     def folders(self) -> list[str]:
         """What the compiler may read besides the toolchain."""
         torch = torch_headers()
-        own = [os.path.dirname(self._path)] if self._path else []
-        return [*self.options[2], *own, *([os.path.join(torch, "c10", "metal")] if torch else [])]
+        own = [os.path.dirname(self.source.path)] if self.source.path else []
+        return [*self.source.include_dirs, *own, *([os.path.join(torch, "c10", "metal")] if torch else [])]
 
     def remember(self) -> str:
         """Keep the text for a report, which quotes lines of it; the answer names it there."""
         from metalcore.diagnostics.sources import remember
 
-        return remember(self._source, self._path)
+        return remember(self.source.text, self.source.path)
 
     def signature(self, name: str, constants: Constants) -> Signature:
         """The kernel's arguments; the first answer holds for good."""
@@ -126,7 +113,7 @@ class IsolatedUnit:
         return RemoteKernel(self.sandbox, native, code, variant)
 
     def _ask(self, question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        with compiling(question.get("name") or name_of(self._source, self._path)), self._lock:
+        with compiling(question.get("name") or name_of(self.source.text, self.source.path)), self._lock:
             return self.sandbox.compile(self, question)
 
     @property

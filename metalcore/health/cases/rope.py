@@ -9,13 +9,7 @@ from metalcore.ops.base.index import INDEX_TYPES
 
 
 def reference(
-    q: Any,
-    k: Any,
-    cos: Any,
-    sin: Any,
-    position_ids: Any = None,
-    interleaved: bool = False,
-    rotary_dim: int | None = None,
+    q: Any, k: Any, cos: Any, sin: Any, position_ids: Any = None, interleaved: bool = False, rotary_dim: Any = None
 ) -> tuple[Any, Any]:
     import torch
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -27,6 +28,12 @@ MATRIX_ROWS = 8
 MOST_SPLITS = 64
 DEEPEST = 256
 _FEW = 1 << 21  # multiplications
+
+INPUTS = "Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? alibi_slopes, Tensor? sinks, Tensor? seed"
+NUMBERS = (
+    "float dropout, bool is_causal, float scale, float softcap, int left, int right, bool query_rows_first, "
+    "bool key_rows_first"
+)
 
 
 @dataclass(frozen=True)
@@ -61,14 +68,8 @@ class Sizes:
 
     def arguments(self) -> dict[str, int]:
         """What kernels of dense attention are told of it."""
-        return dict(
-            queries=self.queries,
-            keys=self.keys,
-            heads=self.heads,
-            heads_each=self.heads_each,
-            depth=self.depth,
-            width=self.width,
-        )
+        counts = dict(queries=self.queries, keys=self.keys, heads=self.heads, heads_each=self.heads_each)
+        return dict(counts, depth=self.depth, width=self.width)
 
     def is_few(self, dtype: str, has_sinks: bool = False) -> bool:
         """Whether sums are made with more care, at several times their time. Of few results torch's own error may
@@ -159,41 +160,67 @@ def split_count(run: Runtime, dtype: str, tasks: int, keys: int) -> int:
     return max(1, most)
 
 
-def forward(
-    run: Runtime,
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any,
-    alibi_slopes: Any,
-    sinks: Any,
-    seed: Any,
-    dropout: float,
-    is_causal: bool,
-    scale: float,
-    softcap: float,
-    left: int,
-    right: int,
-    query_rows_first: bool,
-    key_rows_first: bool,
-    keys: int,
-    wants_gradient: bool,
-) -> tuple[Any, ...]:
-    dtype, exact = run.dtype(query), accumulator(run.dtype(query))
-    sizes = Sizes.of(query, key, value, query_rows_first, key_rows_first, keys)
-    query, key, value = run.contiguous(query), run.contiguous(key), run.contiguous(value)
-    extras = Extras.of(run, sizes, attn_mask, alibi_slopes)
-    sinks = None if sinks is None else run.contiguous(sinks)
-    keeps = wants_gradient and dtype not in ("float32", "float64")
-    flags = extras.flags | (HAS_SINKS if sinks is not None else 0) | (KEEPS_REST if keeps else 0)
-    flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
-    has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
-    chosen = policy("attention", run.family, dtype)
+class Inputs(NamedTuple):
+    """The arrays of both schemas, in their order."""
 
-    is_exact = sizes.is_few(dtype, sinks is not None)
+    query: Any
+    key: Any
+    value: Any
+    attn_mask: Any
+    alibi_slopes: Any
+    sinks: Any
+    seed: Any
+
+
+class Numbers(NamedTuple):
+    """The numbers of both schemas, in their order."""
+
+    dropout: float
+    is_causal: bool
+    scale: float
+    softcap: float
+    left: int
+    right: int
+    query_rows_first: bool
+    key_rows_first: bool
+
+
+class Call:
+    """What forward and backward have in common."""
+
+    def __init__(self, run: Runtime, given: Inputs, numbers: Numbers, keys: int, keeps_rest: bool) -> None:
+        query, key, value, attn_mask, slopes, sinks, _ = given
+        dropout, is_causal, scale, softcap, left, right, query_rows_first, key_rows_first = numbers
+        self.dtype, self.exact = run.dtype(query), accumulator(run.dtype(query))
+        self.sizes = sizes = Sizes.of(query, key, value, query_rows_first, key_rows_first, keys)
+        self.extras = Extras.of(run, sizes, attn_mask, slopes)
+        self.flags = self.extras.flags | (HAS_SINKS if sinks is not None else 0) | (KEEPS_REST if keeps_rest else 0)
+        self.flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
+        self.has_extras = bool(self.extras.flags) or softcap > 0 or dropout > 0
+        self.is_exact = sizes.is_few(self.dtype, sinks is not None)
+        self.chosen = policy("attention", run.family, self.dtype)
+        low, high = sizes.reach(is_causal, left, right)
+        self.arguments = dict(q=run.contiguous(query), k=run.contiguous(key), v=run.contiguous(value))
+        self.arguments |= {**self.extras.arguments(), **sizes.arguments()}
+        self.arguments |= dict(scale=scale, softcap=softcap, low=low, high=high)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The shape of what there is one of for a row."""
+        return (*self.sizes.leading, self.sizes.heads, self.sizes.queries)
+
+
+@stage(f"({INPUTS}, {NUMBERS}, int keys, bool wants_gradient) -> (Tensor out, Tensor lse, Tensor stats, Tensor rest)")
+def forward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    given, numbers, (keys, wants_gradient) = Inputs(*values[:7]), Numbers(*values[7:15]), values[15:]
+    keeps = wants_gradient and run.dtype(given.query) not in ("float32", "float64")
+    call = Call(run, given, numbers, keys, keeps)
+    dtype, exact, sizes, chosen = call.dtype, call.exact, call.sizes, call.chosen
+    flags, is_exact = call.flags, call.is_exact
+    sinks = None if given.sinks is None else run.contiguous(given.sinks)
     rows = sizes.queries * sizes.heads_each
     # A gradient computes scores again, in the order of FORWARD: those of another order would not fit the sums.
-    is_short = rows <= chosen["short_rows"] and not (dropout or wants_gradient or is_exact)
+    is_short = rows <= chosen["short_rows"] and not (numbers.dropout or wants_gradient or is_exact)
     is_packed = not is_short and sizes.heads_each > 1 and rows <= LANES
     if is_packed:
         flags |= IS_PACKED
@@ -204,7 +231,7 @@ def forward(
     heads = sizes.key_heads if is_short or is_packed else sizes.heads
     splits = split_count(run, dtype, blocks * heads * sizes.batch, sizes.keys)
 
-    shape, places = (*query.shape[:-1], sizes.width), (*sizes.leading, sizes.heads, sizes.queries)
+    shape, places = (*given.query.shape[:-1], sizes.width), call.places
     results = dict(
         out=Out(shape, dtype),
         rest=Out(shape if keeps else (0,), dtype),
@@ -212,43 +239,21 @@ def forward(
         lse=Out(places, exact),
     )
     nothing = {name: Out((0,), out.dtype) for name, out in results.items()}
-    low, high = sizes.reach(is_causal, left, right)
-    arguments = dict(
-        {**extras.arguments(), **sizes.arguments()},
-        q=query,
-        k=key,
-        v=value,
-        sinks=sinks,
-        **(nothing if splits > 1 else results),
-        parts=Out((*places, splits, sizes.width + 2) if splits > 1 else (0,), exact),
-        key_rows=sizes.key_rows,
-        scale=scale,
-        softcap=softcap,
-        low=low,
-        high=high,
-        flags=flags,
-        splits=splits,
-    )
+    arguments = dict(call.arguments, sinks=sinks, **(nothing if splits > 1 else results))
+    arguments |= dict(parts=Out((*places, splits, sizes.width + 2) if splits > 1 else (0,), exact))
+    arguments |= dict(key_rows=sizes.key_rows, flags=flags, splits=splits)
     grid = (blocks * splits, heads, sizes.batch if sizes.queries else 0)
     if is_short:
         room = capacity(run, dtype, sizes, "short_capacities")
-        constants = (has_extras, splits > 1, sizes.depth == sizes.width == room, False, False)
+        constants = (call.has_extras, splits > 1, sizes.depth == sizes.width == room, False, False)
         found = run.launch(DECODE, (dtype, room), constants, arguments, grid, (LANES,))
     else:
         kernel, types = lanes_or_matrices(run, dtype, sizes, FORWARD, MATRIX_FORWARD, by_matrices)
-        arguments |= dict(seed=seed, dropped=dropout)
-        found = run.launch(kernel, types, (has_extras, splits > 1, is_exact, False), arguments, grid, (threads,))
+        arguments |= dict(seed=given.seed, dropped=numbers.dropout)
+        found = run.launch(kernel, types, (call.has_extras, splits > 1, is_exact, False), arguments, grid, (threads,))
     if splits > 1:
-        arguments = dict(
-            parts=found[-1],
-            sinks=sinks,
-            **results,
-            queries=sizes.queries,
-            heads=sizes.heads,
-            width=sizes.width,
-            flags=flags,
-            splits=splits,
-        )
+        arguments = dict(parts=found[-1], sinks=sinks, **results)
+        arguments |= dict(queries=sizes.queries, heads=sizes.heads, width=sizes.width, flags=flags, splits=splits)
         found = run.launch(JOIN, (dtype,), (False,), arguments, (sizes.queries, sizes.heads, sizes.batch), (LANES,))
     out, rest, stats, lse = found[:4]
     return out, lse, stats, rest

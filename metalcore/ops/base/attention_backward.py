@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from metalcore.ops.base.attention import (
     CONSTANTS,
-    HAS_SINKS,
-    KEEPS_REST,
-    KEY_ROWS_FIRST,
+    INPUTS,
     LANES,
-    QUERY_ROWS_FIRST,
-    Extras,
+    NUMBERS,
+    Call,
+    Inputs,
+    Numbers,
     Sizes,
     capacity,
     group_of,
@@ -21,8 +21,8 @@ from metalcore.ops.base.attention import (
     mask_shape,
 )
 from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
-from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
 
 DELTA = Kernel("attention_gradient", "attention_delta", CONSTANTS)
@@ -37,97 +37,51 @@ BIAS_SUM = Kernel("attention_gradient", "attention_bias_sum")
 SINK_GRADIENT = Kernel("attention_gradient", "attention_sink_gradient")
 
 
-def backward(
-    run: Runtime,
-    grad_out: Any,
-    grad_lse: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any,
-    alibi_slopes: Any,
-    sinks: Any,
-    seed: Any,
-    out: Any,
-    stats: Any,
-    rest: Any,
-    dropout: float,
-    is_causal: bool,
-    scale: float,
-    softcap: float,
-    left: int,
-    right: int,
-    query_rows_first: bool,
-    key_rows_first: bool,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
-    dtype, exact = run.dtype(query), accumulator(run.dtype(query))
-    sizes = Sizes.of(query, key, value, query_rows_first, key_rows_first, -1)
-    query, key, value, g = (run.contiguous(x) for x in (query, key, value, grad_out))
-    extras = Extras.of(run, sizes, attn_mask, alibi_slopes)
+@stage(
+    f"(Tensor grad_out, Tensor grad_lse, {INPUTS}, Tensor out, Tensor stats, Tensor rest, {NUMBERS}, "
+    "bool[] wanted) -> (Tensor dquery, Tensor dkey, Tensor dvalue, Tensor dattn_mask, Tensor dsinks)"
+)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    (grad_out, grad_lse), given, (out, stats, rest) = values[:2], Inputs(*values[2:9]), values[9:12]
+    numbers, wanted = Numbers(*values[12:-1]), values[-1]
     keeps = rest.shape[0] > 0 and len(rest.shape) > 1
-    flags = extras.flags | (HAS_SINKS if sinks is not None else 0) | (KEEPS_REST if keeps else 0)
-    flags |= (QUERY_ROWS_FIRST if query_rows_first else 0) | (KEY_ROWS_FIRST if key_rows_first else 0)
-    has_extras = bool(extras.flags) or softcap > 0 or dropout > 0
-    chosen, is_exact = policy("attention", run.family, dtype), sizes.is_few(dtype, sinks is not None)
+    call = Call(run, given, numbers, -1, keeps)
+    dtype, exact, sizes, chosen, is_exact = call.dtype, call.exact, call.sizes, call.chosen, call.is_exact
+    query, key, value, attn_mask, _, sinks, seed = given
     by_matrices = chosen["has_matrices"] and not is_exact and dtype != "float64"
-    places = (*sizes.leading, sizes.heads, sizes.queries)
-
+    constants = (call.has_extras, is_exact, False)
     stats = run.contiguous(stats)
-    low, high = sizes.reach(is_causal, left, right)
-    inputs = dict(
-        {**extras.arguments(), **sizes.arguments()},
-        g=g,
-        q=query,
-        k=key,
-        v=value,
-        seed=seed,
-        stats=stats,
-        scale=scale,
-        softcap=softcap,
-        low=low,
-        high=high,
-        dropped=dropout,
-        flags=flags,
-    )
+    inputs = dict(call.arguments, g=run.contiguous(grad_out), seed=seed, stats=stats)
+    inputs |= dict(dropped=numbers.dropout, flags=call.flags)
     threads, each = group_of(chosen, sizes.queries, by_matrices)
     grid = (-(-sizes.queries // each), sizes.heads, sizes.batch)
-    arguments = dict(
-        inputs,
-        out=run.contiguous(out),
-        rest=run.contiguous(rest) if keeps else None,
-        g_lse=run.contiguous(grad_lse),
-        delta=Out((*places, 2), exact),
-    )
+    arguments = dict(inputs, out=run.contiguous(out), rest=run.contiguous(rest) if keeps else None)
+    arguments |= dict(g_lse=run.contiguous(grad_lse), delta=Out((*call.places, 2), exact))
     kernel, types = lanes_or_matrices(run, dtype, sizes, DELTA, MATRIX_DELTA, by_matrices)
-    (delta,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+    (delta,) = run.launch(kernel, types, constants, arguments, grid, (threads,))
     inputs["delta"] = delta
     dq = dk = dv = run.empty((0,), dtype)
     is_joint = 0 < chosen["joint_heads"] <= sizes.batch * sizes.key_heads and not is_exact
     if is_joint and wanted[0] and (wanted[1] or wanted[2]):
-        arguments = dict(
-            inputs,
-            dq=Out(tuple(query.shape), dtype),
-            dk=Out(tuple(key.shape), dtype),
-            dv=Out(tuple(value.shape), dtype),
-            lower=Out(tuple(query.shape) if dtype != exact else (0,), dtype),
-        )
+        arguments = dict(inputs, dq=Out(tuple(query.shape), dtype))
+        arguments |= dict(dk=Out(tuple(key.shape), dtype), dv=Out(tuple(value.shape), dtype))
+        arguments |= dict(lower=Out(tuple(query.shape) if dtype != exact else (0,), dtype))
         types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
-        constants, grid = (has_extras, is_exact, False), (sizes.key_heads, sizes.batch, 1)
+        grid = (sizes.key_heads, sizes.batch, 1)
         dq, dk, dv, _ = run.launch(JOINT_GRADIENT, types, constants, arguments, grid, (LANES,))
         wanted = (False, False, False, *wanted[3:])
     if wanted[0]:
         arguments = dict(inputs, dq=Out(tuple(query.shape), dtype))
         kernel, types = lanes_or_matrices(run, dtype, sizes, QUERY_GRADIENT, MATRIX_QUERY_GRADIENT, by_matrices)
-        (dq,) = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+        (dq,) = run.launch(kernel, types, constants, arguments, grid, (threads,))
     if wanted[1] or wanted[2]:
         threads, each = group_of(chosen, sizes.keys, by_matrices)
         grid = (-(-sizes.keys // each), sizes.key_heads, sizes.batch)
         kernel, types = lanes_or_matrices(run, dtype, sizes, KEY_GRADIENT, MATRIX_KEY_GRADIENT, by_matrices)
         arguments = dict(inputs, dk=Out(tuple(key.shape), dtype), dv=Out(tuple(value.shape), dtype))
-        dk, dv = run.launch(kernel, types, (has_extras, is_exact, False), arguments, grid, (threads,))
+        dk, dv = run.launch(kernel, types, constants, arguments, grid, (threads,))
     dmask = dsinks = run.empty((0,), dtype)
-    if wanted[3] and extras.bias is not None:
+    if wanted[3] and call.extras.bias is not None:
         types = (dtype, capacity(run, dtype, sizes), chosen["is_tiled"])
         dmask = _bias_gradient(run, sizes, inputs, types, attn_mask, is_exact)
     if wanted[4] and sinks is not None:
@@ -156,14 +110,7 @@ def _bias_gradient(
     if dtype == accumulator(dtype) and (queries, keys) == (sizes.queries, sizes.keys):
         return found.reshape(bias.shape)
     count = math.prod(bias.shape)
-    arguments = dict(
-        whole=found,
-        dbias=Out(tuple(bias.shape), dtype),
-        queries=sizes.queries,
-        keys=sizes.keys,
-        query_count=queries,
-        key_count=keys,
-        count=count,
-    )
+    arguments = dict(whole=found, dbias=Out(tuple(bias.shape), dtype))
+    arguments |= dict(queries=sizes.queries, keys=sizes.keys, query_count=queries, key_count=keys, count=count)
     (summed,) = run.launch(BIAS_SUM, (dtype,), (), arguments, (-(-count // LANES),), (LANES,))
     return summed

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, refuse
-from metalcore.ops.base.elementwise import check_alike
+from metalcore.ops.base.elementwise import benchmarks, check_alike
 from metalcore.ops.base.launch import accumulator, blocks_for, column_sum, row_launch, vector_width
+from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -21,6 +22,13 @@ def check_bias(op: str, x: Any, bias: Any) -> None:
         refuse(op, "x", "an array of at least one dimension", "a single number")
     if tuple(bias.shape) != (x.shape[-1],):
         refuse(op, "bias", f"of shape ({x.shape[-1]},), as the last dimension of x", f"of shape {tuple(bias.shape)}")
+
+
+def declare(noun: str, summary: str, forward: Stage[...], backward: Stage[...]) -> Op:
+    def make(torch: Any, dtype: Any, shape: tuple[int, int]) -> Any:
+        return torch.randn(shape, dtype=dtype), torch.randn(shape[-1], dtype=dtype)
+
+    return Op(noun, summary, forward, backward, batched=("x",), autocast="promote", benchmarks=benchmarks(make, 1.5))
 
 
 def bias_forward(run: Runtime, kernel: Kernel, constants: tuple[object, ...], x: Any, bias: Any) -> tuple[Any, ...]:

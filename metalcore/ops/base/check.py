@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 from metalcore.errors import ArgumentError
 from metalcore.ops.base.op import FLOATS
 
+_FLOATS = (*FLOATS, "float64")
+
 
 def refuse(op: str, argument: str, expected: str, given: object) -> NoReturn:
     raise ArgumentError(f"{op}: {argument} must be {expected}, not {given}")
@@ -37,12 +39,17 @@ def check_array(op: str, argument: str, array: Any) -> str:
     return dtype_name(array)
 
 
+def check_kind(op: str, argument: str, array: Any, kinds: tuple[str, ...]) -> str:
+    """The dtype's name, which must be one of these."""
+    name = check_array(op, argument, array)
+    if name not in kinds:
+        refuse(op, argument, f"{', '.join(kinds[:-1])} or {kinds[-1]}", f"of dtype {name}")
+    return name
+
+
 def check_float(op: str, argument: str, array: Any) -> str:
     """The dtype's name, where it is one that kernels are written for; float64 is the engine's alone."""
-    name = check_array(op, argument, array)
-    if name not in FLOATS and name != "float64":
-        refuse(op, argument, "float32, float16, bfloat16 or float64", f"of dtype {name}")
-    return name
+    return check_kind(op, argument, array, _FLOATS)
 
 
 def check_eps(op: str, eps: Any) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import FLOATS, Benchmark
+from metalcore.ops.base.op import FLOATS, Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -66,6 +66,18 @@ def left_to_torch(*arrays: Any) -> str:
 
 # Tokens by hidden or intermediate size of models in use.
 SHAPES = ((1, 4096), (512, 768), (4096, 2048), (1024, 14336))
+
+
+def declare(noun: str, summary: str, forward: Stage[...], backward: Stage[...], accepts: Callable[..., str]) -> Op:
+    """An activation that is a function of torch.nn.functional too."""
+    return Op(
+        *(noun, summary, forward, backward),
+        batched=("x",),
+        namesake=f"torch.nn.functional.{noun}",
+        accepts=accepts,
+        override_from=1 << 18,
+        benchmarks=benchmarks(lambda torch, dtype, shape: (torch.randn(shape, dtype=dtype),), 1.0),
+    )
 
 
 def benchmarks(make: Callable[[Any, Any, tuple[int, int]], Any], target: float) -> list[Benchmark]:

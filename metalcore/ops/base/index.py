@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from metalcore.ops.base.check import check_array, refuse
+from metalcore.ops.base.check import check_kind
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
@@ -17,10 +17,7 @@ _THREADS = 32
 
 def check_index(op: str, argument: str, array: Any) -> str:
     """The dtype's name, where it is one of indices."""
-    name = check_array(op, argument, array)
-    if name not in INDEX_TYPES and name != "uint32":
-        refuse(op, argument, "int64, int32 or uint32", f"of dtype {name}")
-    return name
+    return check_kind(op, argument, array, (*INDEX_TYPES, "uint32"))
 
 
 def narrowed(run: Runtime, array: Any) -> Any:

@@ -92,19 +92,8 @@ def cache_tokens(run: Runtime, op: str, arguments: tuple[Any, ...], is_rows: boo
         (errors,) = run.launch(CHECK_SLOTS, (index,), (), checked, (blocks,), (threads,))
         run.check_errors(errors, lambda token, slot: _explain_slot(op, token, slot, slots))
     types = (dtype, cached, index)
-    given = dict(
-        key=key,
-        value=value,
-        slots=slot_mapping,
-        tokens=tokens,
-        key_width=key_width,
-        value_width=value_width,
-        key_x=key_x,
-        value_x=value_x,
-        block_size=block_size,
-        k_scale=k_scale,
-        v_scale=v_scale,
-    )
+    given = dict(key=key, value=value, slots=slot_mapping, tokens=tokens, key_width=key_width, value_width=value_width)
+    given |= dict(key_x=key_x, value_x=value_x, block_size=block_size, k_scale=k_scale, v_scale=v_scale)
     if not run.keeps_arguments:
         run.launch(
             CACHE_TOKENS,
@@ -224,15 +213,8 @@ def move_blocks(run: Runtime, source: Any, target: Any, mapping: Any) -> tuple[A
     each, threads, types = chosen["copy_chunk"], (chosen["threads"],), (dtype, run.dtype(mapping))
     chunks, source_blocks, target_blocks = -(-size // each), source.shape[0], target.shape[0]
     if not run.keeps_arguments:
-        arguments = dict(
-            source=run.contiguous(source),
-            mapping=mapping,
-            target=target,
-            size=size,
-            source_blocks=source_blocks,
-            target_blocks=target_blocks,
-            each=each,
-        )
+        arguments = dict(source=run.contiguous(source), mapping=mapping, target=target, size=size)
+        arguments |= dict(source_blocks=source_blocks, target_blocks=target_blocks, each=each)
         run.launch(COPY_PAIRS, types, (), arguments, (chunks, pairs), threads)
         return ()
     out = Out(tuple(target.shape), dtype)

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from metalcore.ops.base import mlstm_chunks, mlstm_steps
 from metalcore.ops.base.launch import accumulator
 from metalcore.ops.base.mlstm_parts import LANES, Pass, Sizes
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
 
 PARALLEL = Kernel("mlstm_parallel", "mlstm_parallel")
 
+_ROWS = "Tensor q, Tensor k, Tensor v, Tensor i, Tensor f"
+_STATES = "Tensor? c_initial, Tensor? n_initial, Tensor? m_initial"
+_NUMBERS = "float eps, int chunk, bool is_sigmoid"
+_ROW_GRADIENTS = "Tensor dq, Tensor dk, Tensor dv, Tensor di, Tensor df"
 
-def forward(
-    run: Runtime,
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any,
-    n_initial: Any,
-    m_initial: Any,
-    eps: float,
-    chunk: int,
-    is_sigmoid: bool,
-) -> tuple[Any, ...]:
+
+@stage(f"({_ROWS}, {_STATES}, {_NUMBERS}) -> (Tensor h, Tensor c, Tensor n, Tensor m)")
+def forward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    *arrays, eps, chunk, is_sigmoid = values
+    q, k, v, i, f, c, n, m = (None if x is None else run.contiguous(x) for x in arrays)
     sizes, dtype = Sizes.of(q, v, chunk), run.dtype(q)
-    q, k, v, i, f = (run.contiguous(x) for x in (q, k, v, i, f))
-    c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
     if sizes.by_rows and sizes.length == 1 and m is not None and not sizes.is_tiny(dtype):
         return mlstm_steps.step(run, sizes, dict(q=q, k=k, v=v, i=i, f=f, c=c, n=n, m=m), eps)
     wide, is_few = accumulator(dtype), sizes.is_few(dtype)
@@ -46,6 +38,7 @@ def forward(
     return h, c_last, found.n_last, found.m_last
 
 
+@stage(f"({_ROWS}, {_NUMBERS}) -> Tensor h")
 def forward_parallel(
     run: Runtime, q: Any, k: Any, v: Any, i: Any, f: Any, eps: float, chunk: int, is_sigmoid: bool
 ) -> tuple[Any, ...]:
@@ -63,51 +56,22 @@ def forward_parallel(
     return tuple(run.launch(PARALLEL, (dtype, *room), (), arguments, grid, (threads,)))
 
 
-def backward_parallel(
-    run: Runtime,
-    grad_h: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    h: Any,
-    eps: float,
-    chunk: int,
-    is_sigmoid: bool,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
+@stage(f"(Tensor grad_h, {_ROWS}, Tensor h, {_NUMBERS}, bool[] wanted) -> ({_ROW_GRADIENTS})")
+def backward_parallel(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    grad_h, *rows, h, eps, chunk, is_sigmoid, wanted = values
     states = (None, None, None)
-    given = backward(
-        *(run, grad_h, *states, q, k, v, i, f, *states, h, eps, chunk, is_sigmoid, (*wanted, False, False, False))
-    )
-    return given[:5]
+    numbers = (eps, chunk, is_sigmoid, (*wanted, False, False, False))
+    return backward(run, grad_h, *states, *rows, *states, h, *numbers)[:5]
 
 
-def backward(
-    run: Runtime,
-    grad_h: Any,
-    grad_c: Any,
-    grad_n: Any,
-    grad_m: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any,
-    n_initial: Any,
-    m_initial: Any,
-    h: Any,
-    eps: float,
-    chunk: int,
-    is_sigmoid: bool,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
+@stage(
+    f"(Tensor grad_h, Tensor grad_c, Tensor grad_n, Tensor grad_m, {_ROWS}, {_STATES}, Tensor h, {_NUMBERS}, "
+    f"bool[] wanted) -> ({_ROW_GRADIENTS}, Tensor dc_initial, Tensor dn_initial, Tensor dm_initial)"
+)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    *arrays, eps, chunk, is_sigmoid, wanted = values
+    dh, dc, dn, dm, q, k, v, i, f, c, n, m, h = (None if x is None else run.contiguous(x) for x in arrays)
     sizes = Sizes.of(q, v, chunk)
-    dh, dc, dn, dm = (None if x is None else run.contiguous(x) for x in (grad_h, grad_c, grad_n, grad_m))
-    q, k, v, i, f, h = (run.contiguous(x) for x in (q, k, v, i, f, h))
-    c, n, m = (None if x is None else run.contiguous(x) for x in (c_initial, n_initial, m_initial))
     state = accumulator(run.dtype(q)) if c is None else run.dtype(c)
     passes = (
         Pass(k, dh, v, q, False, True, True, (c, n)),  # dq
@@ -129,25 +93,6 @@ def backward(
     return tuple(x if want and there else none for x, want, there in zip(given, wanted, is_there, strict=True))
 
 
-_INPUTS = "Tensor q, Tensor k, Tensor v, Tensor i, Tensor f, Tensor? c_initial, Tensor? n_initial, Tensor? m_initial"
-_NUMBERS = "float eps, int chunk, bool is_sigmoid"
-_FORWARD = Stage(f"({_INPUTS}, {_NUMBERS}) -> (Tensor h, Tensor c, Tensor n, Tensor m)", forward)
-_BACKWARD = Stage(
-    f"(Tensor grad_h, Tensor grad_c, Tensor grad_n, Tensor grad_m, {_INPUTS}, Tensor h, {_NUMBERS}, bool[] wanted) -> "
-    "(Tensor dq, Tensor dk, Tensor dv, Tensor di, Tensor df, Tensor dc, Tensor dn, Tensor dm)",
-    backward,
-)
-
-
 def with_states(noun: str, summary: str) -> Op:
     """An mLSTM op that takes and returns states."""
-    return Op(
-        noun=noun,
-        summary=summary,
-        forward=_FORWARD,
-        backward=_BACKWARD,
-        gradients=("q", "k", "v", "i", "f", "c_initial", "n_initial", "m_initial"),
-        public_outputs=4,
-        autocast="lower",
-        exact=("c_initial", "n_initial", "m_initial"),
-    )
+    return Op(noun, summary, forward, backward, autocast="lower", exact=("c_initial", "n_initial", "m_initial"))

@@ -12,11 +12,7 @@ LONGEST_CHUNK = 256
 
 def check_sequence(op: str, q: Any, k: Any, v: Any, i: Any, f: Any, eps: Any) -> float:
     """(batch, heads, length, depth), the same for keys, (..., width) for values, (batch, heads, length) for gates."""
-    dtype = check_float(op, "q", q)
-    for name, array in (("k", k), ("v", v), ("i", i), ("f", f)):
-        given = check_float(op, name, array)
-        if given != dtype:
-            refuse(op, name, f"of q's dtype {dtype}", given)
+    check_dtypes(op, q, k=k, v=v, i=i, f=f)
     if len(q.shape) != 4:
         refuse(op, "q", "of shape (batch, heads, length, depth)", f"of shape {tuple(q.shape)}")
     check_shape(op, "k", k, tuple(q.shape))
@@ -27,6 +23,14 @@ def check_sequence(op: str, q: Any, k: Any, v: Any, i: Any, f: Any, eps: Any) ->
     for name, array in (("i", i), ("f", f)):
         check_shape(op, name, array, tuple(q.shape[:3]))
     return check_eps(op, eps)
+
+
+def check_dtypes(op: str, q: Any, **others: Any) -> None:
+    dtype = check_float(op, "q", q)
+    for name, array in others.items():
+        given = check_float(op, name, array)
+        if given != dtype:
+            refuse(op, name, f"of q's dtype {dtype}", given)
 
 
 def check_depth(op: str, q: Any, v: Any) -> None:

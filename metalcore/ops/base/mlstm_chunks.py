@@ -36,17 +36,8 @@ def prepare(
     found = mlstm_steps.prepare(run, sizes, q, k, i, f, n, m, eps, is_sigmoid)
     room, threads = row_room(run, dtype, sizes.depth)
     scores = Out((sizes.heads, sizes.chunks, chunk, chunk), accumulator(dtype))
-    arguments = dict(
-        q=q,
-        k=k,
-        gates=found.gates,
-        scores=scores,
-        heads=sizes.heads,
-        length=sizes.length,
-        depth=sizes.depth,
-        chunk=chunk,
-        scale=sizes.scale,
-    )
+    arguments = dict(q=q, k=k, gates=found.gates, scores=scores)
+    arguments |= dict(heads=sizes.heads, length=sizes.length, depth=sizes.depth, chunk=chunk, scale=sizes.scale)
     (scores,) = run.launch(SCORES, (dtype, *room), (), arguments, (sizes.blocks, sizes.heads), (threads,))
     return replace(found, scores=scores)
 
@@ -117,35 +108,15 @@ def gradients(
     dtype, wide = run.dtype(dh), accumulator(run.dtype(dh))
     heads, length, chunk = sizes.heads, sizes.length, sizes.chunk
     rows = heads * length
-    arguments = dict(
-        h=h,
-        dh=dh,
-        norms=found.norms,
-        deltas=Out((DELTA_PLANES, heads, length), wide),
-        rows=rows,
-        width=sizes.width,
-        eps=eps,
-    )
+    arguments = dict(h=h, dh=dh, norms=found.norms, deltas=Out((DELTA_PLANES, heads, length), wide))
+    arguments |= dict(rows=rows, width=sizes.width, eps=eps)
     (deltas,) = run.launch(DELTA, (dtype, run.dtype(h)), (), arguments, (rows,), (LANES,))
     room, threads = row_room(run, dtype, sizes.width)
     a_row = Out((heads, length), wide)
-    arguments = dict(
-        dh=dh,
-        v=v,
-        gates=found.gates,
-        norms=found.norms,
-        deltas=deltas,
-        scores=found.scores,
-        gradients=Out((heads, sizes.chunks, chunk, chunk), wide),
-        own=a_row,
-        row_sums=a_row,
-        key_sums=Out((heads, sizes.blocks, chunk), wide),
-        heads=heads,
-        length=length,
-        width=sizes.width,
-        chunk=chunk,
-        scale=sizes.scale,
-    )
+    arguments = dict(dh=dh, v=v, gates=found.gates, norms=found.norms, deltas=deltas, scores=found.scores)
+    arguments |= dict(gradients=Out((heads, sizes.chunks, chunk, chunk), wide), own=a_row)
+    arguments |= dict(row_sums=a_row, key_sums=Out((heads, sizes.blocks, chunk), wide))
+    arguments |= dict(heads=heads, length=length, width=sizes.width, chunk=chunk, scale=sizes.scale)
     grid = (sizes.blocks, heads)
     matrix, own, row_sums, key_sums = run.launch(SCORE_GRADIENT, (dtype, *room), (), arguments, grid, (threads,))
     dq, _, _, states, _, products = scan(run, sizes, of_q, matrix, found, deltas, None, state)

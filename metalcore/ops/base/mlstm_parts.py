@@ -116,17 +116,9 @@ def room_for(run: Runtime, dtype: str, count: int) -> int:
 def gates_of(run: Runtime, sizes: Sizes, i: Any, f: Any, m: Any, is_sigmoid: bool) -> tuple[Any, Any, Any]:
     """Planes of gates, what each chunk keeps, the last stabiliser."""
     wide = accumulator(run.dtype(i))
-    arguments = dict(
-        i=i,
-        f=f,
-        m_initial=m,
-        gates=Out((GATE_PLANES, sizes.heads, sizes.length), wide),
-        keep=Out((sizes.heads, sizes.chunks), wide),
-        m_last=Out(sizes.leading, wide),
-        heads=sizes.heads,
-        length=sizes.length,
-        chunk=sizes.chunk,
-    )
+    arguments = dict(i=i, f=f, m_initial=m, gates=Out((GATE_PLANES, sizes.heads, sizes.length), wide))
+    arguments |= dict(keep=Out((sizes.heads, sizes.chunks), wide), m_last=Out(sizes.leading, wide))
+    arguments |= dict(heads=sizes.heads, length=sizes.length, chunk=sizes.chunk)
     types = (run.dtype(i), wide if m is None else run.dtype(m))
     grid = (-(-sizes.heads // LANES),)
     gates, keep, m_last = run.launch(GATES, types, (is_sigmoid, m is not None), arguments, grid, (LANES,))

@@ -34,18 +34,8 @@ def prepare(
     outputs = dict(
         norms=Out((NORM_PLANES, sizes.heads, sizes.length), wide), n_last=Out((*sizes.leading, sizes.depth), wide)
     )
-    arguments = dict(
-        q=q,
-        k=k,
-        gates=gates,
-        n_initial=n,
-        **outputs,
-        heads=sizes.heads,
-        length=sizes.length,
-        depth=sizes.depth,
-        scale=sizes.scale,
-        eps=eps,
-    )
+    arguments = dict(q=q, k=k, gates=gates, n_initial=n, **outputs)
+    arguments |= dict(heads=sizes.heads, length=sizes.length, depth=sizes.depth, scale=sizes.scale, eps=eps)
     types = (dtype, wide if n is None else run.dtype(n), room_for(run, dtype, sizes.depth))
     norms, n_last = run.launch(NORMALISER, types, (n is not None, dtype == wide), arguments, (sizes.heads,), (LANES,))
     return Prepared(gates, keep, m_last, n_last, norms)
@@ -96,17 +86,9 @@ def step(run: Runtime, sizes: Sizes, arrays: Mapping[str, Any], eps: float) -> t
     """One row with its states, q, k, v, i, f, c, n and m, in one launch: h and the new states."""
     dtype, wide = run.dtype(arrays["q"]), accumulator(run.dtype(arrays["q"]))
     state = (*sizes.leading, sizes.depth)
-    arguments = dict(
-        arrays,
-        h=Out((*sizes.leading, 1, sizes.width), dtype),
-        c_new=Out((*state, sizes.width), wide),
-        n_new=Out(state, wide),
-        m_new=Out(sizes.leading, wide),
-        depth=sizes.depth,
-        width=sizes.width,
-        scale=sizes.scale,
-        eps=eps,
-    )
+    arguments = dict(arrays, h=Out((*sizes.leading, 1, sizes.width), dtype), c_new=Out((*state, sizes.width), wide))
+    arguments |= dict(n_new=Out(state, wide), m_new=Out(sizes.leading, wide))
+    arguments |= dict(depth=sizes.depth, width=sizes.width, scale=sizes.scale, eps=eps)
     grid = (-(-sizes.width // (2 * LANES)), sizes.heads)
     return tuple(run.launch(STEP, (dtype, run.dtype(arrays["c"])), (), arguments, grid, (LANES,)))
 
@@ -137,20 +119,10 @@ def gradients(
     dq, _, _, _, states, _ = steps(run, sizes, of_q, found, deltas, None, state)
     dk, _, _, dn_initial, _, shares = steps(run, sizes, of_k, found, deltas, states, state)
     dv, _, dc_initial, *_ = steps(run, sizes, of_v, found, deltas, None, state)
-    arguments = dict(
-        i=i,
-        f=f,
-        gates=found.gates,
-        deltas=deltas,
-        shares=shares,
-        dm_last=dm,
-        di=Out(tuple(i.shape), dtype),
-        df=Out(tuple(f.shape), dtype),
-        dm_initial=Out(sizes.leading if has_states else (0,), state),
-        heads=sizes.heads,
-        length=sizes.length,
-        blocks=-(-sizes.depth // LANES),
-    )
+    arguments = dict(i=i, f=f, gates=found.gates, deltas=deltas, shares=shares, dm_last=dm)
+    arguments |= dict(di=Out(tuple(i.shape), dtype), df=Out(tuple(f.shape), dtype))
+    arguments |= dict(dm_initial=Out(sizes.leading if has_states else (0,), state))
+    arguments |= dict(heads=sizes.heads, length=sizes.length, blocks=-(-sizes.depth // LANES))
     grid = (-(-sizes.heads // LANES),)
     constants = (is_sigmoid, has_states, dm is not None)
     di, df, dm_initial = run.launch(GATES, (dtype, state), constants, arguments, grid, (LANES,))

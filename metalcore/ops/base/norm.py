@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import check_float, check_shape, refuse
 from metalcore.ops.base.launch import accumulator, column_sum, row_launch
-from metalcore.ops.base.op import Benchmark
+from metalcore.ops.base.op import Benchmark, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -152,6 +152,17 @@ def gradient(
     flags, made = (*constants, *makes.values(), is_exact(kind, rows, width)), tuple(makes.values())
     dx, *shares = run.launch(kernel, (dtype, kind, vector), flags, arguments, (blocks.number,), group)
     return dx, *blocks.totals(run, shares, made, own, kind)
+
+
+def declare_fused(noun: str, summary: str, forward: Stage[...], backward: Stage[...], make: Any) -> Op:
+    """A norm of x + residual, which both have the same gradient."""
+    return Op(
+        *(noun, summary, forward, backward),
+        same_gradient=(("residual", "x"),),
+        kept=1,
+        batched=("x", "residual"),
+        benchmarks=benchmarks(make, {"*": 1.5}),
+    )
 
 
 def benchmarks(make: Any, targets: dict[str, float]) -> list[Benchmark]:

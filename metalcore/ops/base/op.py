@@ -6,27 +6,38 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, ParamSpec
 
 from metalcore.ops.base.call import call
 from metalcore.ops.base.schema import Schema
 
 FLOATS = ("float32", "float16", "bfloat16")
 
+_P = ParamSpec("_P")
+
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Generic[_P]):
     """One framework op: its schema as torch writes it, and the plan that launches kernels.
 
     plan(run, *arguments) -> tuple of arrays, in the order of the schema. `run` is a runtime (metalcore/runtimes).
+    Plans of other ops call it like the plan itself.
     """
 
     schema_text: str
-    plan: Callable[..., tuple[Any, ...]]
+    plan: Callable[_P, tuple[Any, ...]]
 
     @cached_property
     def schema(self) -> Schema:
         return Schema.parse(self.schema_text)
+
+    def __call__(self, *arguments: _P.args, **named: _P.kwargs) -> tuple[Any, ...]:
+        return self.plan(*arguments, **named)
+
+
+def stage(schema: str) -> Callable[[Callable[_P, tuple[Any, ...]]], Stage[_P]]:
+    """Written above a plan: `@stage("(Tensor x) -> Tensor y")`."""
+    return lambda plan: Stage(schema, plan)
 
 
 @dataclass(frozen=True)
@@ -47,17 +58,15 @@ class Op:
 
     noun: str
     summary: str
-    forward: Stage
-    backward: Stage | None = None
+    forward: Stage[...]
+    backward: Stage[...] | None = None
     """Arguments are found by name: `grad_<output>`, an input or output of `forward`, or `wanted` (bool[]: which
-    gradients are asked for, in the order of `gradients`)."""
-    gradients: tuple[str, ...] = ()
-    """The inputs of `forward` that `backward` returns gradients of, in this order. One that was not wanted, or whose
-    input is None, is returned as an array of no elements."""
+    gradients are asked for, in the order of `gradients`). The gradient of `x` is the output `dx`; one that was not
+    wanted, or whose input is None, is returned as an array of no elements."""
     same_gradient: tuple[tuple[str, str], ...] = ()
     """Pairs (input, one of `gradients`): inputs whose gradient is that of another one, as both terms of a sum have."""
-    public_outputs: int = 1
-    """How many outputs of `forward` the user sees; the rest is kept for the gradient."""
+    kept: int = 0
+    """How many outputs of `forward`, the last ones, are kept for the gradient alone; the user sees the others."""
     no_gradient: tuple[str, ...] = ()
     """Floating-point outputs that do not change where the inputs do, as a permutation."""
     dtypes: tuple[str, ...] = FLOATS
@@ -90,13 +99,23 @@ class Op:
         return self.noun.replace("linalg_", "linalg.", 1)
 
     @cached_property
+    def public_outputs(self) -> int:
+        """How many outputs of `forward` the user sees."""
+        return len(self.forward.schema.outputs) - self.kept
+
+    @cached_property
+    def gradients(self) -> tuple[str, ...]:
+        """The inputs of `forward` that `backward` returns gradients of, in the order of its schema."""
+        return () if self.backward is None else tuple(name.removeprefix("d") for name in self.backward.schema.outputs)
+
+    @cached_property
     def written(self) -> tuple[str, ...]:
         """The arguments that `forward` changes in place; it has no outputs then. Where arrays are immutable (mlx), its
         plan returns new ones in their place."""
         return tuple(a.name for a in self.forward.schema.arguments if a.is_written)
 
     @property
-    def stages(self) -> dict[str, Stage]:
+    def stages(self) -> dict[str, Stage[...]]:
         """Names of the torch ops and what they run."""
         both = {self.noun: self.forward}
         if self.backward is not None:

@@ -82,26 +82,15 @@ def check_tables(op: str, block_tables: Any, seq_lens: Any, starts: Any) -> int:
 def attend(
     run: Runtime,
     op: str,
-    query: Any,
-    key_cache: Any,
-    value_cache: Any,
-    block_tables: Any,
-    seq_lens: Any,
-    starts: Any,
-    alibi_slopes: Any,
-    sinks: Any,
-    scale: float,
-    softcap: float,
-    left: int,
-    most_queries: int,
-    longest: int,
-    k_scale: float,
-    v_scale: float,
+    arrays: tuple[Any, ...],
+    numbers: tuple[Any, ...],
     is_parted: bool = False,
     out: Any = None,
 ) -> Any:
     """The result for every token, or written into `out`. `most_queries` and `longest`: no sequence has more
     queries and keys."""
+    query, key_cache, value_cache, block_tables, seq_lens, starts, alibi_slopes, sinks = arrays
+    scale, softcap, left, most_queries, longest, k_scale, v_scale = numbers
     blocks, block, key_heads, part = check_caches(op, query, key_cache, value_cache, is_parted)
     sequences = check_tables(op, block_tables, seq_lens, starts)
     named = {"query": query, "key_cache": key_cache, "value_cache": value_cache, "block_tables": block_tables}
@@ -117,17 +106,8 @@ def attend(
     if not sequences and total:
         refuse(op, "query", "of no tokens where there are no sequences", f"{total}")
     if sequences:
-        checked = dict(
-            indices,
-            errors=Out((1, 3), "int64"),
-            sequences=sequences,
-            total=total,
-            block=block,
-            blocks=blocks,
-            most=most,
-            most_queries=most_queries,
-            longest=longest,
-        )
+        checked = dict(indices, errors=Out((1, 3), "int64"), sequences=sequences, total=total)
+        checked |= dict(block=block, blocks=blocks, most=most, most_queries=most_queries, longest=longest)
         (errors,) = run.launch(CHECK, (), (), checked, (1,), (LANES,))
         run.check_errors(errors, lambda s, value: _explain(op, s, value, sequences, total, limits))
     each, chosen = heads // key_heads, policy("attention", run.family, dtype)
@@ -174,17 +154,8 @@ def attend(
     found = run.launch(kernel, (dtype, cached, room), constants, arguments, grid, (threads,))
     if splits > 1:
         places = dict(rest=Out((0,), dtype), stats=Out((total, heads, 2), exact), lse=Out((total, heads), exact))
-        arguments = dict(
-            parts=found[-1],
-            sinks=sinks,
-            out=result,
-            **places,
-            queries=1,
-            heads=heads,
-            width=width,
-            flags=flags,
-            splits=splits,
-        )
+        arguments = dict(parts=found[-1], sinks=sinks, out=result, **places)
+        arguments |= dict(queries=1, heads=heads, width=width, flags=flags, splits=splits)
         found = run.launch(JOIN, (dtype,), (False,), arguments, (1, heads, total), (LANES,))
     return found[0] if out is None else out
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import check_float, check_shape, dtype_name, refuse
 from metalcore.ops.base.elementwise import check_alike
 from metalcore.ops.base.launch import accumulator
+from metalcore.ops.base.op import stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
@@ -20,17 +20,7 @@ STATES = ("y", "c", "n", "m")
 DEEPEST = 512
 KEPT, EACH = 8, 8  # as in the kernels
 
-INPUTS = "Tensor x, Tensor R, Tensor b, Tensor? y_state, Tensor? c_state, Tensor? n_state, Tensor? m_state"
-FORWARD_SCHEMA = (
-    f"({INPUTS}, bool wants_gradient) -> "
-    "(Tensor y, Tensor y_last, Tensor c_last, Tensor n_last, Tensor m_last, Tensor history)"
-)
-BACKWARD_SCHEMA = (
-    "(Tensor grad_y, Tensor grad_y_last, Tensor grad_c_last, Tensor grad_n_last, Tensor grad_m_last, "
-    f"{INPUTS}, Tensor history, bool[] wanted) -> "
-    "(Tensor dx, Tensor dR, Tensor db, Tensor dy_state, Tensor dc_state, Tensor dn_state, Tensor dm_state)"
-)
-GRADIENTS = ("x", "R", "b", "y_state", "c_state", "n_state", "m_state")
+_INPUTS = "Tensor x, Tensor R, Tensor b, Tensor? y_state, Tensor? c_state, Tensor? n_state, Tensor? m_state"
 
 
 def check(op: str, x: Any, R: Any, b: Any, states: Any, shape: str) -> tuple[Any, ...]:
@@ -89,22 +79,17 @@ class Sizes(NamedTuple):
         return rows, floats, groups, (threads, 1, 1)
 
 
-def forward(
-    run: Runtime,
-    x: Any,
-    R: Any,
-    b: Any,
-    y_state: Any,
-    c_state: Any,
-    n_state: Any,
-    m_state: Any,
-    wants_gradient: bool,
-) -> tuple[Any, ...]:
+@stage(
+    f"({_INPUTS}, bool wants_gradient) -> "
+    "(Tensor y, Tensor y_last, Tensor c_last, Tensor n_last, Tensor m_last, Tensor history)"
+)
+def forward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    x, R, b, *given, wants_gradient = values
     op = "slstm" if len(x.shape) == 5 else "slstm_step"
     dtype = check_alike(op, run, x, R=R, b=b)
     wide = accumulator(dtype)
-    states = dict(y_state=y_state, c_state=c_state, n_state=n_state, m_state=m_state)
-    kind = dtype if y_state is None else run.dtype(y_state)
+    has_states = given[0] is not None
+    kind = run.dtype(given[0]) if has_states else dtype
     if kind not in (dtype, wide):
         refuse(op, "states", f"of dtype {dtype}, as x is, or {wide}", f"of dtype {kind}")
     sizes = Sizes.of(x)
@@ -112,44 +97,27 @@ def forward(
     batch, steps, heads, depth = sizes
     state, past = (batch, heads, depth), (floats, heads, batch, steps, KEPT, depth)
     last = Out(state, wide)
-    arguments = dict(
-        x=run.contiguous(x),
-        R=run.contiguous(R),
-        b=run.contiguous(b),
-        **{name: None if s is None else run.contiguous(s) for name, s in states.items()},
-        y=Out((*x.shape[:-3], heads, depth), dtype),
-        y_last=last,
-        c_last=last,
-        n_last=last,
-        m_last=last,
-        rest=Out((3, *state) if floats > 1 else (0,), wide),
-        history=Out(past if wants_gradient else (0,), wide),
-        **sizes._asdict(),
-    )
-    constants = (y_state is not None, wants_gradient)
+    arguments = dict(x=run.contiguous(x), R=run.contiguous(R), b=run.contiguous(b))
+    arguments |= {
+        f"{name}_state": None if s is None else run.contiguous(s) for name, s in zip(STATES, given, strict=True)
+    }
+    arguments |= dict(y=Out((*x.shape[:-3], heads, depth), dtype), **{f"{name}_last": last for name in STATES})
+    arguments |= dict(rest=Out((3, *state) if floats > 1 else (0,), wide), **sizes._asdict())
+    arguments |= dict(history=Out(past if wants_gradient else (0,), wide))
+    constants = (has_states, wants_gradient)
     y, y_last, c, n, m, _, history = run.launch(
         FORWARD, (dtype, kind, rows, floats), constants, arguments, groups, group
     )
     return y, y_last, c, n, m, history
 
 
-def backward(
-    run: Runtime,
-    grad_y: Any,
-    grad_y_last: Any,
-    grad_c_last: Any,
-    grad_n_last: Any,
-    grad_m_last: Any,
-    x: Any,
-    R: Any,
-    b: Any,
-    y_state: Any,
-    c_state: Any,
-    n_state: Any,
-    m_state: Any,
-    history: Any,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
+@stage(
+    "(Tensor grad_y, Tensor grad_y_last, Tensor grad_c_last, Tensor grad_n_last, Tensor grad_m_last, "
+    f"{_INPUTS}, Tensor history, bool[] wanted) -> "
+    "(Tensor dx, Tensor dR, Tensor db, Tensor dy_state, Tensor dc_state, Tensor dn_state, Tensor dm_state)"
+)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
+    *grads, x, R, b, y_state, c_state, n_state, m_state, history, wanted = values
     if len(history.shape) == 1:  # nobody had said that there would be a gradient
         history = forward(run, x, R, b, y_state, c_state, n_state, m_state, True)[-1]
     dtype, sizes = run.dtype(x), Sizes.of(x)
@@ -163,37 +131,18 @@ def backward(
 
     arguments = dict(R=run.contiguous(R), turned=Out((4, heads, depth, depth), wide), depth=depth)
     (turned,) = run.launch(TURN, (dtype,), (), arguments, (depth, 4 * heads, 1), group)
-    arguments = dict(
-        grad_y=run.contiguous(grad_y),
-        grad_y_last=run.contiguous(grad_y_last),
-        grad_c_last=run.contiguous(grad_c_last),
-        grad_n_last=run.contiguous(grad_n_last),
-        grad_m_last=run.contiguous(grad_m_last),
-        turned=turned,
-        c_state=c_state,
-        n_state=n_state,
-        history=history,
-        dx=Out(raw, dtype),
-        draws=Out((floats, 4, heads, batch, steps, depth), wide),
-        dy_state=state,
-        dc_state=state,
-        dn_state=state,
-        dm_state=state,
-        carried=Out((floats, 3, batch, heads, depth), wide),
-        **sizes._asdict(),
-    )
+    names = ("grad_y", *(f"grad_{name}_last" for name in STATES))
+    arguments = {name: run.contiguous(grad) for name, grad in zip(names, grads, strict=True)}
+    arguments |= dict(turned=turned, c_state=c_state, n_state=n_state, history=history, **sizes._asdict())
+    arguments |= dict(dx=Out(raw, dtype), draws=Out((floats, 4, heads, batch, steps, depth), wide))
+    arguments |= {f"d{name}_state": state for name in STATES}
+    arguments |= dict(carried=Out((floats, 3, batch, heads, depth), wide))
     types = (dtype, kind, rows, floats)
     dx, draws, *dstates, _ = run.launch(BACKWARD, types, (has_states,), arguments, groups, group)
     dR = db = run.empty((0,), dtype)
     if wanted[1] or wanted[2]:
-        arguments = dict(
-            draws=draws,
-            history=history,
-            y_state=y_state,
-            dR=Out(tuple(R.shape), dtype),
-            db=Out(tuple(b.shape), dtype),
-            **sizes._asdict(),
-        )
+        arguments = dict(draws=draws, history=history, y_state=y_state)
+        arguments |= dict(dR=Out(tuple(R.shape), dtype), db=Out(tuple(b.shape), dtype), **sizes._asdict())
         grid = (-(-depth // 32), -(-depth // EACH) + 1, 4 * heads)
         dR, db = run.launch(WEIGHTS, (dtype, kind, floats), (has_states,), arguments, grid, (32, 1, 1))
     return (dx, dR, db, *dstates)

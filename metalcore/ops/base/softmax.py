@@ -218,15 +218,12 @@ def declare(noun: str, summary: str) -> Op:
         return ""
 
     return Op(
-        noun=noun,
-        summary=summary,
-        forward=Stage(
-            "(Tensor x, Tensor? mask, int dim, bool causal, str source, str dtype) -> Tensor y", kernels.forward
-        ),
-        backward=Stage(
+        noun,
+        summary,
+        Stage("(Tensor x, Tensor? mask, int dim, bool causal, str source, str dtype) -> Tensor y", kernels.forward),
+        Stage(
             "(Tensor grad_y, Tensor y, int dim, bool causal, str source, bool[] wanted) -> Tensor dx", kernels.backward
         ),
-        gradients=("x",),
         same_gradient=(("mask", "x"),),
         batched=("x",),
         namesake=f"torch.nn.functional.{noun}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import CAPACITIES, LANES, Batch, capacity, check_square, lane_groups, promoted
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.result import batch_element, named
@@ -37,6 +37,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
     return named("linalg_cholesky_ex", "L info", CHOLESKY_EX(A, bool(upper), bool(check_errors)))
 
 
+@stage("(Tensor A, bool upper, bool check_errors) -> (Tensor L, Tensor info)")
 def forward_ex(run: Runtime, A: Any, upper: bool, check_errors: bool) -> tuple[Any, ...]:
     factor, info = factorise(run, promoted(run, A), upper)
     if check_errors:
@@ -72,15 +73,9 @@ def _blocked(run: Runtime, work: Any) -> tuple[Any, Any]:
         end, left = start + size, n - start - size
         in_place = run.writes_in_place
         is_first = start == 0
-        arguments = dict(
-            a=work,
-            factor=work if in_place else Out(batch.shape(n, n), dtype),
-            before=info,
-            info=info if in_place and not is_first else Out(batch.leading, "int32"),
-            size=size,
-            start=start,
-            order=n,
-        )
+        arguments = dict(a=work, factor=work if in_place else Out(batch.shape(n, n), dtype), before=info)
+        arguments |= dict(info=info if in_place and not is_first else Out(batch.leading, "int32"))
+        arguments |= dict(size=size, start=start, order=n)
         made = run.launch(IN_BLOCK, (dtype,), (False, is_first, not in_place), arguments, (batch.number,), (LANES,))
         if not in_place:
             work, info = made
@@ -88,7 +83,7 @@ def _blocked(run: Runtime, work: Any) -> tuple[Any, Any]:
             (info,) = made
         if left:
             diagonal, below = Block(work, start, start, size, size), Block(work, end, start, left, size)
-            work = solve_block(run, diagonal, below, upper=False, transpose=True, left=False)
+            work = solve_block(run, diagonal, below, upper=False, transpose=True, left=False, unit=False)
             below = Block(work, end, start, left, size)
             work = update(
                 run, Block(work, end, end, left, left), below, below, alpha=-1.0, transpose_b=True, lower=True
@@ -96,12 +91,14 @@ def _blocked(run: Runtime, work: Any) -> tuple[Any, Any]:
     return work, info
 
 
+@stage("(Tensor A, bool upper) -> Tensor L")
 def forward(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     factor, info = factorise(run, promoted(run, A), upper)
     run.check_info(info, _explain("linalg.cholesky", len(A.shape) > 2))
     return (run.cast(factor, run.dtype(A)),)
 
 
+@stage("(Tensor grad_L, Tensor L, bool upper) -> Tensor dA")
 def backward(run: Runtime, grad_L: Any, L: Any, upper: bool) -> tuple[Any, ...]:
     """dA = L^-T S L^-1, where S is half of the lower triangle of L^T dL and its mirror image."""
     dtype, g, factor = run.dtype(L), promoted(run, grad_L), promoted(run, L)
@@ -121,22 +118,12 @@ def _explain(op: str, is_batch: bool) -> Callable[[int, int], str]:
     )
 
 
-BACKWARD = Stage("(Tensor grad_L, Tensor L, bool upper) -> Tensor dA", backward)
-CHOLESKY = Op(
-    noun="linalg_cholesky",
-    summary="A = L L^T",
-    forward=Stage("(Tensor A, bool upper) -> Tensor L", forward),
-    backward=BACKWARD,
-    gradients=("A",),
-    namesake="torch.linalg.cholesky",
-)
+CHOLESKY = Op("linalg_cholesky", "A = L L^T", forward, backward, namesake="torch.linalg.cholesky")
 CHOLESKY_EX = Op(
-    noun="linalg_cholesky_ex",
-    summary="A = L L^T, with info in place of an error",
-    forward=Stage("(Tensor A, bool upper, bool check_errors) -> (Tensor L, Tensor info)", forward_ex),
-    backward=BACKWARD,
-    gradients=("A",),
-    public_outputs=2,
+    "linalg_cholesky_ex",
+    "A = L L^T, with info in place of an error",
+    forward_ex,
+    backward,
     namesake="torch.linalg.cholesky_ex",
 )
 OPS = (CHOLESKY, CHOLESKY_EX)

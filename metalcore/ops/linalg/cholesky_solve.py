@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.batches import broadcast
-from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.matrix import check_square, check_system, promoted
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.symmetric import add_transpose, identity
 from metalcore.ops.linalg.base.triangular import solve_triangular, triangle
@@ -27,9 +27,7 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
            [2.]], dtype=float32)
     """
     op = "linalg.cholesky_solve"
-    dtype = check_square(op, "L", L)
-    if check_matrix(op, "B", B) != dtype:
-        refuse(op, "B", f"of L's dtype, {dtype}", f"of dtype {check_matrix(op, 'B', B)}")
+    check_system(op, "L", L, B)
     if B.shape[-2] != L.shape[-1]:
         refuse(op, "B", f"of {L.shape[-1]} rows, as L of shape {tuple(L.shape)} has", f"of shape {tuple(B.shape)}")
     L, B = broadcast(op, L, B)
@@ -54,10 +52,12 @@ def solve(run: Runtime, b: Any, factor: Any, upper: bool) -> Any:
     return solve_triangular(run, factor, half, upper=upper, transpose=not upper)
 
 
+@stage("(Tensor B, Tensor L, bool upper) -> Tensor X")
 def forward(run: Runtime, B: Any, L: Any, upper: bool) -> tuple[Any, ...]:
     return (run.cast(solve(run, promoted(run, B), promoted(run, L), upper), run.dtype(B)),)
 
 
+@stage("(Tensor grad_X, Tensor L, Tensor X, bool upper, bool[] wanted) -> (Tensor dB, Tensor dL)")
 def backward(run: Runtime, grad_X: Any, L: Any, X: Any, upper: bool, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """dB = A^-1 dX; dL = -(dB X^T + X dB^T) L, of which L has a triangle."""
     dtype, factor, x = run.dtype(L), promoted(run, L), promoted(run, X)
@@ -68,6 +68,7 @@ def backward(run: Runtime, grad_X: Any, L: Any, X: Any, upper: bool, wanted: Seq
     return run.cast(db, dtype), dl
 
 
+@stage("(Tensor L, bool upper) -> Tensor Y")
 def inverse_forward(run: Runtime, L: Any, upper: bool) -> tuple[Any, ...]:
     factor = promoted(run, L)
     n, leading = factor.shape[-1], tuple(factor.shape[:-2])
@@ -77,6 +78,7 @@ def inverse_forward(run: Runtime, L: Any, upper: bool) -> tuple[Any, ...]:
     return (run.cast(y, run.dtype(L)),)
 
 
+@stage("(Tensor grad_Y, Tensor L, Tensor Y, bool upper) -> Tensor dL")
 def inverse_backward(run: Runtime, grad_Y: Any, L: Any, Y: Any, upper: bool) -> tuple[Any, ...]:
     """dL = -Y (dY + dY^T) Y L, of which L has a triangle."""
     factor, y = promoted(run, L), promoted(run, Y)
@@ -92,21 +94,13 @@ def _factor_gradient(run: Runtime, common: Any, factor: Any, upper: bool) -> Any
 
 
 SOLVE = Op(
-    noun="linalg_cholesky_solve",
-    summary="A X = B with the Cholesky factor of A",
-    forward=Stage("(Tensor B, Tensor L, bool upper) -> Tensor X", forward),
-    backward=Stage(
-        "(Tensor grad_X, Tensor L, Tensor X, bool upper, bool[] wanted) -> (Tensor dB, Tensor dL)", backward
-    ),
-    gradients=("B", "L"),
-    namesake="torch.cholesky_solve",
+    "linalg_cholesky_solve", "A X = B with the Cholesky factor of A", forward, backward, namesake="torch.cholesky_solve"
 )
 INVERSE = Op(
-    noun="linalg_cholesky_inverse",
-    summary="the inverse of A with its Cholesky factor",
-    forward=Stage("(Tensor L, bool upper) -> Tensor Y", inverse_forward),
-    backward=Stage("(Tensor grad_Y, Tensor L, Tensor Y, bool upper) -> Tensor dL", inverse_backward),
-    gradients=("L",),
+    "linalg_cholesky_inverse",
+    "the inverse of A with its Cholesky factor",
+    inverse_forward,
+    inverse_backward,
     namesake="torch.cholesky_inverse",
 )
 OPS = (SOLVE, INVERSE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import (
     LANES,
     Batch,
@@ -88,32 +88,14 @@ def _in_groups(run: Runtime, a: Any, batch: Batch, n: int, wanted: tuple[bool, b
     row, strips = Out((number, n), dtype), -(-n // LANES)
     threads = min(chosen["threads"], strips * LANES)
     room = Out((number, 2 + threads // LANES, strips * LANES), dtype)
-    arguments = dict(
-        a=a,
-        turned=Out((number, n, strips * LANES), dtype),
-        diagonal=row,
-        off=row,
-        taus=row,
-        scales=Out((number,), dtype),
-        room=room,
-        size=n,
-        upper=is_upper,
-    )
+    arguments = dict(a=a, turned=Out((number, n, strips * LANES), dtype), diagonal=row, off=row, taus=row)
+    arguments |= dict(scales=Out((number,), dtype), room=room, size=n, upper=is_upper)
     turned, diagonal, off, taus, scales, _ = run.launch(TRIDIAGONALISE, (dtype,), (), arguments, (number,), (threads,))
     shares = strip_groups(chosen["groups"], strips, number) if has_vectors else 1
-    arguments = dict(
-        turned=turned,
-        diagonal=diagonal,
-        off=off,
-        taus=taus,
-        scales=scales,
-        strips=Out((number, strips, n, LANES) if has_vectors else (0,), dtype),
-        room=Out((number, shares, 4, n), dtype),
-        orders=Out((number, shares, n), "int32"),
-        **_outs(batch, n, dtype, has_vectors),
-        size=n,
-        with_vectors=has_vectors,
-    )
+    arguments = dict(turned=turned, diagonal=diagonal, off=off, taus=taus, scales=scales)
+    arguments |= dict(strips=Out((number, strips, n, LANES) if has_vectors else (0,), dtype))
+    arguments |= dict(room=Out((number, shares, 4, n), dtype), orders=Out((number, shares, n), "int32"))
+    arguments |= dict(**_outs(batch, n, dtype, has_vectors), size=n, with_vectors=has_vectors)
     found = run.launch(TRIDIAGONAL_EIGH, (dtype,), (), arguments, (shares, number), (LANES,))
     last: list[Any] = found[3:]
     return last
@@ -126,40 +108,34 @@ def _explain(position: int, code: int, is_batch: bool) -> str:
     )
 
 
+@stage("(Tensor A, bool upper) -> (Tensor eigenvalues, Tensor eigenvectors, Tensor kept_values, Tensor kept_vectors)")
 def forward(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     found, given = decompose(run, A, upper, True), run.dtype(A)
     return *(run.cast(x, given) for x in found), *kept(run, given, found)
 
 
+@stage("(Tensor A, bool upper) -> Tensor eigenvalues")
 def forward_values(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     return (run.cast(decompose(run, A, upper, False)[0], run.dtype(A)),)
 
 
-def backward(
-    run: Runtime,
-    grad_eigenvalues: Any,
-    grad_eigenvectors: Any,
-    eigenvalues: Any,
-    eigenvectors: Any,
-    kept_values: Any,
-    kept_vectors: Any,
-) -> tuple[Any, ...]:
+@stage(
+    "(Tensor grad_eigenvalues, Tensor grad_eigenvectors, Tensor eigenvalues, Tensor eigenvectors, "
+    "Tensor kept_values, Tensor kept_vectors) -> Tensor dA"
+)
+def backward(run: Runtime, *arrays: Any) -> tuple[Any, ...]:
     """Differences of eigenvalues divide: those of rounded ones may be 0."""
-    values, vectors = unrounded(run, (eigenvalues, eigenvectors), (kept_values, kept_vectors))
-    dvalues, dvectors = promoted(run, grad_eigenvalues), promoted(run, grad_eigenvectors)
+    (dvalues, dvectors), found, kept_ones = (promoted(run, x) for x in arrays[:2]), arrays[2:4], arrays[4:]
+    values, vectors = unrounded(run, found, kept_ones)
     batch, dtype, n = Batch.of(vectors), run.dtype(vectors), vectors.shape[-1]
-    arguments = dict(
-        p=matmul(run, vectors, dvectors, transpose_a=True),
-        values=values,
-        grad_values=dvalues,
-        m=Out(batch.shape(n, n), dtype),
-        size=n,
-    )
+    arguments = dict(p=matmul(run, vectors, dvectors, transpose_a=True), values=values, grad_values=dvalues)
+    arguments |= dict(m=Out(batch.shape(n, n), dtype), size=n)
     (middle,) = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number * n,), (LANES,))
-    found = matmul(run, matmul(run, vectors, middle), vectors, transpose_b=True)
-    return (run.cast(found, run.dtype(eigenvectors)),)
+    gradient = matmul(run, matmul(run, vectors, middle), vectors, transpose_b=True)
+    return (run.cast(gradient, run.dtype(found[1])),)
 
 
+@stage("(Tensor grad_eigenvalues, Tensor A, bool upper) -> Tensor dA")
 def backward_values(run: Runtime, grad_eigenvalues: Any, A: Any, upper: bool) -> tuple[Any, ...]:
     """The vectors are found here: who asks for eigenvalues alone should not wait for them."""
     vectors, dvalues = decompose(run, A, upper, True)[1], promoted(run, grad_eigenvalues)
@@ -169,28 +145,12 @@ def backward_values(run: Runtime, grad_eigenvalues: Any, A: Any, upper: bool) ->
     return (run.cast(matmul(run, scaled, vectors, transpose_b=True), run.dtype(A)),)
 
 
-EIGH = Op(
-    noun="linalg_eigh",
-    summary="A = V diag(w) V^T",
-    forward=Stage(
-        "(Tensor A, bool upper) -> (Tensor eigenvalues, Tensor eigenvectors, Tensor kept_values, Tensor kept_vectors)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_eigenvalues, Tensor grad_eigenvectors, Tensor eigenvalues, Tensor eigenvectors, "
-        "Tensor kept_values, Tensor kept_vectors) -> Tensor dA",
-        backward,
-    ),
-    gradients=("A",),
-    public_outputs=2,
-    namesake="torch.linalg.eigh",
-)
+EIGH = Op("linalg_eigh", "A = V diag(w) V^T", forward, backward, kept=2, namesake="torch.linalg.eigh")
 EIGVALSH = Op(
-    noun="linalg_eigvalsh",
-    summary="the eigenvalues of a symmetric matrix",
-    forward=Stage("(Tensor A, bool upper) -> Tensor eigenvalues", forward_values),
-    backward=Stage("(Tensor grad_eigenvalues, Tensor A, bool upper) -> Tensor dA", backward_values),
-    gradients=("A",),
+    "linalg_eigvalsh",
+    "the eigenvalues of a symmetric matrix",
+    forward_values,
+    backward_values,
     namesake="torch.linalg.eigvalsh",
 )
 OPS = (EIGH, EIGVALSH)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base import panel_qr
 from metalcore.ops.linalg.base.lanes_qr import in_lanes, suits_lanes
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_matrix, lane_groups, promoted
@@ -69,6 +68,7 @@ def _check(op: str, argument: str, array: Any, tau: Any) -> None:
         refuse(op, "tau", f"at most {min(array.shape[-2:])} numbers for each matrix", f"of shape {tuple(tau.shape)}")
 
 
+@stage("(Tensor input) -> (Tensor a, Tensor tau)")
 def geqrf_forward(run: Runtime, input: Any) -> tuple[Any, ...]:
     given, work = run.dtype(input), promoted(run, input)
     batch, dtype = Batch.of(work), run.dtype(work)
@@ -78,18 +78,14 @@ def geqrf_forward(run: Runtime, input: Any) -> tuple[Any, ...]:
     else:
         packed, scales, _ = panel_qr.factorise(run, work)
         packed = panel_qr.upper(run, packed, scales, batch.rows, keeps_lower=True)
-        arguments = dict(
-            a=packed,
-            tau=Out(batch.shape(least), dtype),
-            row_count=batch.rows,
-            column_count=batch.columns,
-            reflectors=least,
-        )
+        arguments = dict(a=packed, tau=Out(batch.shape(least), dtype))
+        arguments |= dict(row_count=batch.rows, column_count=batch.columns, reflectors=least)
         groups = (-(-least // LANES), batch.number, 1)
         (tau,) = run.launch(TAUS, (dtype,), (), arguments, groups, (LANES,))
     return run.cast(packed, given), run.cast(tau, given)
 
 
+@stage("(Tensor A, Tensor tau) -> Tensor Q")
 def product_forward(run: Runtime, A: Any, tau: Any) -> tuple[Any, ...]:
     given, work, taus = run.dtype(A), promoted(run, A), promoted(run, tau)
     batch, dtype = Batch.of(work), run.dtype(work)
@@ -103,7 +99,8 @@ def product_forward(run: Runtime, A: Any, tau: Any) -> tuple[Any, ...]:
     return (run.cast(q, given),)
 
 
-def product_backward(run: Runtime, grad_Q: Any, A: Any, tau: Any, Q: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+@stage("(Tensor grad_Q, Tensor A, Tensor tau, Tensor Q) -> (Tensor dA, Tensor dtau)")
+def product_backward(run: Runtime, grad_Q: Any, A: Any, tau: Any, Q: Any) -> tuple[Any, ...]:
     grads = _gradients(run, *(promoted(run, x) for x in (A, tau, Q, grad_Q)), is_reversed=False)
     return tuple(run.cast(x, run.dtype(A)) for x in grads[:2])
 
@@ -113,18 +110,14 @@ def _gradients(run: Runtime, a: Any, tau: Any, q: Any, dq: Any, *, is_reversed: 
     batch, dtype, columns = Batch.of(a), run.dtype(a), q.shape[-1]
     same, pair = Out(tuple(q.shape), dtype), Out(batch.shape(2, columns), dtype)
     outs = dict(p=same, g=same, u=pair, grad_a=Out(tuple(a.shape), dtype), grad_tau=Out(tuple(tau.shape), dtype))
-    numbers = dict(
-        row_count=batch.rows,
-        a_columns=batch.columns,
-        q_columns=columns,
-        reflectors=tau.shape[-1],
-        is_reversed=int(is_reversed),
-    )
+    numbers = dict(row_count=batch.rows, a_columns=batch.columns, q_columns=columns)
+    numbers |= dict(reflectors=tau.shape[-1], is_reversed=int(is_reversed))
     arguments = dict(a=a, tau=tau, q=q, grad=dq, **outs, **numbers)
     _, dc, _, da, dtau = run.launch(GRADIENT, (dtype,), (), arguments, (batch.number,), (LANES,))
     return da, dtau, dc
 
 
+@stage("(Tensor input, Tensor tau, Tensor other, bool left, bool transpose) -> Tensor out")
 def ormqr_forward(run: Runtime, input: Any, tau: Any, other: Any, left: bool, transpose: bool) -> tuple[Any, ...]:
     given = run.dtype(input)
     if not left:
@@ -137,8 +130,12 @@ def ormqr_forward(run: Runtime, input: Any, tau: Any, other: Any, left: bool, tr
     return (run.cast(work if left else run.contiguous(work.swapaxes(-1, -2)), given),)
 
 
+@stage(
+    "(Tensor grad_out, Tensor input, Tensor tau, bool left, bool transpose, Tensor out)"
+    " -> (Tensor dinput, Tensor dtau, Tensor dother)"
+)
 def ormqr_backward(
-    run: Runtime, grad_out: Any, input: Any, tau: Any, left: bool, transpose: bool, out: Any, wanted: Sequence[bool]
+    run: Runtime, grad_out: Any, input: Any, tau: Any, left: bool, transpose: bool, out: Any
 ) -> tuple[Any, ...]:
     if not left:
         grad_out, out, transpose = grad_out.swapaxes(-1, -2), out.swapaxes(-1, -2), not transpose
@@ -149,32 +146,14 @@ def ormqr_backward(
 
 
 GEQRF = Op(
-    noun="linalg_geqrf",
-    summary="R and the reflectors of A = Q R, as LAPACK keeps them",
-    forward=Stage("(Tensor input) -> (Tensor a, Tensor tau)", geqrf_forward),
-    public_outputs=2,
-    namesake="torch.geqrf",
+    "linalg_geqrf", "R and the reflectors of A = Q R, as LAPACK keeps them", geqrf_forward, namesake="torch.geqrf"
 )
 HOUSEHOLDER_PRODUCT = Op(
-    noun="linalg_householder_product",
-    summary="Q from reflectors",
-    forward=Stage("(Tensor A, Tensor tau) -> Tensor Q", product_forward),
-    backward=Stage(
-        "(Tensor grad_Q, Tensor A, Tensor tau, Tensor Q, bool[] wanted) -> (Tensor dA, Tensor dtau)", product_backward
-    ),
-    gradients=("A", "tau"),
+    "linalg_householder_product",
+    "Q from reflectors",
+    product_forward,
+    product_backward,
     namesake="torch.linalg.householder_product",
 )
-ORMQR = Op(
-    noun="linalg_ormqr",
-    summary="Q from reflectors, times a matrix",
-    forward=Stage("(Tensor input, Tensor tau, Tensor other, bool left, bool transpose) -> Tensor out", ormqr_forward),
-    backward=Stage(
-        "(Tensor grad_out, Tensor input, Tensor tau, bool left, bool transpose, Tensor out, bool[] wanted)"
-        " -> (Tensor dinput, Tensor dtau, Tensor dother)",
-        ormqr_backward,
-    ),
-    gradients=("input", "tau", "other"),
-    namesake="torch.ormqr",
-)
+ORMQR = Op("linalg_ormqr", "Q from reflectors, times a matrix", ormqr_forward, ormqr_backward, namesake="torch.ormqr")
 OPS = (GEQRF, HOUSEHOLDER_PRODUCT, ORMQR)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base import lu
 from metalcore.ops.linalg.base.matrix import LANES, Batch, capacity, check_square, lane_groups, promoted
 from metalcore.ops.linalg.base.product import matmul
@@ -60,6 +60,7 @@ def _explain(op: str, is_batch: bool) -> Any:
     )
 
 
+@stage("(Tensor A, bool check_errors) -> (Tensor inverse, Tensor info)")
 def forward_ex(run: Runtime, A: Any, check_errors: bool) -> tuple[Any, ...]:
     x, info = lu.inverse(run, promoted(run, A))
     if check_errors:
@@ -67,12 +68,14 @@ def forward_ex(run: Runtime, A: Any, check_errors: bool) -> tuple[Any, ...]:
     return run.cast(x, run.dtype(A)), info
 
 
+@stage("(Tensor A) -> Tensor inverse")
 def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     x, info = lu.inverse(run, promoted(run, A))
     run.check_info(info, _explain("inv", len(A.shape) > 2))
     return (run.cast(x, run.dtype(A)),)
 
 
+@stage("(Tensor grad_inverse, Tensor inverse) -> Tensor dA")
 def backward(run: Runtime, grad_inverse: Any, inverse: Any) -> tuple[Any, ...]:
     """dA = -X^T dX X^T."""
     x = promoted(run, inverse)
@@ -96,10 +99,12 @@ def _determinant(run: Runtime, A: Any, is_logarithm: bool) -> tuple[Any, ...]:
     return tuple(run.cast(x, run.dtype(A)) for x in (found if is_logarithm else found[:1]))
 
 
+@stage("(Tensor A) -> Tensor det")
 def forward_det(run: Runtime, A: Any) -> tuple[Any, ...]:
     return _determinant(run, A, False)
 
 
+@stage("(Tensor A) -> (Tensor sign, Tensor logabsdet)")
 def forward_slogdet(run: Runtime, A: Any) -> tuple[Any, ...]:
     return _determinant(run, A, True)
 
@@ -116,46 +121,26 @@ def _scaled_inverse(run: Runtime, A: Any, scales: Any, factors: Any) -> Any:
     return run.cast(scaled, run.dtype(A))
 
 
+@stage("(Tensor grad_det, Tensor A, Tensor det) -> Tensor dA")
 def backward_det(run: Runtime, grad_det: Any, A: Any, det: Any) -> tuple[Any, ...]:
     return (_scaled_inverse(run, A, grad_det, det),)
 
 
+@stage("(Tensor grad_logabsdet, Tensor A) -> Tensor dA")
 def backward_slogdet(run: Runtime, grad_logabsdet: Any, A: Any) -> tuple[Any, ...]:
     return (_scaled_inverse(run, A, grad_logabsdet, None),)
 
 
-INV = Op(
-    noun="linalg_inv",
-    summary="the inverse",
-    forward=Stage("(Tensor A) -> Tensor inverse", forward),
-    backward=Stage("(Tensor grad_inverse, Tensor inverse) -> Tensor dA", backward),
-    gradients=("A",),
-    namesake="torch.linalg.inv",
-)
+INV = Op("linalg_inv", "the inverse", forward, backward, namesake="torch.linalg.inv")
 INV_EX = Op(
-    noun="linalg_inv_ex",
-    summary="the inverse, with info in place of an error",
-    forward=Stage("(Tensor A, bool check_errors) -> (Tensor inverse, Tensor info)", forward_ex),
-    backward=Stage("(Tensor grad_inverse, Tensor inverse) -> Tensor dA", backward),
-    gradients=("A",),
-    public_outputs=2,
-    namesake="torch.linalg.inv_ex",
+    "linalg_inv_ex", "the inverse, with info in place of an error", forward_ex, backward, namesake="torch.linalg.inv_ex"
 )
-DET = Op(
-    noun="linalg_det",
-    summary="the determinant",
-    forward=Stage("(Tensor A) -> Tensor det", forward_det),
-    backward=Stage("(Tensor grad_det, Tensor A, Tensor det) -> Tensor dA", backward_det),
-    gradients=("A",),
-    namesake="torch.linalg.det",
-)
+DET = Op("linalg_det", "the determinant", forward_det, backward_det, namesake="torch.linalg.det")
 SLOGDET = Op(
-    noun="linalg_slogdet",
-    summary="the determinant's sign, and the logarithm of its size",
-    forward=Stage("(Tensor A) -> (Tensor sign, Tensor logabsdet)", forward_slogdet),
-    backward=Stage("(Tensor grad_logabsdet, Tensor A) -> Tensor dA", backward_slogdet),
-    gradients=("A",),
-    public_outputs=2,
+    "linalg_slogdet",
+    "the determinant's sign, and the logarithm of its size",
+    forward_slogdet,
+    backward_slogdet,
     namesake="torch.linalg.slogdet",
 )
 OPS = (INV, INV_EX, DET, SLOGDET)

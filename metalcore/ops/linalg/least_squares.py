@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from metalcore.ops.base.check import check_array, dtype_name, refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, check_square, promoted, thread_groups
 from metalcore.ops.linalg.base.product import Block, matmul, update
@@ -180,16 +180,8 @@ def _inverted(run: Runtime, rows: Any, values: Any, atol: float, rtol: float) ->
     """Row i over singular value i, or zero."""
     batch, dtype = Batch.of(rows), run.dtype(rows)
     count = batch.number * batch.rows * batch.columns
-    arguments = dict(
-        a=rows,
-        values=values,
-        out=Out(tuple(rows.shape), dtype),
-        count=count,
-        size=batch.rows,
-        columns=batch.columns,
-        atol=atol,
-        rtol=rtol,
-    )
+    arguments = dict(a=rows, values=values, out=Out(tuple(rows.shape), dtype))
+    arguments |= dict(count=count, size=batch.rows, columns=batch.columns, atol=atol, rtol=rtol)
     (found,) = run.launch(INVERTED, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     return found
 
@@ -220,16 +212,19 @@ def _as_read(run: Runtime, A: Any, hermitian: bool) -> Any:
     return triangle(run, work, upper=False, mirrored=True) if hermitian else work
 
 
+@stage("(Tensor A, float atol, float rtol, bool hermitian) -> Tensor inverse")
 def forward_pinv(run: Runtime, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
     return (run.cast(_pinv(run, _as_read(run, A, hermitian), atol, rtol), run.dtype(A)),)
 
 
+@stage("(Tensor A, float atol, float rtol, bool hermitian) -> Tensor rank")
 def forward_rank(run: Runtime, A: Any, atol: float, rtol: float, hermitian: bool) -> tuple[Any, ...]:
     found = decompose(run, _as_read(run, A, hermitian), has_vectors=False)
     check(run, found.info, len(A.shape) > 2)
     return (_rank(run, found.values, tuple(A.shape[:-2]), atol, rtol),)
 
 
+@stage("(Tensor A, Tensor B, float rcond) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor values)")
 def forward_lstsq(run: Runtime, A: Any, B: Any, rcond: float) -> tuple[Any, ...]:
     a, b = promoted(run, A), promoted(run, B)
     found = decompose(run, a)
@@ -247,9 +242,8 @@ def forward_lstsq(run: Runtime, A: Any, B: Any, rcond: float) -> tuple[Any, ...]
     return run.cast(solution, given), run.cast(residuals, given), rank, run.cast(found.values, given)
 
 
-def backward_pinv(
-    run: Runtime, grad_inverse: Any, inverse: Any, A: Any, hermitian: bool, wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+@stage("(Tensor grad_inverse, Tensor inverse, Tensor A, bool hermitian) -> Tensor dA")
+def backward_pinv(run: Runtime, grad_inverse: Any, inverse: Any, A: Any, hermitian: bool) -> tuple[Any, ...]:
     """That of `hermitian` is not put into the lower triangle, as torch's is not."""
     found = _pinv_gradient(run, promoted(run, grad_inverse), promoted(run, inverse), _as_read(run, A, hermitian))
     return (run.cast(found, run.dtype(A)),)
@@ -281,6 +275,10 @@ def _difference(run: Runtime, a: Any, b: Any) -> Any:
     return found
 
 
+@stage(
+    "(Tensor grad_solution, Tensor grad_residuals, Tensor A, Tensor B, float rcond, bool[] wanted)"
+    " -> (Tensor dA, Tensor dB)"
+)
 def backward_lstsq(
     run: Runtime, grad_solution: Any, grad_residuals: Any, A: Any, B: Any, rcond: float, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
@@ -301,37 +299,18 @@ def backward_lstsq(
     return run.cast(to_a, given), run.cast(to_b, given)
 
 
-PINV = Op(
-    noun="linalg_pinv",
-    summary="the pseudoinverse",
-    forward=Stage("(Tensor A, float atol, float rtol, bool hermitian) -> Tensor inverse", forward_pinv),
-    backward=Stage(
-        "(Tensor grad_inverse, Tensor inverse, Tensor A, bool hermitian, bool[] wanted) -> Tensor dA",
-        backward_pinv,
-    ),
-    gradients=("A",),
-    namesake="torch.linalg.pinv",
-)
+PINV = Op("linalg_pinv", "the pseudoinverse", forward_pinv, backward_pinv, namesake="torch.linalg.pinv")
 MATRIX_RANK = Op(
-    noun="linalg_matrix_rank",
-    summary="the number of singular values that are not zero",
-    forward=Stage("(Tensor A, float atol, float rtol, bool hermitian) -> Tensor rank", forward_rank),
+    "linalg_matrix_rank",
+    "the number of singular values that are not zero",
+    forward_rank,
     namesake="torch.linalg.matrix_rank",
 )
 LSTSQ = Op(
-    noun="linalg_lstsq",
-    summary="the least squares solution",
-    forward=Stage(
-        "(Tensor A, Tensor B, float rcond) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor values)",
-        forward_lstsq,
-    ),
-    backward=Stage(
-        "(Tensor grad_solution, Tensor grad_residuals, Tensor A, Tensor B, float rcond, bool[] wanted)"
-        " -> (Tensor dA, Tensor dB)",
-        backward_lstsq,
-    ),
-    gradients=("A", "B"),
-    public_outputs=4,
+    "linalg_lstsq",
+    "the least squares solution",
+    forward_lstsq,
+    backward_lstsq,
     no_gradient=("rank", "values"),
     namesake="torch.linalg.lstsq",
 )

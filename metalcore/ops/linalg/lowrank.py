@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 from metalcore.ops.base.check import dtype_name, refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.batches import expand
 from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, promoted, thread_groups
 from metalcore.ops.linalg.base.product import Block, matmul, multiply, update
@@ -83,6 +83,7 @@ def _broadcast(op: str, M: Any, shape: tuple[int, ...]) -> Any:
     return expand(M, shape)
 
 
+@stage("(Tensor A, Tensor? M, int q, int niter, int seed) -> (Tensor U, Tensor S, Tensor V)")
 def forward(run: Runtime, A: Any, M: Any, q: int, niter: int, seed: int) -> tuple[Any, ...]:
     work, mean = promoted(run, A), None if M is None else promoted(run, M)
     batch, dtype, given = Batch.of(work), run.dtype(work), run.dtype(A)
@@ -127,6 +128,10 @@ def _times_thin(run: Runtime, a: Any, thin: Any, transpose: bool) -> Any:
     return reduce(lambda left, right: joined(run, left, right), found)
 
 
+@stage(
+    "(Tensor grad_U, Tensor grad_S, Tensor grad_V, Tensor U, Tensor S, Tensor V, Tensor? M, bool[] wanted)"
+    " -> (Tensor dA, Tensor dM)"
+)
 def backward(
     run: Runtime, grad_U: Any, grad_S: Any, grad_V: Any, U: Any, S: Any, V: Any, M: Any, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
@@ -142,19 +147,10 @@ def backward(
 
 
 SVD_LOWRANK = Op(
-    noun="linalg_svd_lowrank",
-    summary="the largest singular values and their vectors, by block power iteration",
-    forward=Stage(
-        "(Tensor A, Tensor? M, int q, int niter, int seed) -> (Tensor U, Tensor S, Tensor V)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_U, Tensor grad_S, Tensor grad_V, Tensor U, Tensor S, Tensor V, Tensor? M, bool[] wanted)"
-        " -> (Tensor dA, Tensor dM)",
-        backward,
-    ),
-    gradients=("A", "M"),
-    public_outputs=3,
+    "linalg_svd_lowrank",
+    "the largest singular values and their vectors, by block power iteration",
+    forward,
+    backward,
     namesake="torch.svd_lowrank",
 )
 OPS = (SVD_LOWRANK,)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.check import check_array, dtype_name, refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.check import check_array, refuse
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.batches import expand
 from metalcore.ops.linalg.base.lu import batches, factor, is_for_lanes, solve_factored, summed, transposed_copy
 from metalcore.ops.linalg.base.lu_gradient import lu_gradient, parts_in_lanes, solve_gradient, unpack
-from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.matrix import LANES, Batch, check_matrix, check_system, promoted
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.runtime import Runtime
@@ -66,9 +65,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
            [2.]], dtype=float32)
     """
     op = "linalg.lu_solve"
-    dtype = check_square(op, "LU", LU)
-    if check_matrix(op, "B", B) != dtype:
-        refuse(op, "B", f"of LU's dtype, {dtype}", f"of dtype {dtype_name(B)}")
+    check_system(op, "LU", LU, B)
     if (kind := check_array(op, "pivots", pivots)) != "int32":
         refuse(op, "pivots", "of dtype int32, as lu_factor gives them", f"of dtype {kind}")
     if tuple(pivots.shape) != tuple(LU.shape[:-1]):
@@ -90,12 +87,14 @@ def explain(op: str, is_batch: bool) -> Any:
     )
 
 
+@stage("(Tensor A, bool pivot) -> (Tensor LU, Tensor pivots)")
 def forward_factor(run: Runtime, A: Any, pivot: bool) -> tuple[Any, ...]:
     factors, pivots, info = factor(run, promoted(run, A), pivot)
     run.check_info(info, explain("lu_factor", len(A.shape) > 2))
     return run.cast(factors, run.dtype(A)), pivots
 
 
+@stage("(Tensor A, bool pivot, bool check_errors) -> (Tensor LU, Tensor pivots, Tensor info)")
 def forward_factor_ex(run: Runtime, A: Any, pivot: bool, check_errors: bool) -> tuple[Any, ...]:
     factors, pivots, info = factor(run, promoted(run, A), pivot)
     if check_errors:
@@ -103,6 +102,7 @@ def forward_factor_ex(run: Runtime, A: Any, pivot: bool, check_errors: bool) -> 
     return run.cast(factors, run.dtype(A)), pivots, info
 
 
+@stage("(Tensor grad_LU, Tensor LU, Tensor pivots) -> Tensor dA")
 def backward_factor(run: Runtime, grad_LU: Any, LU: Any, pivots: Any) -> tuple[Any, ...]:
     grad, factors = promoted(run, grad_LU), promoted(run, LU)
     steps = min(LU.shape[-2:])
@@ -111,6 +111,7 @@ def backward_factor(run: Runtime, grad_LU: Any, LU: Any, pivots: Any) -> tuple[A
     return (run.cast(lu_gradient(run, lower, upper, pivots, dlower, dupper), run.dtype(LU)),)
 
 
+@stage("(Tensor A, bool pivot) -> (Tensor P, Tensor L, Tensor U, Tensor pivots)")
 def forward_lu(run: Runtime, A: Any, pivot: bool) -> tuple[Any, ...]:
     a, dtype = promoted(run, A), run.dtype(A)
     batch = Batch.of(a)
@@ -122,11 +123,13 @@ def forward_lu(run: Runtime, A: Any, pivot: bool) -> tuple[Any, ...]:
     return (*(run.cast(part, dtype) for part in parts), pivots)
 
 
+@stage("(Tensor grad_L, Tensor grad_U, Tensor L, Tensor U, Tensor pivots) -> Tensor dA")
 def backward_lu(run: Runtime, grad_L: Any, grad_U: Any, L: Any, U: Any, pivots: Any) -> tuple[Any, ...]:
     lower, upper, dlower, dupper = (promoted(run, x) for x in (L, U, grad_L, grad_U))
     return (run.cast(lu_gradient(run, lower, upper, pivots, dlower, dupper), run.dtype(L)),)
 
 
+@stage("(Tensor LU, Tensor pivots, Tensor B, bool left, bool adjoint) -> Tensor X")
 def forward_solve(run: Runtime, LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> tuple[Any, ...]:
     n, pivots = LU.shape[-1], run.contiguous(pivots)
     arguments = dict(pivots=pivots, errors=Out((1, 3), "int64"), count=math.prod(pivots.shape), rows=n)
@@ -140,8 +143,9 @@ def forward_solve(run: Runtime, LU: Any, pivots: Any, B: Any, left: bool, adjoin
     return (run.cast(x, run.dtype(B)),)
 
 
+@stage("(Tensor grad_X, Tensor LU, Tensor pivots, Tensor X, bool left, bool adjoint) -> (Tensor dLU, Tensor dB)")
 def backward_solve(
-    run: Runtime, grad_X: Any, LU: Any, pivots: Any, X: Any, left: bool, adjoint: bool, wanted: Sequence[bool]
+    run: Runtime, grad_X: Any, LU: Any, pivots: Any, X: Any, left: bool, adjoint: bool
 ) -> tuple[Any, ...]:
     factors, pivots, grad, x = promoted(run, LU), run.contiguous(pivots), promoted(run, grad_X), promoted(run, X)
     if not left:
@@ -154,45 +158,21 @@ def backward_solve(
 
 
 LU_FACTOR = Op(
-    noun="linalg_lu_factor",
-    summary="A = P L U, with L and U in one matrix",
-    forward=Stage("(Tensor A, bool pivot) -> (Tensor LU, Tensor pivots)", forward_factor),
-    backward=Stage("(Tensor grad_LU, Tensor LU, Tensor pivots) -> Tensor dA", backward_factor),
-    gradients=("A",),
-    public_outputs=2,
+    "linalg_lu_factor",
+    "A = P L U, with L and U in one matrix",
+    forward_factor,
+    backward_factor,
     namesake="torch.linalg.lu_factor",
 )
 LU_FACTOR_EX = Op(
-    noun="linalg_lu_factor_ex",
-    summary="A = P L U, with info in place of an error",
-    forward=Stage(
-        "(Tensor A, bool pivot, bool check_errors) -> (Tensor LU, Tensor pivots, Tensor info)", forward_factor_ex
-    ),
-    backward=Stage("(Tensor grad_LU, Tensor LU, Tensor pivots) -> Tensor dA", backward_factor),
-    gradients=("A",),
-    public_outputs=3,
+    "linalg_lu_factor_ex",
+    "A = P L U, with info in place of an error",
+    forward_factor_ex,
+    backward_factor,
     namesake="torch.linalg.lu_factor_ex",
 )
-LU = Op(
-    noun="linalg_lu",
-    summary="A = P L U",
-    forward=Stage("(Tensor A, bool pivot) -> (Tensor P, Tensor L, Tensor U, Tensor pivots)", forward_lu),
-    backward=Stage("(Tensor grad_L, Tensor grad_U, Tensor L, Tensor U, Tensor pivots) -> Tensor dA", backward_lu),
-    gradients=("A",),
-    public_outputs=3,
-    no_gradient=("P",),
-    namesake="torch.linalg.lu",
-)
+LU = Op("linalg_lu", "A = P L U", forward_lu, backward_lu, kept=1, no_gradient=("P",), namesake="torch.linalg.lu")
 LU_SOLVE = Op(
-    noun="linalg_lu_solve",
-    summary="A X = B with the factors of A",
-    forward=Stage("(Tensor LU, Tensor pivots, Tensor B, bool left, bool adjoint) -> Tensor X", forward_solve),
-    backward=Stage(
-        "(Tensor grad_X, Tensor LU, Tensor pivots, Tensor X, bool left, bool adjoint, bool[] wanted)"
-        " -> (Tensor dLU, Tensor dB)",
-        backward_solve,
-    ),
-    gradients=("LU", "B"),
-    namesake="torch.linalg.lu_solve",
+    "linalg_lu_solve", "A X = B with the factors of A", forward_solve, backward_solve, namesake="torch.linalg.lu_solve"
 )
 OPS = (LU_FACTOR, LU_FACTOR_EX, LU, LU_SOLVE)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_array, check_float, dtype_name, refuse
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.linalg.base import product
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import promoted
@@ -46,11 +46,13 @@ def matmul(input: Any, other: Any) -> Any:
     return found.reshape((*leading, *last))
 
 
+@stage("(Tensor input, Tensor other) -> Tensor y")
 def forward(run: Runtime, input: Any, other: Any) -> tuple[Any, ...]:
     found = product.matmul(run, promoted(run, input), promoted(run, other))
     return (run.cast(found, run.dtype(input)),)
 
 
+@stage("(Tensor grad_y, Tensor input, Tensor other, bool[] wanted) -> (Tensor dinput, Tensor dother)")
 def backward(run: Runtime, grad_y: Any, input: Any, other: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """dA = dY B^T, dB = A^T dY; that of a single matrix beside a batch is the sum over the batch."""
     dtype = run.dtype(input)
@@ -93,13 +95,10 @@ def _make(batch: int, n: int) -> Any:
 
 
 MATMUL = Op(
-    noun="linalg_matmul",
-    summary="the matrix product",
-    forward=Stage("(Tensor input, Tensor other) -> Tensor y", forward),
-    backward=Stage(
-        "(Tensor grad_y, Tensor input, Tensor other, bool[] wanted) -> (Tensor dinput, Tensor dother)", backward
-    ),
-    gradients=("input", "other"),
+    "linalg_matmul",
+    "the matrix product",
+    forward,
+    backward,
     namesake="torch.linalg.matmul",
     benchmarks=[
         Benchmark("1024x1024", _make(1, 1024), 1 << 20, dtypes=("float32",), targets={"*": 0.3}),

@@ -10,7 +10,7 @@ import numpy as np
 
 from metalcore.ops.base.check import check_float, dtype_name, refuse
 from metalcore.ops.base.launch import accumulator
-from metalcore.ops.base.op import Benchmark, Op, Stage
+from metalcore.ops.base.op import Benchmark, Op, stage
 from metalcore.ops.linalg.base.arrange import Reduced, check_dims, several, to_the_end
 from metalcore.ops.linalg.svd import svdvals
 from metalcore.runtimes.kernel import Kernel, Out
@@ -125,6 +125,7 @@ def _wider(op: str, array: Any, dtype: Any) -> Any:
     return array if asked == given else array.to(dtype) if hasattr(array, "to") else array.astype(dtype)
 
 
+@stage("(Tensor x, float ord, int[] dim, bool keepdim) -> Tensor norm")
 def forward(run: Runtime, x: Any, ord: float, dim: Sequence[int], keepdim: bool) -> tuple[Any, ...]:
     dtype, shape = run.dtype(x), tuple(x.shape)
     seen = Reduced.of(run, x, dim)
@@ -169,6 +170,7 @@ def _launch(
     return found
 
 
+@stage("(Tensor grad_norm, Tensor x, Tensor norm, float ord, int[] dim, bool keepdim) -> Tensor dx")
 def backward(
     run: Runtime, grad_norm: Any, x: Any, norm: Any, ord: float, dim: Sequence[int], keepdim: bool
 ) -> tuple[Any, ...]:
@@ -194,13 +196,10 @@ def _make(torch: Any, dtype: Any) -> Any:
 
 
 VECTOR_NORM = Op(
-    noun="linalg_vector_norm",
-    summary="(sum |x|^p)^(1/p) along dimensions",
-    forward=Stage("(Tensor x, float ord, int[] dim, bool keepdim) -> Tensor norm", forward),
-    backward=Stage(
-        "(Tensor grad_norm, Tensor x, Tensor norm, float ord, int[] dim, bool keepdim) -> Tensor dx", backward
-    ),
-    gradients=("x",),
+    "linalg_vector_norm",
+    "(sum |x|^p)^(1/p) along dimensions",
+    forward,
+    backward,
     namesake="torch.linalg.vector_norm",
     benchmarks=[Benchmark("4096x2048", _make, 4096 * 2048)],
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
 from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient, positive_qr
 from metalcore.runtimes.kernel import Kernel, Out
@@ -47,6 +46,7 @@ def complete_basis(Q: Any) -> Any:
     return COMPLETE_BASIS(Q)
 
 
+@stage("(Tensor A) -> (Tensor Q, Tensor R)")
 def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     given, is_wide = run.dtype(A), A.shape[-2] < A.shape[-1]
     work = promoted(run, A.swapaxes(-1, -2) if is_wide else A)
@@ -54,13 +54,15 @@ def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     return run.cast(run.contiguous(q.swapaxes(-1, -2)) if is_wide else q, given), r
 
 
-def backward(run: Runtime, grad_Q: Any, Q: Any, R: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+@stage("(Tensor grad_Q, Tensor Q, Tensor R) -> Tensor dA")
+def backward(run: Runtime, grad_Q: Any, Q: Any, R: Any) -> tuple[Any, ...]:
     given, is_wide = run.dtype(Q), Q.shape[-2] < Q.shape[-1]
     q, dq = (promoted(run, x.swapaxes(-1, -2) if is_wide else x) for x in (Q, grad_Q))
     found = orthogonal_gradient(run, dq, None, q, R)
     return (run.cast(run.contiguous(found.swapaxes(-1, -2)) if is_wide else found, given),)
 
 
+@stage("(Tensor Q) -> Tensor out")
 def complete_forward(run: Runtime, Q: Any) -> tuple[Any, ...]:
     given, work = run.dtype(Q), promoted(run, Q)
     batch, dtype = Batch.of(work), run.dtype(work)
@@ -76,15 +78,7 @@ def complete_forward(run: Runtime, Q: Any) -> tuple[Any, ...]:
 
 
 ORTHOGONALIZE = Op(
-    noun="linalg_orthogonalize",
-    summary="orthonormal columns, or rows, with the span of a matrix",
-    forward=Stage("(Tensor A) -> (Tensor Q, Tensor R)", forward),
-    backward=Stage("(Tensor grad_Q, Tensor Q, Tensor R, bool[] wanted) -> Tensor dA", backward),
-    gradients=("A",),
+    "linalg_orthogonalize", "orthonormal columns, or rows, with the span of a matrix", forward, backward, kept=1
 )
-COMPLETE_BASIS = Op(
-    noun="linalg_complete_basis",
-    summary="an orthogonal matrix that begins with given columns",
-    forward=Stage("(Tensor Q) -> Tensor out", complete_forward),
-)
+COMPLETE_BASIS = Op("linalg_complete_basis", "an orthogonal matrix that begins with given columns", complete_forward)
 OPS = (ORTHOGONALIZE, COMPLETE_BASIS)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from metalcore.ops.base.check import check_eps, refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, promoted
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.linalg.base.singular import check, decompose, scaled_rows
@@ -66,6 +66,7 @@ def newton_schulz(G: Any, steps: int = 5, coefficients: Sequence[float] = MUON, 
     return NEWTON_SCHULZ(G, steps, a, b, c, check_eps(op, eps))
 
 
+@stage("(Tensor A) -> (Tensor U, Tensor P)")
 def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     given, found = run.dtype(A), decompose(run, promoted(run, A))
     check(run, found.info, len(A.shape) > 2, "linalg.polar")
@@ -75,6 +76,7 @@ def forward(run: Runtime, A: Any) -> tuple[Any, ...]:
     return run.cast(u, given), run.cast(p, given)
 
 
+@stage("(Tensor G, int steps, float a, float b, float c, float eps) -> Tensor X")
 def newton_schulz_forward(
     run: Runtime, G: Any, steps: int, a: float, b: float, c: float, eps: float
 ) -> tuple[Any, ...]:
@@ -113,18 +115,8 @@ def _by_rows(run: Runtime, kernel: Kernel, arguments: Mapping[str, Any], shape: 
     return out
 
 
-POLAR = Op(
-    noun="linalg_polar",
-    summary="A = U P, orthonormal times symmetric",
-    forward=Stage("(Tensor A) -> (Tensor U, Tensor P)", forward),
-    public_outputs=2,
-)
+POLAR = Op("linalg_polar", "A = U P, orthonormal times symmetric", forward)
 NEWTON_SCHULZ = Op(
-    noun="linalg_newton_schulz",
-    summary="singular values moved near 1, as the Muon optimizer does it",
-    forward=Stage(
-        "(Tensor G, int steps, float a, float b, float c, float eps) -> Tensor X",
-        newton_schulz_forward,
-    ),
+    "linalg_newton_schulz", "singular values moved near 1, as the Muon optimizer does it", newton_schulz_forward
 )
 OPS = (POLAR, NEWTON_SCHULZ)

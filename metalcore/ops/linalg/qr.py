@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import check_matrix, promoted
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.qr import factorise, orthogonal_gradient
@@ -36,15 +35,15 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     return named("linalg_qr", "Q R", QR(A, mode))
 
 
+@stage("(Tensor A, str mode) -> (Tensor Q, Tensor R)")
 def forward(run: Runtime, A: Any, mode: str) -> tuple[Any, ...]:
     given = run.dtype(A)
     q, r = factorise(run, promoted(run, A), mode)
     return run.cast(q, given), run.cast(r, given)
 
 
-def backward(
-    run: Runtime, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str, wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+@stage("(Tensor grad_Q, Tensor grad_R, Tensor Q, Tensor R, str mode) -> Tensor dA")
+def backward(run: Runtime, grad_Q: Any, grad_R: Any, Q: Any, R: Any, mode: str) -> tuple[Any, ...]:
     """[dQ + Q S] R^-T, where S is symmetric with the upper triangle of dR R^T - Q^T dQ. Of a wide A the columns beyond
     the m-th depend on R alone."""
     if mode == "r":
@@ -63,15 +62,5 @@ def backward(
     return (run.cast(joined(run, left, right), given),)
 
 
-QR = Op(
-    noun="linalg_qr",
-    summary="A = Q R",
-    forward=Stage("(Tensor A, str mode) -> (Tensor Q, Tensor R)", forward),
-    backward=Stage(
-        "(Tensor grad_Q, Tensor grad_R, Tensor Q, Tensor R, str mode, bool[] wanted) -> Tensor dA", backward
-    ),
-    gradients=("A",),
-    public_outputs=2,
-    namesake="torch.linalg.qr",
-)
+QR = Op("linalg_qr", "A = Q R", forward, backward, namesake="torch.linalg.qr")
 OPS = (QR,)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import check_array, refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base import lu
 from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.product import matmul
@@ -72,6 +72,7 @@ def _explain(op: str, is_batch: bool) -> Any:
     )
 
 
+@stage("(Tensor A, Tensor B, bool left, bool check_errors) -> (Tensor result, Tensor info)")
 def forward_ex(run: Runtime, A: Any, B: Any, left: bool, check_errors: bool) -> tuple[Any, ...]:
     x, info = _solved(run, promoted(run, A), promoted(run, B), left, False)
     if check_errors:
@@ -79,6 +80,7 @@ def forward_ex(run: Runtime, A: Any, B: Any, left: bool, check_errors: bool) -> 
     return run.cast(x, run.dtype(B)), info
 
 
+@stage("(Tensor A, Tensor B, bool left) -> Tensor result")
 def forward(run: Runtime, A: Any, B: Any, left: bool) -> tuple[Any, ...]:
     x, info = _solved(run, promoted(run, A), promoted(run, B), left, False)
     run.check_info(info, _explain("solve", len(A.shape) > 2))
@@ -93,6 +95,7 @@ def _solved(run: Runtime, a: Any, b: Any, left: bool, transposed: bool) -> tuple
     return lu.transposed_copy(run, x), info
 
 
+@stage("(Tensor grad_result, Tensor A, Tensor result, bool left, bool[] wanted) -> (Tensor dA, Tensor dB)")
 def backward(
     run: Runtime, grad_result: Any, A: Any, result: Any, left: bool, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
@@ -106,24 +109,8 @@ def backward(
     return run.cast(lu.summed(run, da, A), dtype), run.cast(db, dtype)
 
 
-BACKWARD = Stage(
-    "(Tensor grad_result, Tensor A, Tensor result, bool left, bool[] wanted) -> (Tensor dA, Tensor dB)", backward
-)
-SOLVE = Op(
-    noun="linalg_solve",
-    summary="A X = B",
-    forward=Stage("(Tensor A, Tensor B, bool left) -> Tensor result", forward),
-    backward=BACKWARD,
-    gradients=("A", "B"),
-    namesake="torch.linalg.solve",
-)
+SOLVE = Op("linalg_solve", "A X = B", forward, backward, namesake="torch.linalg.solve")
 SOLVE_EX = Op(
-    noun="linalg_solve_ex",
-    summary="A X = B, with info in place of an error",
-    forward=Stage("(Tensor A, Tensor B, bool left, bool check_errors) -> (Tensor result, Tensor info)", forward_ex),
-    backward=BACKWARD,
-    gradients=("A", "B"),
-    public_outputs=2,
-    namesake="torch.linalg.solve_ex",
+    "linalg_solve_ex", "A X = B, with info in place of an error", forward_ex, backward, namesake="torch.linalg.solve_ex"
 )
 OPS = (SOLVE, SOLVE_EX)

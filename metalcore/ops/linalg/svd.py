@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import THREADS, Batch, check_matrix, kept, promoted, thread_groups, unrounded
 from metalcore.ops.linalg.base.product import Block, matmul, update
 from metalcore.ops.linalg.base.result import named
@@ -53,6 +52,10 @@ def _driver(op: str, driver: Any) -> str:
     return driver or ""
 
 
+@stage(
+    "(Tensor A, bool full_matrices, str driver) -> (Tensor U, Tensor S, Tensor Vh, "
+    "Tensor kept_U, Tensor kept_S, Tensor kept_Vh)"
+)
 def forward(run: Runtime, A: Any, full_matrices: bool, driver: str) -> tuple[Any, ...]:
     found = decompose(run, promoted(run, A), is_full=full_matrices, driver=driver)
     check(run, found.info, len(A.shape) > 2)
@@ -60,28 +63,21 @@ def forward(run: Runtime, A: Any, full_matrices: bool, driver: str) -> tuple[Any
     return *(run.cast(x, given) for x in parts), *kept(run, given, parts)
 
 
+@stage("(Tensor A, str driver) -> Tensor S")
 def forward_values(run: Runtime, A: Any, driver: str) -> tuple[Any, ...]:
     found = decompose(run, promoted(run, A), has_vectors=False, driver=driver)
     check(run, found.info, len(A.shape) > 2)
     return (run.cast(found.values, run.dtype(A)),)
 
 
-def backward(
-    run: Runtime,
-    grad_U: Any,
-    grad_S: Any,
-    grad_Vh: Any,
-    U: Any,
-    S: Any,
-    Vh: Any,
-    kept_U: Any,
-    kept_S: Any,
-    kept_Vh: Any,
-    wanted: Sequence[bool],
-) -> tuple[Any, ...]:
+@stage(
+    "(Tensor grad_U, Tensor grad_S, Tensor grad_Vh, Tensor U, Tensor S, Tensor Vh, "
+    "Tensor kept_U, Tensor kept_S, Tensor kept_Vh) -> Tensor dA"
+)
+def backward(run: Runtime, *values: Any) -> tuple[Any, ...]:
     """Differences of singular values divide: those of rounded ones may be 0."""
-    parts = unrounded(run, (U, S, Vh), (kept_U, kept_S, kept_Vh))
-    return (run.cast(gradient(run, grad_U, grad_S, grad_Vh, *parts), run.dtype(U)),)
+    grads, found, kept = values[:3], values[3:6], values[6:]
+    return (run.cast(gradient(run, *grads, *unrounded(run, found, kept)), run.dtype(found[0])),)
 
 
 def gradient(run: Runtime, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: Any, Vh: Any) -> Any:
@@ -96,17 +92,8 @@ def gradient(run: Runtime, grad_U: Any, grad_S: Any, grad_Vh: Any, U: Any, S: An
     p = matmul(run, U, grad_U, transpose_a=True)
     q = matmul(run, Vh, grad_Vh, transpose_b=True)
     count = batch.number * k * k
-    arguments = dict(
-        p=p,
-        q=q,
-        values=S,
-        grad_values=grad_S,
-        middle=Out(batch.shape(k, k), dtype),
-        count=count,
-        size=k,
-        has_more_rows=int(m > k),
-        has_more_columns=int(n > k),
-    )
+    arguments = dict(p=p, q=q, values=S, grad_values=grad_S, middle=Out(batch.shape(k, k), dtype))
+    arguments |= dict(count=count, size=k, has_more_rows=int(m > k), has_more_columns=int(n > k))
     (middle,) = run.launch(MIDDLE, (dtype,), (), arguments, thread_groups(count), (THREADS,))
     x = matmul(run, U, middle)
     if m > k:
@@ -122,21 +109,15 @@ def _divided(run: Runtime, a: Any, values: Any, added: Any, is_rows: bool) -> An
     """a / S, by rows or by columns, plus `added`."""
     batch, dtype = Batch.of(a), run.dtype(a)
     count = batch.number * batch.rows * batch.columns
-    arguments = dict(
-        a=a,
-        values=values,
-        added=added,
-        out=Out(tuple(a.shape), dtype),
-        count=count,
-        rows=batch.rows,
-        columns=batch.columns,
-    )
+    arguments = dict(a=a, values=values, added=added, out=Out(tuple(a.shape), dtype))
+    arguments |= dict(count=count, rows=batch.rows, columns=batch.columns)
     constants = (is_rows, added is not None)
     (found,) = run.launch(DIVIDED, (dtype,), constants, arguments, thread_groups(count), (THREADS,))
     return found
 
 
-def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
+@stage("(Tensor grad_S, Tensor A, str driver) -> Tensor dA")
+def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str) -> tuple[Any, ...]:
     """U diag(grad_S) Vh."""
     found = decompose(run, promoted(run, A), driver=driver)
     vh = run.contiguous(found.vh)
@@ -144,30 +125,12 @@ def backward_values(run: Runtime, grad_S: Any, A: Any, driver: str, wanted: Sequ
     return (run.cast(matmul(run, run.contiguous(found.u), rows), run.dtype(A)),)
 
 
-SVD = Op(
-    noun="linalg_svd",
-    summary="A = U diag(S) Vh",
-    forward=Stage(
-        "(Tensor A, bool full_matrices, str driver) -> (Tensor U, Tensor S, Tensor Vh, "
-        "Tensor kept_U, Tensor kept_S, Tensor kept_Vh)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_U, Tensor grad_S, Tensor grad_Vh, Tensor U, Tensor S, Tensor Vh, "
-        "Tensor kept_U, Tensor kept_S, Tensor kept_Vh, bool[] wanted) -> Tensor dA",
-        backward,
-    ),
-    gradients=("A",),
-    public_outputs=3,
-    batched=("A",),
-    namesake="torch.linalg.svd",
-)
+SVD = Op("linalg_svd", "A = U diag(S) Vh", forward, backward, kept=3, batched=("A",), namesake="torch.linalg.svd")
 SVDVALS = Op(
-    noun="linalg_svdvals",
-    summary="singular values",
-    forward=Stage("(Tensor A, str driver) -> Tensor S", forward_values),
-    backward=Stage("(Tensor grad_S, Tensor A, str driver, bool[] wanted) -> Tensor dA", backward_values),
-    gradients=("A",),
+    "linalg_svdvals",
+    "singular values",
+    forward_values,
+    backward_values,
     batched=("A",),
     namesake="torch.linalg.svdvals",
 )

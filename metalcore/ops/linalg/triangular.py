@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base import triangular
 from metalcore.ops.linalg.base.batches import broadcast
-from metalcore.ops.linalg.base.matrix import check_matrix, check_square, promoted
+from metalcore.ops.linalg.base.matrix import check_system, promoted
 from metalcore.ops.linalg.base.product import matmul
 from metalcore.runtimes.runtime import Runtime
 
@@ -27,9 +27,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
            [2.]], dtype=float32)
     """
     op = "linalg.solve_triangular"
-    dtype = check_square(op, "A", A)
-    if check_matrix(op, "B", B) != dtype:
-        refuse(op, "B", f"of A's dtype, {dtype}", f"of dtype {check_matrix(op, 'B', B)}")
+    check_system(op, "A", A, B)
     n, given = A.shape[-1], B.shape[-2 if left else -1]
     if n != given:
         where = "rows" if left else "columns"
@@ -38,11 +36,16 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     return SOLVE(A, B, bool(upper), bool(left), bool(unitriangular))
 
 
+@stage("(Tensor A, Tensor B, bool upper, bool left, bool unitriangular) -> Tensor X")
 def forward(run: Runtime, A: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> tuple[Any, ...]:
     x = triangular.solve_triangular(run, promoted(run, A), promoted(run, B), upper=upper, left=left, unit=unitriangular)
     return (run.cast(x, run.dtype(B)),)
 
 
+@stage(
+    "(Tensor grad_X, Tensor A, Tensor X, bool upper, bool left, bool unitriangular, bool[] wanted)"
+    " -> (Tensor dA, Tensor dB)"
+)
 def backward(
     run: Runtime, grad_X: Any, A: Any, X: Any, upper: bool, left: bool, unitriangular: bool, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
@@ -59,15 +62,10 @@ def backward(
 
 
 SOLVE = Op(
-    noun="linalg_solve_triangular",
-    summary="A X = B with a triangular A",
-    forward=Stage("(Tensor A, Tensor B, bool upper, bool left, bool unitriangular) -> Tensor X", forward),
-    backward=Stage(
-        "(Tensor grad_X, Tensor A, Tensor X, bool upper, bool left, bool unitriangular, bool[] wanted)"
-        " -> (Tensor dA, Tensor dB)",
-        backward,
-    ),
-    gradients=("A", "B"),
+    "linalg_solve_triangular",
+    "A X = B with a triangular A",
+    forward,
+    backward,
     namesake="torch.linalg.solve_triangular",
 )
 OPS = (SOLVE,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import Batch, check_matrix, check_square, promoted
 from metalcore.ops.linalg.base.result import batch_element, named
 from metalcore.ops.linalg.cholesky import CHOLESKY as PLAIN_CHOLESKY
@@ -65,6 +65,7 @@ def qr(A: Any, mode: str = "reduced", *, precision: str = "float-float") -> Any:
     return named("linalg_qr", "Q R", QR(A, mode))
 
 
+@stage("(Tensor A, bool upper) -> Tensor L")
 def cholesky_forward(run: Runtime, A: Any, upper: bool) -> tuple[Any, ...]:
     work, batch = promoted(run, A), Batch.of(A)
     dtype, n = run.dtype(work), batch.rows
@@ -83,6 +84,7 @@ def _explain(position: int, order: int, is_batch: bool) -> str:
     )
 
 
+@stage("(Tensor A, str mode) -> (Tensor Q, Tensor R)")
 def qr_forward(run: Runtime, A: Any, mode: str) -> tuple[Any, ...]:
     batch = Batch.of(A)
     m, n = batch.rows, batch.columns
@@ -102,19 +104,6 @@ def qr_forward(run: Runtime, A: Any, mode: str) -> tuple[Any, ...]:
     return run.cast(run.contiguous(q.swapaxes(-1, -2)), run.dtype(A)), run.cast(r, run.dtype(A))
 
 
-CHOLESKY = Op(
-    noun="precise_cholesky",
-    summary="A = L L^T in float-float arithmetic",
-    forward=Stage("(Tensor A, bool upper) -> Tensor L", cholesky_forward),
-    backward=PLAIN_CHOLESKY.backward,
-    gradients=("A",),
-)
-QR = Op(
-    noun="precise_qr",
-    summary="A = Q R in float-float arithmetic",
-    forward=Stage("(Tensor A, str mode) -> (Tensor Q, Tensor R)", qr_forward),
-    backward=PLAIN_QR.backward,
-    gradients=("A",),
-    public_outputs=2,
-)
+CHOLESKY = Op("precise_cholesky", "A = L L^T in float-float arithmetic", cholesky_forward, PLAIN_CHOLESKY.backward)
+QR = Op("precise_qr", "A = Q R in float-float arithmetic", qr_forward, PLAIN_QR.backward)
 OPS = (CHOLESKY, QR)

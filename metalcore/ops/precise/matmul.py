@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.matrix import promoted
 from metalcore.ops.precise.base import product
 from metalcore.ops.precise.base.product import check_product
@@ -33,10 +33,12 @@ def matmul(a: Any, b: Any, *, precision: str = "float-float", pair: bool = False
     return found if pair else found[0]
 
 
+@stage("(Tensor a, Tensor b, str precision, bool pair) -> (Tensor high, Tensor low)")
 def forward(run: Runtime, a: Any, b: Any, precision: str, pair: bool) -> tuple[Any, ...]:
     return product.matmul(run, a, b, precision=precision, pair=pair)
 
 
+@stage("(Tensor grad_high, Tensor a, Tensor b, str precision, bool[] wanted) -> (Tensor da, Tensor db)")
 def backward(run: Runtime, grad_high: Any, a: Any, b: Any, precision: str, wanted: Sequence[bool]) -> tuple[Any, ...]:
     """da = g b^T and db = a^T g, in the same precision; a matrix that stood for a batch gets the sum over it."""
     dtype, grad = run.dtype(a), grad_high
@@ -68,14 +70,10 @@ def _side_by_side(run: Runtime, batch: Any) -> Any:
 
 
 MATMUL = Op(
-    noun="precise_matmul",
-    summary="a product of matrices in float-float, or with sums without error",
-    forward=Stage("(Tensor a, Tensor b, str precision, bool pair) -> (Tensor high, Tensor low)", forward),
-    backward=Stage(
-        "(Tensor grad_high, Tensor a, Tensor b, str precision, bool[] wanted) -> (Tensor da, Tensor db)", backward
-    ),
-    gradients=("a", "b"),
-    public_outputs=2,
+    "precise_matmul",
+    "a product of matrices in float-float, or with sums without error",
+    forward,
+    backward,
     no_gradient=("low",),
 )
 OPS = (MATMUL,)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base.arrange import check_dims
 from metalcore.ops.precise.base.reduce import (
     Rows,
@@ -99,16 +99,22 @@ def _over(kind: str, run: Runtime, x: Any, dims: Sequence[int], keepdim: bool, p
     return reduce(run, kind, rows, rows, Rows.alike(math.prod(out), width), out, precision, pair)
 
 
+_OVER = "(Tensor x, int[] dim, bool keepdim, str precision, bool pair) -> (Tensor high, Tensor low)"
+
+
+@stage(_OVER)
 def sum_forward(run: Runtime, x: Any, dim: Sequence[int], keepdim: bool, precision: str, pair: bool) -> tuple[Any, ...]:
     return tuple(_over("sum", run, x, dim, keepdim, precision, pair))
 
 
+@stage(_OVER)
 def norm_forward(
     run: Runtime, x: Any, dim: Sequence[int], keepdim: bool, precision: str, pair: bool
 ) -> tuple[Any, ...]:
     return tuple(_over("norm", run, x, dim, keepdim, precision, pair))
 
 
+@stage("(Tensor x, Tensor y, str precision, bool pair) -> (Tensor high, Tensor low)")
 def dot_forward(run: Runtime, x: Any, y: Any, precision: str, pair: bool) -> tuple[Any, ...]:
     out, width = tuple(x.shape[:-1]), x.shape[-1]
     x, y = run.contiguous(x), run.contiguous(y)
@@ -124,16 +130,17 @@ def _slopes(kind: str, run: Runtime, grad: Any, norms: Any, x: Any, dims: Sequen
     return run.contiguous(back(gradient(run, kind, grad, norms, rows, sums, width), dims))
 
 
-def sum_backward(run: Runtime, grad_high: Any, x: Any, dim: Sequence[int], wanted: Sequence[bool]) -> tuple[Any, ...]:
+@stage("(Tensor grad_high, Tensor x, int[] dim) -> Tensor dx")
+def sum_backward(run: Runtime, grad_high: Any, x: Any, dim: Sequence[int]) -> tuple[Any, ...]:
     return (_slopes("sum", run, grad_high, grad_high, x, dim),)
 
 
-def norm_backward(
-    run: Runtime, grad_high: Any, x: Any, high: Any, dim: Sequence[int], wanted: Sequence[bool]
-) -> tuple[Any, ...]:
+@stage("(Tensor grad_high, Tensor x, Tensor high, int[] dim) -> Tensor dx")
+def norm_backward(run: Runtime, grad_high: Any, x: Any, high: Any, dim: Sequence[int]) -> tuple[Any, ...]:
     return (_slopes("norm", run, grad_high, high, x, dim),)
 
 
+@stage("(Tensor grad_high, Tensor x, Tensor y, bool[] wanted) -> (Tensor dx, Tensor dy)")
 def dot_backward(run: Runtime, grad_high: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
     last_one = (len(x.shape) - 1,)
     nothing = run.empty((0,), run.dtype(x))
@@ -141,32 +148,15 @@ def dot_backward(run: Runtime, grad_high: Any, x: Any, y: Any, wanted: Sequence[
     return dx, _slopes("dot", run, grad_high, grad_high, x, last_one) if wanted[1] else nothing
 
 
-_OVER = "(Tensor x, int[] dim, bool keepdim, str precision, bool pair) -> (Tensor high, Tensor low)"
-SUM = Op(
-    noun="precise_sum",
-    summary="a sum in float-float, or without error",
-    forward=Stage(_OVER, sum_forward),
-    backward=Stage("(Tensor grad_high, Tensor x, int[] dim, bool[] wanted) -> Tensor dx", sum_backward),
-    gradients=("x",),
-    public_outputs=2,
-    no_gradient=("low",),
-)
+SUM = Op("precise_sum", "a sum in float-float, or without error", sum_forward, sum_backward, no_gradient=("low",))
 NORM = Op(
-    noun="precise_norm",
-    summary="a Euclidean norm in float-float, or rounded once",
-    forward=Stage(_OVER, norm_forward),
-    backward=Stage("(Tensor grad_high, Tensor x, Tensor high, int[] dim, bool[] wanted) -> Tensor dx", norm_backward),
-    gradients=("x",),
-    public_outputs=2,
+    "precise_norm",
+    "a Euclidean norm in float-float, or rounded once",
+    norm_forward,
+    norm_backward,
     no_gradient=("low",),
 )
 DOT = Op(
-    noun="precise_dot",
-    summary="a dot product in float-float, or without error",
-    forward=Stage("(Tensor x, Tensor y, str precision, bool pair) -> (Tensor high, Tensor low)", dot_forward),
-    backward=Stage("(Tensor grad_high, Tensor x, Tensor y, bool[] wanted) -> (Tensor dx, Tensor dy)", dot_backward),
-    gradients=("x", "y"),
-    public_outputs=2,
-    no_gradient=("low",),
+    "precise_dot", "a dot product in float-float, or without error", dot_forward, dot_backward, no_gradient=("low",)
 )
 OPS = (SUM, NORM, DOT)

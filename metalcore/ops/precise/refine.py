@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.op import Op, Stage
+from metalcore.ops.base.op import Op, stage
 from metalcore.ops.linalg.base import lu
 from metalcore.ops.linalg.base.batches import broadcast
 from metalcore.ops.linalg.base.matrix import check_square, promoted
@@ -41,6 +41,7 @@ def solve(A: Any, B: Any, *, precision: str = "float-float", pair: bool = False)
     return parts if pair else parts[0]
 
 
+@stage("(Tensor A, Tensor B, str precision, bool pair) -> (Tensor high, Tensor low, Tensor factors, Tensor pivots)")
 def forward(run: Runtime, A: Any, B: Any, precision: str, pair: bool) -> tuple[Any, ...]:
     a, b = promoted(run, A), promoted(run, B)
     factors, pivots, info = lu.factor(run, a)
@@ -66,6 +67,10 @@ def _solved(
     return refined(run, a, b, plain, precision)
 
 
+@stage(
+    "(Tensor grad_high, Tensor A, Tensor high, Tensor factors, Tensor pivots, str precision, bool[] wanted)"
+    " -> (Tensor dA, Tensor dB)"
+)
 def backward(
     run: Runtime,
     grad_high: Any,
@@ -86,20 +91,5 @@ def backward(
     return da, run.cast(db, dtype)
 
 
-SOLVE = Op(
-    noun="precise_solve",
-    summary="A X = B with iterative refinement",
-    forward=Stage(
-        "(Tensor A, Tensor B, str precision, bool pair) -> (Tensor high, Tensor low, Tensor factors, Tensor pivots)",
-        forward,
-    ),
-    backward=Stage(
-        "(Tensor grad_high, Tensor A, Tensor high, Tensor factors, Tensor pivots, str precision, bool[] wanted)"
-        " -> (Tensor dA, Tensor dB)",
-        backward,
-    ),
-    gradients=("A", "B"),
-    public_outputs=2,
-    no_gradient=("low",),
-)
+SOLVE = Op("precise_solve", "A X = B with iterative refinement", forward, backward, kept=2, no_gradient=("low",))
 OPS = (SOLVE,)

@@ -28,16 +28,17 @@ NAMES = {
 }
 DTYPES = {name: dtype for dtype, name in NAMES.items()}
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
+HEADER = "#include <metal_stdlib>\nusing namespace metal;\n"
 
 
 def launch(source: str, name: str, arrays: Sequence[Array], threads: int, group: int) -> None:
     """Run one kernel; array i is `[[buffer(i)]]`."""
-    metalcore.Library(source).function(name)(*arrays, threads=threads, group_size=group)
+    metalcore.Library(HEADER + source).function(name)(*arrays, threads=threads, group_size=group)
 
 
 def compiles(source: str) -> None:
     """Compile every kernel of *source*, or raise; nothing is run."""
-    metalcore.Library("#include <metal_stdlib>\nusing namespace metal;\n" + source).check()
+    metalcore.Library(HEADER + source).check()
 
 
 def probe(

@@ -7,22 +7,18 @@ import pytest
 
 from tests.engine.include.probe import Array, launch, row
 
-HEADER = "#include <metal_stdlib>\nusing namespace metal;\n"
 N = 1000
 
 
 def run(body: str, cell: Array, values: Array, kind: str) -> tuple[Array, Array]:
     """All threads work on one cell; answers the cell and what each thread read."""
     old = np.zeros(len(values), cell.dtype)
-    source = (
-        HEADER
-        + f"""
+    source = f"""
 kernel void k(device atomic<{kind}>* cell [[buffer(0)]], device const {kind}* values [[buffer(1)]],
               device {kind}* old [[buffer(2)]], uint i [[thread_position_in_grid]]) {{
   {kind} v = values[i];
   old[i] = {body};
 }}"""
-    )
     launch(source, "k", [cell, values, old], len(values), 64)
     return cell, old
 
@@ -78,9 +74,7 @@ def test_float_add_and_exchange() -> None:
 
 @pytest.mark.feature("atomics", "compare_exchange_weak")
 def test_compare_exchange_makes_progress() -> None:
-    source = (
-        HEADER
-        + """
+    source = """
 kernel void product(device atomic_uint* cell [[buffer(0)]], device const uint* values [[buffer(1)]],
                     uint i [[thread_position_in_grid]]) {
   uint old = atomic_load_explicit(cell, memory_order_relaxed);
@@ -88,7 +82,6 @@ kernel void product(device atomic_uint* cell [[buffer(0)]], device const uint* v
                                                 memory_order_relaxed)) {
   }
 }"""
-    )
     values = (np.random.default_rng(2).integers(0, 1 << 31, N) * 2 + 1).astype(np.uint32)
     cell = np.ones(1, np.uint32)
     launch(source, "product", [cell, values], N, 128)
@@ -96,9 +89,7 @@ kernel void product(device atomic_uint* cell [[buffer(0)]], device const uint* v
 
 
 def test_compare_exchange_of_halves_in_a_word() -> None:
-    source = (
-        HEADER
-        + """
+    source = """
 kernel void add(device atomic_uint* cells [[buffer(0)]], uint i [[thread_position_in_grid]]) {
   device atomic_uint* cell = cells + i % 4 / 2;
   uint old = atomic_load_explicit(cell, memory_order_relaxed), next;
@@ -108,7 +99,6 @@ kernel void add(device atomic_uint* cells [[buffer(0)]], uint i [[thread_positio
     next = as_type<uint>(pair);
   } while (!atomic_compare_exchange_weak_explicit(cell, &old, next, memory_order_relaxed, memory_order_relaxed));
 }"""
-    )
     cells = np.zeros(4, np.float16)
     launch(
         source,
@@ -124,15 +114,12 @@ kernel void add(device atomic_uint* cells [[buffer(0)]], uint i [[thread_positio
 
 @pytest.mark.feature("atomics", "64-bit atomic min and max")
 def test_ulong_max_and_min() -> None:
-    source = (
-        HEADER
-        + """
+    source = """
 kernel void extremes(device atomic_ulong* cells [[buffer(0)]], device const ulong* values [[buffer(1)]],
                      uint i [[thread_position_in_grid]]) {
   atomic_max_explicit(cells, values[i], memory_order_relaxed);
   atomic_min_explicit(cells + 1, values[i], memory_order_relaxed);
 }"""
-    )
     values = np.random.default_rng(3).integers(0, 1 << 63, N).astype(np.uint64)
     cells = np.array([0, np.iinfo(np.uint64).max], np.uint64)
     launch(source, "extremes", [cells, values], N, 64)
@@ -141,9 +128,7 @@ kernel void extremes(device atomic_ulong* cells [[buffer(0)]], device const ulon
 
 @pytest.mark.feature("atomics", "threadgroup atomics")
 def test_histogram_in_threadgroup_memory() -> None:
-    source = (
-        HEADER
-        + """
+    source = """
 kernel void histogram(device const uchar* values [[buffer(0)]], device atomic_uint* out [[buffer(1)]],
                       uint i [[thread_position_in_grid]], uint t [[thread_index_in_threadgroup]]) {
   threadgroup atomic_uint bins[16];
@@ -154,7 +139,6 @@ kernel void histogram(device const uchar* values [[buffer(0)]], device atomic_ui
   uint count = t < 16 ? atomic_load_explicit(&bins[t], memory_order_relaxed) : 0;
   if (t < 16) atomic_fetch_add_explicit(&out[t], count, memory_order_relaxed);
 }"""
-    )
     values = np.random.default_rng(4).integers(0, 256, 1024).astype(np.uint8)
     out = np.zeros(16, np.uint32)
     launch(source, "histogram", [values, out], 1024, 256)
@@ -163,9 +147,7 @@ kernel void histogram(device const uchar* values [[buffer(0)]], device atomic_ui
 
 @pytest.mark.feature("atomics", "atomic_bool, stronger orders and fences")
 def test_other_forms() -> None:
-    source = (
-        HEADER
-        + """
+    source = """
 struct State { atomic_int n; atomic<bool> flag; };
 kernel void k(device State* s [[buffer(0)]], volatile device atomic_int* m [[buffer(1)]]) {
   atomic_store_explicit(&s->n, 3, memory_order_relaxed);
@@ -175,7 +157,6 @@ kernel void k(device State* s [[buffer(0)]], volatile device atomic_int* m [[buf
   int n = atomic_load_explicit(&s->n, memory_order_relaxed);
   atomic_fetch_add_explicit(m, 39 + n, memory_order_acq_rel);
 }"""
-    )
     state, m = np.zeros(2, np.int32), np.zeros(1, np.int32)
     launch(source, "k", [state.view(np.uint8), m], 1, 1)
     assert state.tolist() == [3, 1]

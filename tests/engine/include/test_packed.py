@@ -8,7 +8,6 @@ import pytest
 from tests.engine.include.probe import DTYPES, launch, parts, row
 
 SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bfloat", "float")
-HEADER = "#include <metal_stdlib>\nusing namespace metal;\n"
 
 
 @pytest.mark.feature("types", "packed vector sizes and alignments")
@@ -21,9 +20,7 @@ def test_sizes_have_no_padding() -> None:
 
 @pytest.mark.feature("types", "packed vectors")
 def test_rows_of_three_floats_in_memory() -> None:
-    source = (
-        HEADER
-        + """
+    source = """
 kernel void rows(device const packed_float3* a [[buffer(0)]], device packed_float3* b [[buffer(1)]],
                  uint i [[thread_position_in_grid]]) {
   float3 v = a[i];
@@ -32,7 +29,6 @@ kernel void rows(device const packed_float3* a [[buffer(0)]], device packed_floa
   b[i].yz *= 2;
   b[i][1] -= 1;
 }"""
-    )
     a = np.arange(30, dtype=np.float32).reshape(10, 3)
     b = np.zeros_like(a)
     launch(source, "rows", [a, b], 10, 10)

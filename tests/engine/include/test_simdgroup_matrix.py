@@ -8,7 +8,6 @@ import pytest
 import metalcore
 from tests.engine.include.probe import DTYPES, Array, launch
 
-HEADER = "#include <metal_stdlib>\nusing namespace metal;\n"
 FLOATS = ("float", "half", "bfloat")
 LANE = np.arange(32)
 ROW = (LANE // 4 & 4) + LANE // 2 % 4
@@ -23,9 +22,7 @@ def integers(seed: int, shape: tuple[int, ...], name: str) -> Array:
 @pytest.mark.feature("simdgroup", "simdgroup_matrix lane layout")
 @pytest.mark.parametrize("name", FLOATS)
 def test_layout_of_thread_elements(name: str) -> None:
-    source = (
-        HEADER
-        + f"""
+    source = f"""
 kernel void layout(device const {name}* a [[buffer(0)]], device {name}* out [[buffer(1)]],
                    device {name}* back [[buffer(2)]], uint i [[thread_position_in_grid]]) {{
   simdgroup_matrix<{name}, 8, 8> m;
@@ -35,7 +32,6 @@ kernel void layout(device const {name}* a [[buffer(0)]], device {name}* out [[bu
   reinterpret_cast<thread vec<{name}, 2>&>(m.thread_elements()) *= {name}(2);
   simdgroup_store(m, back, 8);
 }}"""
-    )
     a = np.arange(64).astype(DTYPES[name]).reshape(8, 8)
     out, back = np.zeros(64, DTYPES[name]), np.zeros((8, 8), DTYPES[name])
     launch(source, "layout", [a, out, back], 32, 32)
@@ -54,9 +50,7 @@ def test_load_and_store_forms(name: str, space: str) -> None:
             "for (uint k = i; k < 320; k += 32) t[k] = a[k];"
             f"threadgroup_barrier(mem_flags::mem_threadgroup); threadgroup {name}* p = t;"
         )
-    source = (
-        HEADER
-        + f"""
+    source = f"""
 kernel void forms(device const {name}* a [[buffer(0)]], device {name}* out [[buffer(1)]],
                   uint i [[thread_position_in_grid]]) {{
   threadgroup {name} t[320];
@@ -68,7 +62,6 @@ kernel void forms(device const {name}* a [[buffer(0)]], device {name}* out [[buf
   simdgroup_store(m, out, 16, ulong2(8, 0));
   simdgroup_store(m, out, 16, ulong2(0, 8), true);
 }}"""
-    )
     a = (np.arange(320) % 250).astype(DTYPES[name]).reshape(16, 20)
     out = np.zeros((16, 16), DTYPES[name])
     launch(source, "forms", [a, out], 32, 32)
@@ -91,9 +84,7 @@ kernel void forms(device const {name}* a [[buffer(0)]], device {name}* out [[buf
     ],
 )
 def test_products(d: str, a: str, b: str, c: str) -> None:
-    source = (
-        HEADER
-        + f"""
+    source = f"""
 kernel void product(device const {a}* pa [[buffer(0)]], device const {b}* pb [[buffer(1)]],
                     device const {c}* pc [[buffer(2)]], device {d}* out [[buffer(3)]]) {{
   simdgroup_matrix<{a}, 8, 8> ma;
@@ -108,7 +99,6 @@ kernel void product(device const {a}* pa [[buffer(0)]], device const {b}* pb [[b
   simdgroup_multiply(md, ma, mb);
   simdgroup_store(md, out + 64, 8);
 }}"""
-    )
     ma, mb, mc = integers(1, (8, 8), a), integers(2, (8, 8), b), integers(3, (8, 8), c)
     out = np.zeros((16, 8), DTYPES[d])
     launch(source, "product", [ma, mb, mc, out], 32, 32)
@@ -119,9 +109,7 @@ kernel void product(device const {a}* pa [[buffer(0)]], device const {b}* pb [[b
 
 @pytest.mark.feature("simdgroup", "simdgroup_matrix constructors and operators")
 def test_constructors_and_operators() -> None:
-    source = (
-        HEADER
-        + """
+    source = """
 kernel void make(device const float* a [[buffer(0)]], device float* out [[buffer(1)]]) {
   simdgroup_float8x8 m, filled = make_filled_simdgroup_matrix<float, 8>(3.0f), diagonal(2.0f);
   simdgroup_load(m, a);
@@ -133,7 +121,6 @@ kernel void make(device const float* a [[buffer(0)]], device float* out [[buffer
   simdgroup_multiply_accumulate(copy, diagonal, copy, filled);
   simdgroup_store(copy, out + 256);
 }"""
-    )
     a = np.arange(64, dtype=np.float32).reshape(8, 8)
     out = np.zeros((5, 8, 8), np.float32)
     launch(source, "make", [a, out], 32, 32)
@@ -144,9 +131,7 @@ kernel void make(device const float* a [[buffer(0)]], device float* out [[buffer
 
 @pytest.mark.feature("simdgroup", "several simdgroups multiply at once")
 def test_tiled_product() -> None:
-    source = (
-        HEADER
-        + """
+    source = """
 kernel void gemm(device const half* a [[buffer(0)]], device const half* b [[buffer(1)]], device float* c [[buffer(2)]],
                  uint2 group [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]]) {
   uint row = group.y * 16 + simd / 2 * 8, column = group.x * 16 + simd % 2 * 8;
@@ -159,7 +144,6 @@ kernel void gemm(device const half* a [[buffer(0)]], device const half* b [[buff
   }
   simdgroup_store(sum, c + row * 48 + column, 48);
 }"""
-    )
     a, b, c = integers(4, (32, 40), "half"), integers(5, (40, 48), "half"), np.zeros((32, 48), np.float32)
     metalcore.Library(source).function("gemm")(a, b, c, threadgroups=(3, 2, 1), group_size=(128, 1, 1))
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))

@@ -9,7 +9,8 @@ import pytest
 
 from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
-from metalcore.engine.ir import Instr, Module, parse, print_module
+from metalcore.engine.ir import Module, parse, print_module
+from metalcore.engine.ir.values import _is_set as is_set
 
 ROOT = Path(__file__).parents[3]
 KERNELS = {
@@ -119,15 +120,6 @@ def test_nothing_is_read_before_somebody_asks() -> None:
     assert z.args == [y, y] and not is_set(y)
     assert [arg.name for arg in y.args[:1]] == ["%x"] and y.flags == []
     assert print_module(module).split("\n")[1] == "  %y = add i32 %x, 1"
-
-
-def is_set(instr: Instr) -> bool:
-    """Whether an instruction was read."""
-    try:
-        object.__getattribute__(instr, "args")
-    except AttributeError:
-        return False
-    return True
 
 
 def test_debug_places_are_those_of_the_user() -> None:

@@ -50,14 +50,9 @@ def test_index_expressions() -> None:
 
 @pytest.mark.feature("language", "arguments by keyword")
 def test_keywords() -> None:
+    source = "kernel void k(device int* o, constant int& x, constant int& y) { o[0] = x * 10 + y; }"
     out = np.zeros(1, np.int32)
-    launch(
-        "kernel void k(device int* o, constant int& x, constant int& y) { o[0] = x * 10 + y; }",
-        out,
-        y=3,
-        x=4,
-        threads=1,
-    )
+    launch(source, out, y=3, x=4, threads=1)
     assert out[0] == 43
 
 
@@ -118,14 +113,9 @@ def test_vector_parameters() -> None:
 
 @pytest.mark.feature("language", "kernels without any argument but buffers, and with none that is used")
 def test_unused_arguments() -> None:
+    source = "kernel void k(device int* o, device int* unused, constant float& never) { o[0] = 5; }"
     out = np.zeros(1, np.int32)
-    launch(
-        "kernel void k(device int* o, device int* unused, constant float& never) { o[0] = 5; }",
-        out,
-        None,
-        None,
-        threads=1,
-    )
+    launch(source, out, None, None, threads=1)
     assert out[0] == 5
 
 

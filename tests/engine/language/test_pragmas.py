@@ -9,20 +9,16 @@ import metalcore
 from metalcore.errors import LaunchError
 from tests.engine.language.helpers import HEADER, feature, launch
 
-PRAGMAS = [
-    feature("language", "#pragma unroll", "#pragma unroll"),
-    feature("language", "#pragma unroll with an expression", "#pragma unroll(N / 2)"),
-    feature("language", "#pragma clang loop unroll(full)", "#pragma clang loop unroll(full)"),
-    feature("language", '_Pragma("clang loop unroll(full)")', '_Pragma("clang loop unroll(full)")'),
-    feature(
-        "language",
-        "#pragma clang loop vectorize and interleave",
-        "#pragma clang loop vectorize(disable) interleave(disable)",
-    ),
-]
+PRAGMAS = {
+    "#pragma unroll": "#pragma unroll",
+    "#pragma unroll with an expression": "#pragma unroll(N / 2)",
+    "#pragma clang loop unroll(full)": "#pragma clang loop unroll(full)",
+    '_Pragma("clang loop unroll(full)")': '_Pragma("clang loop unroll(full)")',
+    "#pragma clang loop vectorize and interleave": "#pragma clang loop vectorize(disable) interleave(disable)",
+}
 
 
-@pytest.mark.parametrize("pragma", PRAGMAS)
+@pytest.mark.parametrize("pragma", [feature("language", name, text) for name, text in PRAGMAS.items()])
 def test_loop_pragmas(pragma: str) -> None:
     source = f"""
     constant constexpr int N = 8;
@@ -52,26 +48,16 @@ def test_other_pragmas() -> None:
     assert out.tolist() == [3, 3]
 
 
-LIMITS = [
-    feature(
-        "language",
-        "[[max_total_threads_per_threadgroup]] before kernel",
-        "[[max_total_threads_per_threadgroup(64)]] kernel void",
-    ),
-    feature(
-        "language",
-        "[[max_total_threads_per_threadgroup]] after kernel",
-        "kernel [[max_total_threads_per_threadgroup(64)]] void",
-    ),
-    feature(
-        "language",
-        "[[max_total_threads_per_threadgroup]] with an expression",
-        "[[kernel, max_total_threads_per_threadgroup(SIDE * SIDE)]] void",
-    ),
-]
+LIMITS = {
+    "before kernel": "[[max_total_threads_per_threadgroup(64)]] kernel void",
+    "after kernel": "kernel [[max_total_threads_per_threadgroup(64)]] void",
+    "with an expression": "[[kernel, max_total_threads_per_threadgroup(SIDE * SIDE)]] void",
+}
 
 
-@pytest.mark.parametrize("words", LIMITS)
+@pytest.mark.parametrize(
+    "words", [feature("language", f"[[max_total_threads_per_threadgroup]] {n}", text) for n, text in LIMITS.items()]
+)
 def test_max_total_threads(words: str) -> None:
     source = f"#define SIDE 8\n{words} k(device int* o, uint i [[thread_position_in_grid]]) {{ o[i] = 1; }}"
     function = metalcore.Library(HEADER + source).function("k")

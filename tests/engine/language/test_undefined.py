@@ -11,7 +11,7 @@ import pytest
 
 import metalcore
 from metalcore.errors import KernelFault
-from tests.engine.language.helpers import HEADER
+from tests.engine.language.helpers import HEADER, feature
 
 MODES = ("checked", "fast", "sanitize")
 
@@ -153,26 +153,26 @@ def test_other_promises() -> None:
     )
 
 
-@pytest.mark.feature("language", "a pointer made from a number is a fault where it is read or written")
-def test_pointers_from_numbers() -> None:
-    for body in (
+POINTERS = {
+    "a pointer made from a number is a fault where it is read or written": (
         "device uint& r = *(device uint*)(size_t)(i * 8); out[i] = r;",
         "*(device uint*)(size_t)(i * 8) = 3;",
         "(*(device uint4*)(size_t)(i * 16)) = uint4(i);",
         "out[i] = *(device uint*)(size_t)(b[i & 3] * 8 + i % 3);",
         "out[i] = *(threadgroup uint*)(size_t)(i * 8 + 16);",
         "for (uint j = 0; j < b[2]; j++) out[i] += *(device uint*)(size_t)(i * 8 + j * 4);",
-    ):
-        faults(body)
-
-
-@pytest.mark.feature("language", "null is a fault where it is read or written, and no code is lost")
-def test_null() -> None:
-    for body in (
+    ),
+    "null is a fault where it is read or written, and no code is lost": (
         "*(device uint*)0 = 1;",
         "out[i] = *(device uint*)nullptr;",
         "device uint* p = nullptr; if (b[0] == 1) p = b; *p = 4;",
-    ):
+    ),
+}
+
+
+@pytest.mark.parametrize("bodies", [feature("language", name, bodies) for name, bodies in POINTERS.items()])
+def test_pointers_to_nothing(bodies: tuple[str, ...]) -> None:
+    for body in bodies:
         faults(body)
 
 

@@ -109,16 +109,19 @@ def _cases() -> list[Case]:
     def add(name: str, arguments: Any, launch: Mapping[str, Any], reference: Any) -> None:
         cases.append(Case(name, arguments, launch, reference))
 
+    def add_scan(name: str, rows: int, n: int, threads: int) -> None:
+        add(
+            name,
+            lambda rng: {"x": rng.integers(-9, 9, (rows, n), np.int32), "y": _zeros(rows, n, dtype=np.int32), "n": n},
+            groups(rows, threads),
+            lambda a: {"y": a["x"].cumsum(axis=1, dtype=np.int32)},
+        )
+
     arguments, reference = _row_kernel(1000, 3, lambda x: x.sum(axis=1))
     add("tree_reduction", arguments, groups(3, 128), reference)
     arguments, reference = _row_kernel(203, 3, lambda x: np.stack([x.max(axis=1), x.min(axis=1)], axis=1))
     add("two_stage_reduction", lambda rng: {**arguments(rng), "rows": 3}, groups(1, 128), reference)
-    add(
-        "scan",
-        lambda rng: {"x": rng.integers(-9, 9, (3, 91), np.int32), "y": _zeros(3, 91, dtype=np.int32), "n": 91},
-        groups(3, 96),
-        lambda a: {"y": a["x"].cumsum(axis=1, dtype=np.int32)},
-    )
+    add_scan("scan", 3, 91, 96)
     add(
         "transpose",
         lambda rng: {"x": _floats(rng, 35, 50), "y": _zeros(50, 35), "rows": 35, "columns": 50},
@@ -179,12 +182,7 @@ def _cases() -> list[Case]:
         groups(3, 128),
         _top_k,
     )
-    add(
-        "block_scan",
-        lambda rng: {"x": rng.integers(-9, 9, (2, 301), np.int32), "y": _zeros(2, 301, dtype=np.int32), "n": 301},
-        groups(2, 128),
-        lambda a: {"y": a["x"].cumsum(axis=1, dtype=np.int32)},
-    )
+    add_scan("block_scan", 2, 301, 128)
     add(
         "matvec",
         lambda rng: {"a": _floats(rng, 37, 75), "x": _floats(rng, 75), "y": _zeros(37), "rows": 37, "n": 75},

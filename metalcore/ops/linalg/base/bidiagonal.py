@@ -47,35 +47,17 @@ def _square(run: Runtime, a: Any, batch: Batch, dtype: str, has_vectors: bool) -
     threads = min(chosen["bidiagonal_threads"], strips * LANES)
     square, row = Out((number, n, strips * LANES), dtype), Out((number, n), dtype)
     room = Out((number, 2 + threads // LANES, strips * LANES), dtype)
-    arguments = dict(
-        a=a,
-        work=square,
-        lefts=square,
-        diagonal=row,
-        off=row,
-        left_taus=row,
-        right_taus=row,
-        scales=Out((number,), dtype),
-        room=room,
-        size=n,
-    )
+    arguments = dict(a=a, work=square, lefts=square, diagonal=row, off=row, left_taus=row, right_taus=row)
+    arguments |= dict(scales=Out((number,), dtype), room=room, size=n)
     made = run.launch(REDUCE, (dtype,), (), arguments, (number,), (threads,))
     names = ("work", "lefts", "diagonal", "off", "left_taus", "right_taus", "scales")
     arguments = dict(zip(names, made, strict=False))  # all but the room
     del made
     shares = strip_groups(chosen["groups"], strips, number) if has_vectors else 1
     strip = Out((number, strips, n, LANES) if has_vectors else (0,), dtype)
-    arguments |= dict(
-        left_strips=strip,
-        right_strips=strip,
-        room=Out((number, shares, 6, n), dtype),
-        values=Out(batch.shape(n), dtype),
-        signs=row,
-        orders=Out((number, n), "int32"),
-        info=Out(batch.leading, "int32"),
-        size=n,
-        with_vectors=has_vectors,
-    )
+    arguments |= dict(left_strips=strip, right_strips=strip, room=Out((number, shares, 6, n), dtype))
+    arguments |= dict(values=Out(batch.shape(n), dtype), signs=row, orders=Out((number, n), "int32"))
+    arguments |= dict(info=Out(batch.leading, "int32"), size=n, with_vectors=has_vectors)
     lefts, rights, _, values, signs, orders, info = run.launch(
         ITERATE, (dtype,), (), arguments, (shares, number), (LANES,)
     )

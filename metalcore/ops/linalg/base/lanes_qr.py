@@ -31,14 +31,8 @@ def in_lanes(run: Runtime, work: Any, batch: Batch, dtype: str, mode: str) -> tu
         r=Out((0,) if is_packed else batch.shape(height, columns), dtype),
         tau=Out(batch.shape(least) if is_packed else (0,), dtype),
     )
-    numbers = dict(
-        count=batch.number,
-        row_count=rows,
-        column_count=columns,
-        q_columns=width,
-        r_rows=height,
-        is_packed=int(is_packed),
-    )
+    numbers = dict(count=batch.number, row_count=rows, column_count=columns)
+    numbers |= dict(q_columns=width, r_rows=height, is_packed=int(is_packed))
     types = (dtype, capacity(max(rows, columns)))
     q, r, tau = run.launch(IN_LANES, types, (), dict(a=work, **outs, **numbers), lane_groups(batch.number), (LANES,))
     return q, r, tau

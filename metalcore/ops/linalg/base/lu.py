@@ -47,16 +47,8 @@ def factor(run: Runtime, a: Any, exchanges: bool = True) -> tuple[Any, Any, Any]
     for begin in range(0, steps, BLOCK):
         copies = begin == 0 or not run.writes_in_place
         panel = Out(batch.shape(rows - begin, BLOCK), dtype)
-        given = dict(
-            a=factors,
-            pivots_before=known,
-            panels=panel,
-            pivots=pivots if copies else known,
-            info=info,
-            rows=rows,
-            columns=columns,
-            begin=begin,
-        )
+        given = dict(a=factors, pivots_before=known, panels=panel)
+        given |= dict(pivots=pivots if copies else known, info=info, rows=rows, columns=columns, begin=begin)
         panels, *other, found = run.launch(PANEL, (dtype,), (exchanges,), given, (batch.number,), threads)
         known = other[0] if other else known
         if columns == BLOCK:

@@ -37,14 +37,8 @@ def parts_in_lanes(run: Runtime, a: Any, exchanges: bool) -> tuple[Any, ...]:
     factors = dict(
         p=Out(shape, dtype), l=Out(batch.shape(rows, steps), dtype), u=Out(batch.shape(steps, columns), dtype)
     )
-    arguments = dict(
-        a=a,
-        **factors,
-        pivots=Out(batch.shape(steps), "int32"),
-        count=batch.number,
-        row_count=rows,
-        column_count=columns,
-    )
+    arguments = dict(a=a, **factors, pivots=Out(batch.shape(steps), "int32"))
+    arguments |= dict(count=batch.number, row_count=rows, column_count=columns)
     types, groups = (dtype, capacity(max(rows, columns))), lane_groups(batch.number)
     return tuple(run.launch(PARTS_IN_LANES, types, (exchanges,), arguments, groups, (LANES,)))
 
@@ -86,16 +80,8 @@ def lu_gradient(run: Runtime, lower: Any, upper: Any, pivots: Any, dlower: Any, 
     middle = solve_triangular(run, l_square, middle, upper=False, transpose=True, unit=True)
     middle = solve_triangular(run, u_square, middle, upper=True, transpose=True, left=False)
     out = Out(batch.shape(rows, columns), run.dtype(lower))
-    arguments = dict(
-        square=middle,
-        rest=rest,
-        pivots=pivots,
-        out=out,
-        row_count=rows,
-        column_count=columns,
-        step_count=steps,
-        is_shared=0,
-    )
+    arguments = dict(square=middle, rest=rest, pivots=pivots, out=out)
+    arguments |= dict(row_count=rows, column_count=columns, step_count=steps, is_shared=0)
     groups = (-(-rows // BLOCK), batch.number)
     (gradient,) = run.launch(PERMUTE, (run.dtype(lower),), (is_wide, is_tall, False), arguments, groups, (LANES,))
     return gradient

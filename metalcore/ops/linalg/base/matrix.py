@@ -50,6 +50,13 @@ def check_square(op: str, argument: str, array: Any) -> str:
     return dtype
 
 
+def check_system(op: str, argument: str, array: Any, B: Any) -> None:
+    """A square matrix and right-hand sides of its dtype."""
+    dtype = check_square(op, argument, array)
+    if (given := check_matrix(op, "B", B)) != dtype:
+        refuse(op, "B", f"of {argument}'s dtype, {dtype}", f"of dtype {given}")
+
+
 def promoted(run: Runtime, array: Any) -> Any:
     """The array as factorisations work on it: rows one after the other, float32 (float64 stays, for gradcheck)."""
     return run.contiguous(run.cast(array, accumulator(run.dtype(array))))

@@ -64,15 +64,8 @@ def panel(
         tau=Out((*batch.leading, least), dtype),
     )
     head_stride = 0 if head is None else head.shape[-2] * head.shape[-1]
-    numbers = dict(
-        row_count=rows,
-        column_count=a.columns,
-        begin=begin,
-        pitch=pitch,
-        stride=stride,
-        head_rows=head_rows,
-        head_stride=head_stride,
-    )
+    numbers = dict(row_count=rows, column_count=a.columns, begin=begin)
+    numbers |= dict(pitch=pitch, stride=stride, head_rows=head_rows, head_stride=head_stride)
     above = a.array if head is None else head
     arguments = dict(a=a.array, head=above, **outs, **numbers)
     made = run.launch(
@@ -90,14 +83,8 @@ def panel_q(
     number = 1
     for size in shape[:-2]:
         number *= size
-    numbers = dict(
-        row_count=rows,
-        reflectors=reflectors,
-        column_count=columns,
-        block_rows=Q_ROWS,
-        has_e=int(above is not None),
-        e_group=each,
-    )
+    numbers = dict(row_count=rows, reflectors=reflectors, column_count=columns)
+    numbers |= dict(block_rows=Q_ROWS, has_e=int(above is not None), e_group=each)
     arguments = dict(v=found.v, t=found.t, e=found.v if above is None else above, q=Out(shape, dtype), **numbers)
     groups = (-(-rows // Q_ROWS), number, 1)
     (q,) = run.launch(PANEL_Q, (dtype,), (), arguments, groups, threads(run, dtype, Q_ROWS))

@@ -69,12 +69,13 @@ def matmul(
         a = a.reshape(rows, depth)
     out, sizes = Out(shape, run.dtype(a)), (rows, columns, depth)
     flags = (transpose_a, transpose_b)
+    whole = Product(a, b, out, sizes, number, alpha, flags)
     if depth and 1 in (rows, columns):
-        found = _vector(run, a, b, out, sizes, number, alpha, flags)
+        found = _vector(run, whole)
         if found is not None:
             return found
     if depth and max(sizes) <= TINY and number >= _policy(run, a)["lanes_from"] and len(a.shape) == len(b.shape):
-        return _in_lanes(run, a, b, out, sizes, number, alpha, flags)
+        return _in_lanes(run, whole)
     first, second, plain = Block.of(a), Block.of(b), (False, False, False)
     if columns == 1 and transpose_a and not transpose_b:  # as a row times a matrix, whose rows lie along memory
         first, second, sizes, flags = second, first, (1, rows, depth), (True, False)
@@ -82,18 +83,21 @@ def matmul(
     return _launch(run, first, second, None, out, sizes, place, number, alpha, flags, plain, 0)
 
 
-def _vector(
-    run: Runtime,
-    a: Any,
-    b: Any,
-    out: Out,
-    sizes: tuple[int, int, int],
-    number: int,
-    alpha: float,
-    transposed: tuple[bool, bool],
-) -> Any:
+class Product(NamedTuple):
+    """A product of whole matrices, `number` of them: alpha op(a) op(b) of (rows, columns, depth)."""
+
+    a: Any
+    b: Any
+    out: Out
+    sizes: tuple[int, int, int]
+    number: int
+    alpha: float
+    transposed: tuple[bool, bool]
+
+
+def _vector(run: Runtime, product: Product) -> Any:
     """The product of a matrix and a vector where rows of the matrix lie along memory; None where they do not."""
-    rows, columns, depth = sizes
+    a, b, out, (rows, columns, depth), number, alpha, transposed = product
     if columns == 1 and not transposed[0]:
         matrix, vector, height = a, b, rows
     elif rows == 1 and transposed[1]:
@@ -109,18 +113,9 @@ def _vector(
     return y
 
 
-def _in_lanes(
-    run: Runtime,
-    a: Any,
-    b: Any,
-    out: Out,
-    sizes: tuple[int, int, int],
-    number: int,
-    alpha: float,
-    transposed: tuple[bool, bool],
-) -> Any:
-    types = (out.dtype, capacity(max(sizes)))
-    rows, columns, depth = sizes
+def _in_lanes(run: Runtime, product: Product) -> Any:
+    a, b, out, sizes, number, alpha, transposed = product
+    types, (rows, columns, depth) = (out.dtype, capacity(max(sizes))), sizes
     arguments = dict(a=a, b=b, out=out, count=number, rows=rows, columns=columns, depth=depth, alpha=alpha)
     (found,) = run.launch(IN_LANES, types, transposed, arguments, lane_groups(number), (LANES,))
     return found

@@ -123,21 +123,9 @@ def _in_groups(run: Runtime, work: Any, batch: Batch, dtype: str, has_vectors: b
     slots = (blocks - 1) * (blocks // 2)
     column, whole, pitch = Out((number, n), dtype), Out((number,), dtype), -(-n // LANES) * LANES
     index = Out((number, n), "int32")
-    arguments = dict(
-        a=work,
-        x=Out((number, n, m), dtype),
-        r=Out((number, n, pitch), dtype),
-        r_scales=column,
-        factors=column,
-        numbers=Out((number, 2, n), dtype),
-        places=index,
-        pivots=index,
-        whole=whole,
-        moved=Out((number, slots), "int32"),
-        columns=n,
-        length=m,
-        slots=slots,
-    )
+    arguments = dict(a=work, x=Out((number, n, m), dtype), r=Out((number, n, pitch), dtype))
+    arguments |= dict(r_scales=column, factors=column, numbers=Out((number, 2, n), dtype), places=index, pivots=index)
+    arguments |= dict(whole=whole, moved=Out((number, slots), "int32"), columns=n, length=m, slots=slots)
     x, r, scales, factors, _, places, pivots, whole, moved = run.launch(
         FACTOR, types, (), arguments, (number if n else 0,), threads
     )
@@ -158,34 +146,13 @@ def _in_groups(run: Runtime, work: Any, batch: Batch, dtype: str, has_vectors: b
         state = state if run.writes_in_place else made
     r, turns, scales, moved = state
     left, values, right, info = _outs(batch, dtype, has_vectors, lefts)
-    arguments = dict(
-        vectors=r,
-        scales=scales,
-        whole=whole,
-        moved=moved,
-        values=values,
-        right=right,
-        order=index,
-        numbers=Out((number, 2, n), dtype),
-        info=info,
-        count=n,
-        slots=slots,
-    )
+    arguments = dict(vectors=r, scales=scales, whole=whole, moved=moved, values=values)
+    arguments |= dict(right=right, order=index, numbers=Out((number, 2, n), dtype), info=info, count=n, slots=slots)
     values, right, order, _, info = run.launch(VALUES, types, constants, arguments, (number,), threads)
     if not has_vectors:
         return turns, values, right, info
     grid = (-(-lefts // (threads[0] // LANES * LEFTS)), number)
-    arguments = dict(
-        turns=turns,
-        x=x,
-        factors=factors,
-        places=places,
-        pivots=pivots,
-        order=order,
-        left=left,
-        columns=n,
-        length=m,
-        lefts=lefts,
-    )
+    arguments = dict(turns=turns, x=x, factors=factors, places=places, pivots=pivots, order=order)
+    arguments |= dict(left=left, columns=n, length=m, lefts=lefts)
     (left,) = run.launch(LEFT, types, (), arguments, grid, threads)
     return left, values, right, info

@@ -49,16 +49,7 @@ def tall_qr(run: Runtime, work: Any, wants_q: bool) -> tuple[Any, Any]:
     top_rows = (shares + 1) * n
     top = panel_q(run, third, (number, top_rows, n), n)
     above = panel_q(run, second, (number * shares, LANES * n, n), n, top, shares)
-    arguments = dict(
-        above=above,
-        top=top,
-        v=v,
-        tau=tau,
-        q=Out(batch.shape(rows, n), dtype),
-        row_count=rows,
-        column_count=n,
-        chunk_rows=CHUNK,
-        top_rows=top_rows,
-    )
+    arguments = dict(above=above, top=top, v=v, tau=tau, q=Out(batch.shape(rows, n), dtype))
+    arguments |= dict(row_count=rows, column_count=n, chunk_rows=CHUNK, top_rows=top_rows)
     (q,) = run.launch(DOWN, types, (), arguments, groups, (LANES,))
     return q, r

@@ -46,16 +46,8 @@ def solve_triangular(
     for start in starts if is_forward else reversed(starts):
         size = min(BLOCK_ROWS, n - start)
         part = Block(x, start, 0, size, sides) if left else Block(x, 0, start, sides, size)
-        x = solve_block(
-            run,
-            Block(a, start, start, size, size),
-            part,
-            upper=upper,
-            transpose=transpose,
-            left=left,
-            unit=unit,
-            in_place=x is not b,
-        )
+        block, how = Block(a, start, start, size, size), dict(upper=upper, transpose=transpose, left=left, unit=unit)
+        x = solve_block(run, block, part, **how, in_place=x is not b)
         rest = (start + size, n) if is_forward else (0, start)
         if rest[0] < rest[1]:
             x = _update(run, a, x, (start, start + size), rest, transpose, left)
@@ -63,15 +55,7 @@ def solve_triangular(
 
 
 def solve_block(
-    run: Runtime,
-    a: Block,
-    b: Block,
-    *,
-    upper: bool,
-    transpose: bool = False,
-    left: bool = True,
-    unit: bool = False,
-    in_place: bool = True,
+    run: Runtime, a: Block, b: Block, *, upper: bool, transpose: bool, left: bool, unit: bool, in_place: bool = True
 ) -> Any:
     """The array of `b` with the solution in place of the block: op(a) X = b with at most BLOCK_ROWS unknowns. It is
     changed in place where that is allowed and the runtime can, else it is a new array."""
@@ -79,18 +63,8 @@ def solve_block(
     sides = b.columns if left else b.rows
     copies = not (in_place and run.writes_in_place)
     shape = tuple(b.array.shape)
-    arguments = dict(
-        a=a.array,
-        b=b.array,
-        x=Out(shape, dtype) if copies else b.array,
-        size=a.rows,
-        sides=sides,
-        **a.place("a"),
-        row=b.row,
-        column=b.column,
-        b_pitch=columns,
-        b_rows=rows,
-    )
+    arguments = dict(a=a.array, b=b.array, x=Out(shape, dtype) if copies else b.array, size=a.rows)
+    arguments |= dict(sides=sides, **a.place("a"), row=b.row, column=b.column, b_pitch=columns, b_rows=rows)
     groups = (-(-sides // LANES), math.prod(shape[:-2]))
     is_part = (b.rows, b.columns) != (rows, columns)
     flags = (upper, transpose == left, unit, not left, copies and is_part)

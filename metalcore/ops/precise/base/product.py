@@ -73,20 +73,10 @@ def _launch(
     threads, each = chosen["threads"], chosen["rows_each"]
     panels = _packed(run, b)
     panels_low = panels if b_low is None else _packed(run, b_low)
-    arguments = dict(
-        a=a,
-        b=panels,
-        b_low=panels_low,
-        start=panels if start is None else start,
-        high=Out(shape, wide),
-        low=Out(shape if pair else (0,), wide),
-        rows=rows,
-        inner=inner,
-        columns=columns,
-        a_step=rows * inner if len(a.shape) > 2 else 0,
-        b_step=-(-columns // 32) * 32 * inner if len(b.shape) > 2 else 0,
-        each=each,
-    )
+    arguments = dict(a=a, b=panels, b_low=panels_low, start=panels if start is None else start)
+    arguments |= dict(high=Out(shape, wide), low=Out(shape if pair else (0,), wide), rows=rows)
+    arguments |= dict(inner=inner, columns=columns, a_step=rows * inner if len(a.shape) > 2 else 0)
+    arguments |= dict(b_step=-(-columns // 32) * 32 * inner if len(b.shape) > 2 else 0, each=each)
     constants: tuple[bool, ...] = (start is not None, b_low is not None, pair)
     kernel = EXACT
     if precision != "exact":

@@ -82,18 +82,8 @@ def reduce(
     constants: Items = (kind == "sum", is_norm, pair, is_split, start is not None, y_low is not None)
     if not is_exact:
         constants += (precision == "float32",)
-    arguments = dict(
-        rows._asdict(),
-        x=x,
-        y=y,
-        partial=partial,
-        high=nothing if is_split else high,
-        low=nothing if is_split else low,
-        block=block,
-        blocks=blocks,
-        y_low=y_low,
-        start=start,
-    )
+    arguments = dict(rows._asdict(), x=x, y=y, partial=partial, high=nothing if is_split else high)
+    arguments |= dict(low=nothing if is_split else low, block=block, blocks=blocks, y_low=y_low, start=start)
     kernel, merge = (EXACT, EXACT_MERGE) if is_exact else (REDUCE, REDUCE_MERGE)
     parts, *found = run.launch(kernel, (dtype,), constants, arguments, (-(-places // each),), (threads,))
     if is_split:
