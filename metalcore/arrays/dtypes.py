@@ -1,0 +1,29 @@
+"""Names of dtypes: the same words for every framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NAMES = (
+    *("float32", "float16", "bfloat16", "float64"),
+    *("int64", "int32", "int16", "int8", "uint8", "uint32", "bool"),
+)
+"""Those that the op library makes arrays of."""
+
+_names: dict[Any, str] = {}  # of torch's dtypes alone: torch.compile reads it and takes no keys of other frameworks
+
+
+def spelled(dtype: Any) -> str:
+    """float32, bfloat16, ..., of NumPy's `float32`, `torch.float32` and `mlx.core.float32`."""
+    return str(dtype).rpartition(".")[2]
+
+
+def dtype_name(array: Any) -> str:
+    """The dtype of an array of any framework."""
+    dtype = array.dtype
+    name = _names.get(dtype)
+    if name is None:
+        name = spelled(dtype)
+        if type(dtype).__module__ == "torch":
+            _names[dtype] = name
+    return name
