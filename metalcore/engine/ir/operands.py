@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metalcore.engine.ir.function import Module
 from metalcore.engine.ir.tokens import FLAGS, Line
-from metalcore.engine.ir.types import PTR, SCALARS, Type, array_of, int_type, named, struct_of, vector_of
+from metalcore.engine.ir.types import PTR, SCALARS, Type, array, integer, named, opaque, struct, vector
 from metalcore.engine.ir.values import Const, Instr, Value
 
 RETURN_ATTRIBUTES = frozenset(("noundef", "nonnull", "signext", "zeroext", "noalias", "inreg", "align", "nofpclass"))
@@ -42,7 +42,7 @@ class Operands:
             return self._in_space(line) if line.tokens[line.at] == "addrspace" else known
         line.at += 1
         if token[:1] == "i" and token[1:].isdigit():
-            known = self._known[token] = int_type(int(token[1:]))
+            known = self._known[token] = integer(int(token[1:]))
             return known
         if token[:1] == "%":
             known = self._known[token] = self._named(token)
@@ -50,7 +50,7 @@ class Operands:
         if token == "[":
             count = int(line.next())
             line.expect("x")
-            result = array_of(count, self.type(line))
+            result = array(count, self.type(line))
             line.expect("]")
             return result
         if token == "{":
@@ -62,7 +62,7 @@ class Operands:
         if token == "<":
             count = int(line.next())
             line.expect("x")
-            result = vector_of(count, self.type(line))
+            result = vector(count, self.type(line))
             line.expect(">")
             return result
         raise ValueError(f"unknown type {token!r} in {' '.join(line.tokens)}")
@@ -70,18 +70,18 @@ class Operands:
     @staticmethod
     def _in_space(line: Line) -> Type:
         line.next()
-        return Type(PTR.text, PTR.kind, PTR.bits, alias="ptr addrspace" + line.bracketed())
+        return named(PTR, "ptr addrspace" + line.bracketed())
 
     def _struct(self, line: Line, packed: bool) -> Type:
         items: list[Type] = []
         while not line.accept("}"):
             items.append(self.type(line))
             line.accept(",")
-        return struct_of(tuple(items), packed)
+        return struct(*items, packed=packed)
 
     def _named(self, name: str) -> Type:
         text = self._module.structs[name]
-        ty = named(self.type(Line(text)), name) if text != "opaque" else Type(name, "struct")
+        ty = named(self.type(Line(text)), name) if text != "opaque" else opaque(name)
         self._module.types[name] = ty
         return ty
 
