@@ -6,10 +6,10 @@ import ctypes
 import math
 from typing import Any
 
+from metalcore.arrays.dtypes import CODES
 from metalcore.arrays.memory import Memory, elsewhere, extent
 
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
-_KINDS = {code: kind for kind, code in _CODES.items()}
+_KINDS = {code: kind for kind, code in CODES.items()}
 _CPU = (1, 3, 11, 13, 14)  # devices: CPU, and memory pinned or shared for a GPU
 
 
@@ -28,15 +28,6 @@ class _Tensor(ctypes.Structure):
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
     ]
-
-
-def type_code(dtype: str, size: int) -> int:
-    """A dtype of this many bytes as native/tensor.c compares it: DLPack's code << 8 | bits."""
-    return _CODES[dtype.rstrip("0123456789")] << 8 | 8 * size
-
-
-def has_dlpack(value: object) -> bool:
-    return hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")
 
 
 def memory_of(value: Any) -> Memory:

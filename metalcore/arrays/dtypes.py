@@ -1,4 +1,4 @@
-"""Names of dtypes: the same words for every framework."""
+"""Names of dtypes, the same words for every framework, and DLPack's codes of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ NAMES = (
     *("int64", "int32", "int16", "int8", "uint8", "uint32", "bool"),
 )
 """Those that the op library makes arrays of."""
+
+CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
+"""DLPack's."""
 
 _names: dict[Any, str] = {}  # of torch's dtypes alone: torch.compile reads it and takes no keys of other frameworks
 
@@ -27,3 +30,8 @@ def dtype_name(array: Any) -> str:
         if type(dtype).__module__ == "torch":
             _names[dtype] = name
     return name
+
+
+def type_code(dtype: str, size: int) -> int:
+    """A dtype of this many bytes as native/tensor.c compares it: DLPack's code << 8 | bits."""
+    return CODES[dtype.rstrip("0123456789")] << 8 | 8 * size

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from ctypes import addressof, c_char
@@ -28,20 +27,6 @@ def mlx_module() -> Any:
     """mlx.core, untyped: it may be absent, and its types change from version to version."""
     with needed_for("this call"):
         return importlib.import_module("mlx.core")
-
-
-def array_type() -> Any:
-    """mlx.core.array, or a type that nothing is of where mlx is not imported."""
-    return getattr(sys.modules.get("mlx.core"), "array", _Nothing)
-
-
-class _Nothing:
-    pass
-
-
-def is_mlx(value: object) -> bool:
-    """Whether the value is an mlx array."""
-    return isinstance(value, array_type())
 
 
 def dtype_of(name: str) -> Any:

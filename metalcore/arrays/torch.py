@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from metalcore.arrays.dtypes import NAMES, dtype_name
+from metalcore.arrays.find import module
 from metalcore.arrays.memory import Memory, NoMemory, elsewhere, extent, scattered
 from metalcore.errors import ArgumentError
 from metalcore.packages import needed_for
@@ -20,26 +21,11 @@ def torch_module() -> Any:
         return importlib.import_module("torch")
 
 
-def tensor_type() -> Any:
-    """torch.Tensor, or a type that nothing is of where torch is not imported."""
-    return getattr(sys.modules.get("torch"), "Tensor", _Nothing)
-
-
-class _Nothing:
-    pass
-
-
-def is_torch(value: object) -> bool:
-    """Whether the value is a torch tensor."""
-    return isinstance(value, tensor_type())
-
-
 def memory_of(tensor: Any, *, whole: bool = False) -> Memory:
     """Its memory, to the end of its last element, or, where `whole`, of its storage."""
-    from metalcore.arrays.torch_private import function_modes, without_function_modes
-
-    if function_modes():  # inside metalcore.emulate() a CPU tensor calls itself mps: memory is what is asked for here
-        with without_function_modes():
+    private = module("torch_private")
+    if private.function_modes():  # inside metalcore.emulate() a CPU tensor calls itself mps; memory is asked for here
+        with private.without_function_modes():
             return _memory_of(tensor, whole)
     return _memory_of(tensor, whole)
 
@@ -53,9 +39,7 @@ def _memory_of(tensor: Any, whole: bool) -> Memory:
         raise scattered(f"a tensor of {tensor.layout} layout")
     if tensor.is_neg() or tensor.is_conj():
         raise scattered("a lazy negative or conjugate: call .resolve_neg().resolve_conj()")
-    from metalcore.arrays.torch_private import is_fake
-
-    if is_fake(tensor):
+    if module("torch_private").is_fake(tensor):
         raise scattered("a fake tensor, which has no memory")
     name = dtype_name(tensor)
     if not tensor.numel():

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from metalcore import launch
-from metalcore.arrays.mlx import array_type
-from metalcore.arrays.torch import tensor_type
+from metalcore.arrays.find import mlx_type, tensor_type
 from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.library import Function
 from metalcore.engine.runtime.layout import ELEMENTS
@@ -58,7 +57,7 @@ def call_key(
     """What makes two calls the same; None for a call that is none of the usual ones, mistakes included."""
     try:
         kind = type(inputs[0])
-        if kind is not np.ndarray and kind is not tensor_type() and kind is not array_type():
+        if kind is not np.ndarray and kind is not tensor_type() and kind is not mlx_type():
             return None
         arrays: list[Any] = []
         for array in inputs:

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from metalcore import launch, settings
-from metalcore.arrays.find import is_array
-from metalcore.arrays.torch import is_torch
+from metalcore.arrays.find import is_array, is_torch
 from metalcore.dropins.binding import bind_array
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_struct, bind_value, extents, launch_size

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from metalcore.arrays.dtypes import spelled
+from metalcore.arrays.find import is_mlx, is_torch
 from metalcore.arrays.framework import Arrays
-from metalcore.arrays.mlx import MlxArrays, dtype_of, is_mlx, mlx_module
+from metalcore.arrays.mlx import MlxArrays, dtype_of, mlx_module
 from metalcore.arrays.numpy import NumpyArrays
 from metalcore.arrays.numpy import dtype_of as numpy_dtype_of
-from metalcore.arrays.torch import TorchArrays, is_torch, nested, torch_module
+from metalcore.arrays.torch import TorchArrays, nested, torch_module
 from metalcore.dropins.binding import bind_array
 from metalcore.dropins.signature import MSL_TYPES
 from metalcore.engine.runtime.raw_binding import Binding

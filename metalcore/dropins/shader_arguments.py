@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metalcore.arrays.find import is_array
-from metalcore.arrays.mlx import is_mlx
+from metalcore.arrays.find import is_array, is_mlx
 from metalcore.dropins.binding import aligned_copy, bind_array
 from metalcore.engine.runtime.raw_binding import Binding
 from metalcore.errors import ArgumentError

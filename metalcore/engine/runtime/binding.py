@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metalcore.arrays import dlpack
-from metalcore.arrays.dtypes import dtype_name
-from metalcore.arrays.find import memory_of
+from metalcore.arrays.dtypes import dtype_name, type_code
+from metalcore.arrays.find import memory_of, tensor_type
+from metalcore.arrays.find import module as arrays_of
 from metalcore.arrays.memory import Memory, NoMemory
-from metalcore.arrays.torch import plain_memory, tensor_type
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, const_pointers
 from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
@@ -102,7 +101,7 @@ class Binder:
                 except (TypeError, ValueError):
                     pass
             elif kind is tensor and dtype_name(value) == rule.scalar:
-                found = plain_memory(value)
+                found = arrays_of("torch").plain_memory(value)
                 if found is not None and not found[0] & rule.misaligned:
                     pairs += found
                     continue
@@ -398,7 +397,7 @@ def _native_rule(rule: _FastRule) -> layout.Rule:
     """The same for native/python.c, which binds NumPy arrays, floats and integers."""
     if rule.scalar:
         shape = 0 if rule.dtype is None else ord(rule.dtype.char)
-        size = dlpack.type_code(rule.scalar, SIZES[rule.scalar])
+        size = type_code(rule.scalar, SIZES[rule.scalar])
         return layout.Rule(layout.RULE_ARRAY, shape, rule.misaligned, size)
     kind = rule.number_type
     if kind == "float32":

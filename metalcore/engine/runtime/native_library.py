@@ -139,8 +139,7 @@ def call_objects() -> Any:
 
 def know(arguments: Sequence[Any]) -> None:
     """From now on C binds arrays of the frameworks of these, as far as it can."""
-    from metalcore.arrays.mlx import is_mlx
-    from metalcore.arrays.torch import is_torch
+    from metalcore.arrays.find import is_mlx, is_torch
 
     for value in arguments:
         if is_torch(value):
