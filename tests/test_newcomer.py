@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import metalcore
+from metalcore.arrays.numpy import NumpyArrays
 from metalcore.diagnostics.kinds import KINDS, Kind
 from metalcore.engine.checks import instrument
 from metalcore.engine.checks.program import Program
@@ -24,7 +25,6 @@ from metalcore.ops.linalg.base.product import matmul
 from metalcore.ops.silu import OP as SILU
 from metalcore.runtimes import kernel as kernels
 from metalcore.runtimes import policy, text
-from metalcore.runtimes.arrays import NumpyArrays
 from metalcore.runtimes.cpu import CpuRuntime, numpy_cpu
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Size
 from metalcore.runtimes.runtime import Runtime

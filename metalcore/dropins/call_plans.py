@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from metalcore import launch
+from metalcore.arrays.find import mlx_type, tensor_type
 from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.library import Function
 from metalcore.engine.runtime.layout import ELEMENTS
@@ -57,7 +57,7 @@ def call_key(
     """What makes two calls the same; None for a call that is none of the usual ones, mistakes included."""
     try:
         kind = type(inputs[0])
-        if kind is not np.ndarray and kind not in _framework_types():
+        if kind is not np.ndarray and kind is not tensor_type() and kind is not mlx_type():
             return None
         arrays: list[Any] = []
         for array in inputs:
@@ -86,8 +86,3 @@ def lies_in_rows(shape: Sequence[int], strides: Sequence[int]) -> bool:
             return False
         size *= length
     return True
-
-
-def _framework_types() -> tuple[Any, ...]:
-    torch, core = sys.modules.get("torch"), sys.modules.get("mlx.core")
-    return (getattr(torch, "Tensor", None), getattr(core, "array", None))

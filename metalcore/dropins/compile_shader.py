@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from metalcore import launch, settings
-from metalcore.dropins.arrays import Binding, bind, element_count, is_array
+from metalcore.arrays.find import is_array, is_torch
+from metalcore.dropins.binding import bind_array
 from metalcore.dropins.error_buffer import ErrorBuffer
 from metalcore.dropins.shader_arguments import Casts, ShaderArgumentError, bind_struct, bind_value, extents, launch_size
 from metalcore.engine.locks import ForkLock
 from metalcore.engine.runtime import layout
+from metalcore.engine.runtime.raw_binding import Binding
 from metalcore.engine.unpicklable import Unpicklable
 from metalcore.errors import ArgumentError, CompileError, UnknownFunction
 
@@ -118,7 +120,7 @@ class ShaderKernel(Unpicklable):
     ) -> None:
         """Run the kernel; argument i is bound to [[buffer(i)]]."""
         if threads is None:
-            threads = next((element_count(value) for value in args if is_array(value)), None)
+            threads = next((_elements(value) for value in args if is_array(value)), None)
         if arg_casts is None and error_buf_idx is None and threads is not None:
             grid, group = self._launch_size(threads, group_size)
             if 0 not in grid and self._function.launch_objects(args, grid, group, layout.STORAGE):
@@ -126,13 +128,10 @@ class ShaderKernel(Unpicklable):
         casts = Casts(arg_casts) if arg_casts is not None else NO_CASTS
         bindings: list[Binding | None] = []
         for index, value in enumerate(args):
-            try:
-                binding = bind(value)
-            except ArgumentError as error:
-                raise ShaderArgumentError(f"argument {index} of {self._function.name}: {error}") from None
-            if binding is None:
-                binding = bind_struct(self._function, index, value) or bind_value(value, index, casts)
-            bindings.append(binding)
+            if is_array(value):
+                bindings.append(self._bind(index, value))
+            else:
+                bindings.append(bind_struct(self._function, index, value) or bind_value(value, index, casts))
         errors = None
         if error_buf_idx is not None:
             errors = ErrorBuffer()
@@ -144,6 +143,12 @@ class ShaderKernel(Unpicklable):
             self._function.launch_raw(bindings, grid=grid, group=group)
         if errors is not None:
             errors.raise_reported()
+
+    def _bind(self, index: int, value: Any) -> Binding:
+        try:
+            return bind_array(value, f"argument {index} of {self._function.name}")
+        except ArgumentError as error:
+            raise ShaderArgumentError(str(error)) from None
 
     def _launch_size(self, threads: Any, group_size: Any) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """Grid and threadgroup; the same launch is not worked out twice."""
@@ -172,3 +177,7 @@ class ShaderKernel(Unpicklable):
                     f"{self._function.name}: nothing is bound to '{argument.name}' [[buffer({argument.index})]] "
                     "(PyTorch does not check this)"
                 )
+
+
+def _elements(array: Any) -> int:
+    return int(array.numel()) if is_torch(array) else int(array.size)

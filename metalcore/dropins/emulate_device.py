@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
-from torch.utils import _device as default_device
 
+from metalcore.arrays.torch_private import default_device, is_backward, makers, parse_to, storage_key
 from metalcore.engine.locks import ForkLock
 
 CPU = torch.device("cpu")
@@ -43,18 +43,18 @@ class Residents:
     def add(self, tensor: torch.Tensor) -> None:
         """Count the tensor's storage as being on mps."""
         storage = _storage(tensor)
-        if storage is None or storage._cdata in self._known:
+        if storage is None or storage_key(storage) in self._known:
             return
         with self._lock:
             # The weak reference keeps the address from being used again while the entry exists.
-            self._known[storage._cdata] = (_weak(storage), storage.nbytes())
+            self._known[storage_key(storage)] = (_weak(storage), storage.nbytes())
             if len(self._known) > self._purge_at:
                 self._purge()
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor's storage counts as being on mps."""
         storage = _storage(tensor)
-        return storage is not None and storage._cdata in self._known
+        return storage is not None and storage_key(storage) in self._known
 
     def nbytes(self) -> int:
         """Bytes of all tensors on mps that are still alive."""
@@ -91,7 +91,7 @@ class DeviceMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        if not self._active() or func in (torch.device, torch._C._nn._parse_to):
+        if not self._active() or func in (torch.device, parse_to):
             return func(*args, **kwargs)
         answer = _questions().get(func)
         if answer is not None and _on_mps(args[0]):
@@ -110,7 +110,7 @@ def _on_mps(value: Any) -> bool:
     if not isinstance(value, torch.Tensor):
         return False
     # Inside a backward pass gradients and saved tensors come straight from C++, where nobody could note them.
-    return RESIDENTS.holds(value) or (torch._C._current_graph_task_id() != -1 and value.device.type == "cpu")
+    return RESIDENTS.holds(value) or (is_backward() and value.device.type == "cpu")
 
 
 @lru_cache(maxsize=1)
@@ -133,12 +133,6 @@ def _repr(func: Any, args: Any, kwargs: Any) -> str:
     return f"{head}, device='mps:0'{bracket}{tail}" if bracket else text
 
 
-@lru_cache(maxsize=1)
-def _makers() -> frozenset[Any]:
-    """Functions that make a tensor on the default device."""
-    return frozenset(default_device._device_constructors())
-
-
 def _translate(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[str | None, Any, dict[str, Any]]:
     """Where the call puts its result ("mps", "cpu", or None: nothing said), and its arguments for the CPU."""
     target = None
@@ -146,7 +140,7 @@ def _translate(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[str | None
         target = _target(kwargs["device"])
         if target == "mps":
             kwargs["device"] = CPU
-    elif func in _makers() and is_mps(default_device.CURRENT_DEVICE):
+    elif func in makers() and is_mps(default_device()):
         target = "mps"
         kwargs["device"] = CPU
     if func is torch.Tensor.cpu:
@@ -184,7 +178,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _addresses(tensors: list[torch.Tensor]) -> set[int]:
-    return {storage._cdata for storage in map(_storage, tensors) if storage is not None}
+    return {storage_key(storage) for storage in map(_storage, tensors) if storage is not None}
 
 
 def _keep(result: Any, given: list[torch.Tensor]) -> None:
@@ -192,7 +186,7 @@ def _keep(result: Any, given: list[torch.Tensor]) -> None:
     foreign = _addresses([tensor for tensor in given if not RESIDENTS.holds(tensor)])
     for tensor in tensors(result):
         storage = _storage(tensor)
-        if storage is not None and storage._cdata not in foreign:
+        if storage is not None and storage_key(storage) not in foreign:
             RESIDENTS.add(tensor)
 
 
@@ -205,7 +199,7 @@ def _moved(result: Any, target: str, given: list[torch.Tensor], func: Any) -> An
         raise TypeError(_NO_FLOAT64)
     others = [tensor for tensor in given if RESIDENTS.holds(tensor) != on_mps]
     storage = _storage(result)
-    shared = storage is not None and storage._cdata in _addresses(others)
+    shared = storage is not None and storage_key(storage) in _addresses(others)
     if shared or (on_mps and func in (torch.as_tensor, torch.asarray)):
         result = result.clone()  # on a Mac the two have memory of their own
     if on_mps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from metalcore.dropins.arrays import mlx_module
+from metalcore.arrays.mlx import mlx_module
 from metalcore.dropins.emulate import Patches
 from metalcore.dropins.metal_kernel import metal_kernel
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from metalcore import settings
+from metalcore.arrays.torch_private import tree_leaves
 from metalcore.dropins.compile_shader import compile_shader
 from metalcore.dropins.emulate import Patches
 from metalcore.dropins.emulate_device import CPU, RESIDENTS, DeviceMode, is_mps
@@ -164,9 +165,7 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
         if not is_mps(map_location):
             return original(f, map_location, *args, **kwargs)
         loaded = original(f, CPU, *args, **kwargs)
-        from torch.utils import _pytree
-
-        for leaf in _pytree.tree_leaves(loaded):
+        for leaf in tree_leaves(loaded):
             if isinstance(leaf, torch.Tensor):
                 RESIDENTS.add(leaf)
         return loaded

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from metalcore.dropins.arrays import Binding
+from metalcore.arrays.numpy import address_of
+from metalcore.engine.runtime.raw_binding import Binding
 from metalcore.errors import KernelFault
 
 MESSAGES = 30  # c10::metal::error_message_count
@@ -21,7 +22,7 @@ class ErrorBuffer:
     @property
     def binding(self) -> Binding:
         """The buffer as a kernel argument."""
-        return Binding(self._data.__array_interface__["data"][0], self._data.nbytes, self._data)
+        return Binding(address_of(self._data), self._data.nbytes, self._data)
 
     def raise_reported(self) -> None:
         """Raise what the kernel reported, if it did."""

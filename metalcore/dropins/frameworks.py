@@ -1,62 +1,70 @@
-"""The three array frameworks behind one small interface, for `metal_kernel`: inputs in, new outputs out."""
+"""The three array frameworks as `metal_kernel` needs them: inputs in, new outputs out."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
-from metalcore.dropins.arrays import (
-    Binding,
-    bind_elements,
-    is_mlx,
-    is_torch,
-    mlx_module,
-    mlx_view,
-    torch_module,
-)
+from metalcore.arrays.dtypes import spelled
+from metalcore.arrays.find import is_mlx, is_torch
+from metalcore.arrays.framework import Arrays
+from metalcore.arrays.mlx import MlxArrays, dtype_of, mlx_module
+from metalcore.arrays.numpy import NumpyArrays
+from metalcore.arrays.numpy import dtype_of as numpy_dtype_of
+from metalcore.arrays.torch import TorchArrays, nested, torch_module
+from metalcore.dropins.binding import bind_array
 from metalcore.dropins.signature import MSL_TYPES
+from metalcore.engine.runtime.raw_binding import Binding
 from metalcore.errors import ArgumentError
 
 _SMALL = 1 << 16  # elements of an array that is kept to be copied
+Run = Callable[[Sequence[Any]], list[Any]]
 
 
 class KernelInputError(ArgumentError, ValueError):
     """An input, output or option that a metal_kernel call cannot take; MLX raises ValueError here."""
 
 
-class Framework(Protocol):
+def _run_at_once(run: Run, arrays: Sequence[Any]) -> list[Any]:
+    return run(arrays)
+
+
+@dataclass(frozen=True)
+class Framework:
     """What metal_kernel needs of an array framework."""
 
-    def array(self, value: Any, where: str) -> Any:
-        """A Python scalar or an array as an array of this framework."""
-
-    def dtype_name(self, array: Any, where: str) -> str:
-        """Its element type by NumPy's name."""
-
-    def row_contiguous(self, array: Any) -> Any:
-        """The array itself, or a copy whose rows lie one after the other."""
-
-    def strides(self, array: Any) -> tuple[int, ...]:
-        """Strides in elements."""
+    arrays: Arrays
+    array: Callable[[Any, str], Any]
+    """A Python scalar or an array as an array of this framework; where it is, for errors."""
+    row_contiguous: Callable[[Any], Any]
+    """The array itself, or a copy whose rows lie one after the other."""
+    filled: Callable[[tuple[int, ...], str, float], Callable[[], Any]]
+    """Makes new arrays that hold a value everywhere."""
+    apply: Callable[[Run, Sequence[Any]], list[Any]] = _run_at_once
+    """Run the kernel on the arrays, known to the framework's gradients as a step without one."""
 
     def bind(self, array: Any, where: str) -> Binding:
         """Its memory."""
+        return bind_array(array, where, whole=False)
+
+    def bind_new(self, array: Any, fresh: bool) -> Binding:
+        """The memory of an array that was just made: nobody else holds it yet, so that it may be written to."""
+        return bind_array(array, "output", whole=False)._replace(writable=True, fresh=fresh)
 
     def maker(self, shape: tuple[int, ...], dtype: str, init: float | None) -> Callable[[], Any]:
         """Makes new arrays, filled where a value is given."""
-
-    def bind_new(self, array: Any, fresh: bool) -> Binding:
-        """The memory of such an array, which nobody else holds yet, so that it may be written to."""
-
-    def apply(self, run: Callable[[Sequence[Any]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
-        """Run the kernel on the arrays, known to the framework's gradients as a step without one."""
+        try:
+            return self.arrays.maker(shape, dtype) if init is None else self.filled(shape, dtype, init)
+        except ImportError as error:
+            raise KernelInputError(
+                "[metal_kernel] NumPy has no bfloat16: install ml_dtypes, or pass torch or mlx arrays"
+            ) from error
 
 
 def framework_of(inputs: Sequence[Any], dtypes: Sequence[Any]) -> Framework:
@@ -67,10 +75,8 @@ def framework_of(inputs: Sequence[Any], dtypes: Sequence[Any]) -> Framework:
     if not kinds:
         kinds = {kind for kind in map(_dtype_framework, dtypes) if kind}
     if kinds == {"mlx"}:
-        return MlxArrays()
-    if kinds == {"torch"}:
-        return TorchTensors()
-    return NumpyArrays()
+        return _mlx()
+    return _torch() if kinds == {"torch"} else _numpy()
 
 
 def _dtype_framework(dtype: Any) -> str:
@@ -85,7 +91,7 @@ def _dtype_framework(dtype: Any) -> str:
 def dtype_name(dtype: Any, where: str) -> str:
     """A dtype of any framework by NumPy's name; an error where Metal has no such type."""
     if _dtype_framework(dtype):
-        name = str(dtype).rpartition(".")[2].rstrip("_")
+        name = spelled(dtype)
     elif isinstance(dtype, str) and dtype == "bfloat16":
         name = dtype
     else:
@@ -98,150 +104,73 @@ def dtype_name(dtype: Any, where: str) -> str:
     return name
 
 
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype of that name; bfloat16 comes from ml_dtypes."""
-    if name != "bfloat16":
-        return np.dtype(name)
-    try:
-        ml_dtypes: Any = importlib.import_module("ml_dtypes")
-    except ImportError as error:
-        raise KernelInputError(
-            "[metal_kernel] NumPy has no bfloat16: install ml_dtypes, or pass torch or mlx arrays"
-        ) from error
-    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return bfloat16
+@cache
+def _numpy() -> Framework:
+    arrays = NumpyArrays()
+
+    def array(value: Any, where: str) -> Any:
+        return value if isinstance(value, np.ndarray) else np.asarray(value, _scalar_dtype(value, where))
+
+    def filled(shape: tuple[int, ...], dtype: str, init: float) -> Callable[[], Any]:
+        return partial(np.full, shape, init, numpy_dtype_of(dtype))
+
+    return Framework(arrays, array, arrays.contiguous, filled)
 
 
-class NumpyArrays:
-    """NumPy arrays, with ml_dtypes' bfloat16."""
+@cache
+def _torch() -> Framework:
+    torch, arrays = torch_module(), TorchArrays()
 
-    def array(self, value: Any, where: str) -> Any:
-        if isinstance(value, np.ndarray):
-            return value
-        return np.asarray(value, _scalar_dtype(value, where))
-
-    def dtype_name(self, array: Any, where: str) -> str:
-        return dtype_name(array.dtype, where)
-
-    def row_contiguous(self, array: Any) -> Any:
-        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-    def strides(self, array: Any) -> tuple[int, ...]:
-        return tuple(stride // array.itemsize for stride in array.strides)
-
-    def bind(self, array: Any, where: str) -> Binding:
-        return bind_elements(array, where)
-
-    def maker(self, shape: tuple[int, ...], dtype: str, init: float | None) -> Callable[[], Any]:
-        made = numpy_dtype(dtype)
-        return partial(np.empty, shape, made) if init is None else partial(np.full, shape, init, made)
-
-    def bind_new(self, array: Any, fresh: bool) -> Binding:
-        return bind_elements(array, "output")._replace(fresh=fresh)
-
-    def apply(self, run: Callable[[Sequence[Any]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
-        return run(arrays)
-
-
-class TorchTensors:
-    """CPU tensors of torch."""
-
-    def array(self, value: Any, where: str) -> Any:
-        torch = torch_module()
-
+    def array(value: Any, where: str) -> Any:
         if is_torch(value):
             if value.is_nested:
-                raise KernelInputError(f"[metal_kernel] {where}: a nested tensor has no single block of memory")
+                raise KernelInputError(f"[metal_kernel] {where} {nested()}")
             return value
         if isinstance(value, np.ndarray):
             return torch.from_numpy(np.ascontiguousarray(value))
         return torch.from_numpy(np.asarray(value, _scalar_dtype(value, where)))
 
-    def dtype_name(self, array: Any, where: str) -> str:
-        return dtype_name(array.dtype, where)
+    def filled(shape: tuple[int, ...], dtype: str, init: float) -> Callable[[], Any]:
+        return partial(torch.full, shape, init, dtype=getattr(torch, dtype))
 
-    def row_contiguous(self, array: Any) -> Any:
-        return array.contiguous()
-
-    def strides(self, array: Any) -> tuple[int, ...]:
-        return tuple(array.stride())
-
-    def bind(self, array: Any, where: str) -> Binding:
-        return bind_elements(array, where)
-
-    def maker(self, shape: tuple[int, ...], dtype: str, init: float | None) -> Callable[[], Any]:
-        torch = torch_module()
-
-        made = getattr(torch, dtype)
-        return partial(torch.empty, shape, dtype=made) if init is None else partial(torch.full, shape, init, dtype=made)
-
-    def bind_new(self, array: Any, fresh: bool) -> Binding:
-        return bind_elements(array, "output")._replace(fresh=fresh)
-
-    def apply(self, run: Callable[[Sequence[Any]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
-        return run(arrays)
+    return Framework(arrays, array, arrays.contiguous, filled)
 
 
-class MlxArrays:
-    """Arrays of mlx, evaluated and bound with no copy."""
+@cache
+def _mlx() -> Framework:
+    mx, arrays = mlx_module(), MlxArrays()
 
-    def array(self, value: Any, where: str) -> Any:
-        mx = mlx_module()
-
+    def array(value: Any, where: str) -> Any:
         if is_mlx(value):
             return value
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
             return mx.array(value)
         raise KernelInputError(f"[metal_kernel] {where}: {type(value).__name__} is neither an array nor a number")
 
-    def dtype_name(self, array: Any, where: str) -> str:
-        return dtype_name(array.dtype, where)
+    def row_contiguous(given: Any) -> Any:
+        mx.eval(given)  # it says what is wrong where that cannot be
+        return arrays.contiguous(given)
 
-    def row_contiguous(self, array: Any) -> Any:
-        mx = mlx_module()
-
-        return mx.contiguous(array)
-
-    def strides(self, array: Any) -> tuple[int, ...]:
-        view = mlx_view(array)
-        return tuple(stride // view.itemsize for stride in view.strides)
-
-    def bind(self, array: Any, where: str) -> Binding:
-        return bind_elements(array, where)
-
-    def maker(self, shape: tuple[int, ...], dtype: str, init: float | None) -> Callable[[], Any]:
-        """mx.array copies from NumPy at once, in 3 microseconds; mx.zeros is evaluated by another thread, in 50. Zeros
-        that nobody writes to take no memory: they are the system's page of zeros."""
-        mx = mlx_module()
-
-        kind = getattr(mx, "bool_" if dtype == "bool" else dtype)
-        is_known = dtype != "bfloat16" or importlib.util.find_spec("ml_dtypes") is not None
-        if init is None and is_known and 0 not in shape:
-            return partial(mx.array, np.zeros(shape, numpy_dtype(dtype)))
-
+    def filled(shape: tuple[int, ...], dtype: str, init: float) -> Callable[[], Any]:
         def made() -> Any:
-            return mx.contiguous(mx.full(shape, mx.array(0 if init is None else init).astype(kind)))
+            return mx.contiguous(mx.full(shape, mx.array(init).astype(dtype_of(dtype))))
 
         is_small = 0 < math.prod(shape) <= _SMALL and dtype != "bfloat16"
         return partial(mx.array, np.array(made())) if is_small else made
 
-    def bind_new(self, array: Any, fresh: bool) -> Binding:
-        view = mlx_view(array)
-        return Binding(view.__array_interface__["data"][0], view.nbytes, (array, view), fresh=fresh)
-
-    def apply(self, run: Callable[[Sequence[Any]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
-        mx = mlx_module()
-
-        if not arrays:
-            return run(arrays)
-        step = mx.custom_function(lambda *given: run(given))
+    def apply(run: Run, given: Sequence[Any]) -> list[Any]:
+        if not given:
+            return run(given)
+        step = mx.custom_function(lambda *values: run(values))
 
         def no_gradient(primals: Any, cotangents: Any, outputs: Any) -> Any:
             # Without this the gradient through the kernel would be zero and nobody would know.
             raise ValueError("[Primitive::vjp] Not implemented for CustomKernel: wrap the call in mx.custom_function")
 
         step.vjp(no_gradient)
-        return list(step(*arrays))
+        return list(step(*given))
+
+    return Framework(arrays, array, row_contiguous, filled, apply)
 
 
 def _scalar_dtype(value: Any, where: str) -> Any:

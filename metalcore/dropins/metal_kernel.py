@@ -16,7 +16,7 @@ import numpy as np
 
 from metalcore import launch
 from metalcore.dropins import signature
-from metalcore.dropins.arrays import aligned_copy
+from metalcore.dropins.binding import aligned_copy
 from metalcore.dropins.call_plans import CallPlan, call_key, lies_in_rows
 from metalcore.dropins.frameworks import Framework, KernelInputError, dtype_name, framework_of
 from metalcore.dropins.signature import CONSTANT_ARRAY_LIMIT, Input, TemplateValue
@@ -134,7 +134,7 @@ class MetalKernel(Unpicklable):
 
         def run(given: Sequence[Any]) -> list[Any]:
             ready = [framework.row_contiguous(array) for array in given] if self._contiguous else given
-            infos = tuple(self._info(framework, name, array) for name, array in zip(self._inputs, ready, strict=True))
+            infos = tuple(self._info(name, array) for name, array in zip(self._inputs, ready, strict=True))
             function, written = self._function(infos, dtypes, arguments)
             if verbose:
                 print(f"Generated source code for `{self.name}`:\n```\n{written.text}\n```")
@@ -149,7 +149,8 @@ class MetalKernel(Unpicklable):
             bindings += [framework.bind_new(array, fresh=init_value is None) for array in outputs]
             if 0 not in size:
                 function.launch_raw(bindings, grid=size, group=group)
-                if key is not None and all(lies_in_rows(array.shape, framework.strides(array)) for array in ready):
+                strides = framework.arrays.strides
+                if key is not None and all(lies_in_rows(array.shape, strides(array)) for array in ready):
                     self._keep(key, CallPlan(function, size, group, between, makers))
             return outputs
 
@@ -168,9 +169,9 @@ class MetalKernel(Unpicklable):
                 f"[metal_kernel] Expected `{label}` to have size {len(names)} but got size {len(given)}."
             )
 
-    def _info(self, framework: Framework, name: str, array: Any) -> Input:
+    def _info(self, name: str, array: Any) -> Input:
         count = int(np.prod(array.shape, dtype=np.int64))
-        dtype = framework.dtype_name(array, f"input '{name}'")
+        dtype = dtype_name(array.dtype, f"input '{name}'")
         return Input(dtype, small=count < CONSTANT_ARRAY_LIMIT, scalar=len(array.shape) == 0)
 
     def _described(self, framework: Framework, array: Any, shapes: signature.Shapes) -> tuple[Any, ...]:
@@ -181,7 +182,7 @@ class MetalKernel(Unpicklable):
         if shapes.shape:
             found.append(np.array(array.shape, np.int32))
         if shapes.strides:
-            found.append(np.array(framework.strides(array), np.int64))
+            found.append(np.array(framework.arrays.strides(array), np.int64))
         if shapes.ndim:
             found.append(np.array([len(array.shape)], np.int32))
         return tuple(found)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metalcore.dropins.arrays import Binding, aligned_copy, bind_array, is_array, is_mlx, round_to_bfloat16
+from metalcore.arrays.find import is_array, is_mlx
+from metalcore.dropins.binding import aligned_copy, bind_array
+from metalcore.engine.runtime.raw_binding import Binding
 from metalcore.errors import ArgumentError
 from metalcore.launch import ThreadLimit, check_group
 
@@ -80,9 +82,19 @@ class Casts:
         if not name:
             return values
         if name == "bf16":
-            return round_to_bfloat16(values)
+            return _round_to_bfloat16(values)
         with np.errstate(over="ignore", invalid="ignore"):
             return values.astype(CASTS[name])
+
+
+def _round_to_bfloat16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint16]]:
+    """The bits of the nearest bfloat16 of each value, ties to even, NaN kept."""
+    single = np.asarray(values, np.float32)
+    bits = single.view(np.uint32)
+    rounded: np.ndarray[Any, np.dtype[np.uint16]]
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    rounded[np.isnan(single)] = 0x7FC0  # adding to a NaN could carry it to infinity or beyond
+    return rounded
 
 
 def bind_struct(function: Function, index: int, value: Any) -> Binding | None:

@@ -18,7 +18,7 @@ from metalcore.engine.modes import current_mode, current_report
 from metalcore.engine.options import Source, checked_defines, checked_folders, checked_text, shown
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.launch import Plan
-from metalcore.engine.runtime.native_library import call_objects, raise_again, runtime_library
+from metalcore.engine.runtime.native_library import call_objects, know, raise_again, runtime_library
 from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.engine.timeouts import checked_seconds, limit_of, timed_out, timeout_around
 from metalcore.engine.units import Constants, SourceUnit
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from metalcore.engine.isolate.unit import IsolatedUnit
     from metalcore.engine.runtime.binding import Packed
     from metalcore.engine.runtime.launch import Code
+    from metalcore.engine.runtime.raw_binding import Binding
 
 MATH_MODES = ("safe", "relaxed", "fast")
 FLOAT_TYPES = ("float", "double")
@@ -300,12 +301,15 @@ class Function(Unpicklable):
         if plan.is_watched:
             self._run(plan, self._binder.pack(args, named, plan.written), timeout)
             return
-        if not named and timeout is None:
+        if timeout is None:
+            if named:
+                args, named = self._binder.in_slots(args, named), {}
             status = self._call_objects(plan.address, args, Threads.count or get_num_threads(), layout.DECLARED)
             if not status:
                 return
             if status not in (layout.NOT_SIMPLE, layout.TOO_WIDE):
                 self.raise_status(status, plan)
+            know(args)
         packed = self._binder.pack(args, named, plan.written)
         self._run(plan, packed, timeout)
 
@@ -341,21 +345,22 @@ class Function(Unpicklable):
         if plan.is_watched:
             return False
         status = self._call_objects(plan.address, args, Threads.count or get_num_threads(), how)
-        if status and status not in (layout.NOT_SIMPLE, layout.TOO_WIDE):
+        if not status:
+            return True
+        if status not in (layout.NOT_SIMPLE, layout.TOO_WIDE):
             self.raise_status(status, plan)
-        return not status
+        know(args)
+        return False
 
     def launch_raw(
         self,
-        bindings: Sequence[Any],
+        bindings: Sequence[Binding | None],
         *,
         grid: Sequence[int],
         group: Sequence[int],
         threadgroup_memory: Mapping[int | str, int] | None = None,
     ) -> None:
-        """Run with memory that the caller has bound: objects with `address`, `size`, `writable`, `inside` (what
-        pointers in that memory lead to; with `is_list` in their order), `cells` (where those pointers stand) and
-        `fresh` (nothing was written to it yet), or None. No dtype is checked."""
+        """Run with memory that the caller has bound, slot by slot. No dtype is checked."""
         if twin := self._twin():
             return twin.launch_raw(bindings, grid=grid, group=group, threadgroup_memory=threadgroup_memory)
         plan = self._plan(tuple(grid), None, tuple(group), threadgroup_memory)

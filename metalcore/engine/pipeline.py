@@ -102,7 +102,7 @@ def _optimised(raw: Module, guarded: bool) -> Module:
 
 
 def _check_started(kernel: ScalarKernel, scalar: Module) -> None:
-    if any(name in scalar.globals and scalar.globals[name].value_type.count for name in _STARTED):
+    if any(name in scalar.globals and scalar.globals[name].value_type.length for name in _STARTED):
         raise UnsupportedFeature(
             f"kernel {kernel.name!r}: a constant at file scope that is computed when a program starts"
         )

@@ -40,10 +40,10 @@ class Values:
         return tensor
 
     def numpy(self, dtype: str) -> Any:
-        from metalcore.runtimes.arrays import _numpy_dtype
+        from metalcore.arrays.numpy import dtype_of
 
         if self.is_float:
-            return self._laid_out().astype(_numpy_dtype(dtype))
+            return self._laid_out().astype(dtype_of(dtype))
         return self._laid_out().copy() if self.layout == "contiguous" else self._laid_out()
 
     def mlx(self, dtype: str) -> Any:

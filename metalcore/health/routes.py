@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from metalcore.dropins.arrays import mlx_module, torch_module
+from metalcore.arrays.mlx import mlx_module
+from metalcore.arrays.torch import torch_module
 from metalcore.health.draw import Sample, Values, flat
 from metalcore.health.verify import Results, draw_sample, with_torch
 from metalcore.ops import find, function
@@ -75,7 +76,7 @@ class Recorder:
     writes_in_place, keeps_arguments = True, False
 
     def __init__(self) -> None:
-        from metalcore.runtimes.arrays import TorchArrays
+        from metalcore.arrays.torch import TorchArrays
 
         arrays = TorchArrays()
         self.dtype, self.contiguous, self._empty = arrays.dtype, arrays.contiguous, arrays.empty

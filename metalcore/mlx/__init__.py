@@ -16,7 +16,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from metalcore.dropins.arrays import mlx_module
+from metalcore.arrays.mlx import mlx_module
 from metalcore.errors import ArgumentError
 from metalcore.ops import PARTS, function, nouns
 

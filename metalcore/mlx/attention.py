@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from metalcore.dropins.arrays import mlx_module
+from metalcore.arrays.mlx import mlx_module
 from metalcore.ops.base.check import dtype_name, refuse
 from metalcore.ops.base.op import FLOATS
 from metalcore.ops.scaled_dot_product_attention import scaled_dot_product_attention as attend

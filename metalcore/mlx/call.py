@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from metalcore.dropins.arrays import mlx_module
+from metalcore.arrays.mlx import mlx_module
 from metalcore.errors import ArgumentError, TransformError
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op

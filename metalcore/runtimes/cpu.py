@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
+from metalcore.arrays.framework import Arrays
+from metalcore.arrays.numpy import NumpyArrays
+from metalcore.arrays.torch import TorchArrays
 from metalcore.engine.library import Function, Library
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import use_openmp
 from metalcore.engine.units import get_ready
 from metalcore.errors import ArgumentError
-from metalcore.runtimes.arrays import Arrays, NumpyArrays, TorchArrays
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size, Variant, any_set, raise_first, raise_info
 from metalcore.runtimes.text import engine_text, include_dirs, parameter_dtypes
 from metalcore.runtimes.watch import launched, note_variant, recorders

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from metalcore.runtimes.arrays import TorchArrays
+from metalcore.arrays.torch import TorchArrays
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size
 
 

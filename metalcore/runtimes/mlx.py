@@ -12,9 +12,9 @@ from functools import cache, lru_cache
 from typing import Any
 
 from metalcore import settings
-from metalcore.dropins.arrays import mlx_module
+from metalcore.arrays.dtypes import dtype_name
+from metalcore.arrays.mlx import MlxArrays, dtype_of, mlx_module, sort
 from metalcore.errors import ArgumentError, LinAlgError
-from metalcore.runtimes.arrays import MlxArrays, mlx_name, mlx_sort
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size, any_set, raise_first, raise_info
@@ -31,7 +31,6 @@ class MlxKernel:
     """One variant as mx.fast.metal_kernel made it: created once, since MLX compiles for each new one."""
 
     def __init__(self, make: Callable[..., Any], slots: Slots) -> None:
-        mx = mlx_module()
         self.slots = slots
         text = metal_kernel_text(slots.variant)
         dump_kernel(slots.variant, text)
@@ -39,9 +38,7 @@ class MlxKernel:
         names = {"input_names": list(text.input_names), "output_names": list(text.output_names)}
         header = ("" if is_own(make) else DEVICE) + text.header
         self.call = make(name=text.name, source=text.source, header=header, **names)
-        self.template = [
-            (name, getattr(mx, mlx_name(value)) if isinstance(value, str) else value) for name, value in text.template
-        ]
+        self.template = [(name, dtype_of(value) if isinstance(value, str) else value) for name, value in text.template]
 
     def arguments(self, run: MlxRuntime, given: tuple[Any, ...]) -> tuple[list[Any], list[Out]]:
         """Inputs as MLX takes them, and what it is to allocate."""
@@ -85,17 +82,13 @@ class MlxRuntime:
         self._make, self.is_eager = make or mx.fast.metal_kernel, is_eager
         self._kernels: dict[Any, MlxKernel] = {}
         self._streams = threading.local()  # MLX lets a stream be used in the thread alone that made it
-        self.contiguous, self.sort = mx.contiguous, mlx_sort
-
-    def dtype(self, array: Any) -> str:
-        return str(array.dtype).rpartition(".")[2].rstrip("_")
+        self.contiguous, self.sort, self.dtype = mx.contiguous, sort, dtype_name
 
     def cast(self, array: Any, dtype: str) -> Any:
-        return array.astype(getattr(mlx_module(), mlx_name(dtype)))
+        return array.astype(dtype_of(dtype))
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        mx = mlx_module()
-        return mx.zeros(shape, getattr(mx, mlx_name(dtype)))
+        return mlx_module().zeros(shape, dtype_of(dtype))
 
     def launch(
         self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
@@ -104,7 +97,6 @@ class MlxRuntime:
         values = kernel.ordered(arguments)
         if 0 in groups:
             return [self.empty(a.shape, a.dtype) for a in values if type(a) is Out]
-        mx = mlx_module()
         key = (kernel, types, constants)
         made = self._kernels.get(key) or self._kernels.setdefault(key, MlxKernel(self._make, Slots(make_variant(*key))))
         if recorders:
@@ -115,7 +107,7 @@ class MlxRuntime:
             inputs=inputs,
             template=made.template,
             output_shapes=[out.shape if 0 not in out.shape else (1,) for out in outputs],
-            output_dtypes=[getattr(mx, mlx_name(out.dtype)) for out in outputs],
+            output_dtypes=[dtype_of(out.dtype) for out in outputs],
             grid=grid,
             threadgroup=group,
         )
@@ -153,8 +145,7 @@ def number(kind: str, text: str) -> Any:
 @cache
 def nothing(dtype: str) -> Any:
     """What fills an input that the kernel does not touch."""
-    mx = mlx_module()
-    return mx.zeros((DEVICE_SIZE,), getattr(mx, mlx_name(dtype)))
+    return mlx_module().zeros((DEVICE_SIZE,), dtype_of(dtype))
 
 
 @cache

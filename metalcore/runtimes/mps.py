@@ -11,9 +11,8 @@ from functools import cache
 from typing import Any
 
 from metalcore import settings
-from metalcore.dropins.arrays import torch_module
+from metalcore.arrays.torch import TorchArrays, torch_module
 from metalcore.errors import ArgumentError
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.dump import dump_shader
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant

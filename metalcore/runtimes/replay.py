@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from metalcore.dropins.arrays import torch_module
+from metalcore.arrays.torch import torch_module
 from metalcore.engine.library import Function
 from metalcore.engine.modes import is_plain_mode
 from metalcore.engine.runtime.recordings import Launch, Look, Recordings, Tensor

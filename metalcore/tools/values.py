@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+
+from metalcore.arrays import numpy
 
 MAKERS = "zeros:DTYPE:SHAPE, ones:DTYPE:SHAPE, arange:DTYPE:N, random:DTYPE:SHAPE[:SEED], full:DTYPE:SHAPE:VALUE"
 DTYPES = (
@@ -114,14 +115,10 @@ def dtype_of(name: str, word: str) -> np.dtype[Any]:
     """A dtype that Metal has."""
     if name not in DTYPES:
         raise click.UsageError(f"'{word}': '{name}' is not one of {', '.join(DTYPES)}")
-    if name != "bfloat16":
-        return np.dtype(name)
     try:
-        ml_dtypes: Any = importlib.import_module("ml_dtypes")
+        return numpy.dtype_of(name)
     except ImportError:
         raise click.UsageError("NumPy has no bfloat16: install the package ml_dtypes") from None
-    made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return made
 
 
 def _shape(text: str, word: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 import metalcore
+from metalcore.arrays.torch_private import is_traced
 from metalcore.ops.base.attention import DEEPEST
 from metalcore.torch.forwards import taken
 
@@ -76,7 +77,7 @@ def make_mask(
 
 def _readable(*tensors: Any) -> bool:
     """A traced program cannot ask for values: a static cache's length, a padding mask."""
-    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    traced = torch.compiler.is_compiling() or is_traced()
     return not traced or not any(isinstance(t, torch.Tensor) for t in tensors)
 
 

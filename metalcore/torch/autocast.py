@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from metalcore.arrays.torch_private import without_key
 from metalcore.ops.base.op import Op
 
 
@@ -17,7 +18,7 @@ def register_autocast(library: Any, op: Op, overload: Any) -> None:
 
 def _rule(op: Op, overload: Any, key: str, device: str) -> Any:
     exact = {i for i, a in enumerate(op.forward.schema.arguments) if a.name in op.exact}
-    excluded = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+    below = without_key(key)
 
     def run(*arguments: Any) -> Any:
         floats = [a.dtype for a in arguments if isinstance(a, torch.Tensor) and a.is_floating_point()]
@@ -32,7 +33,7 @@ def _rule(op: Op, overload: Any, key: str, device: str) -> Any:
             else a.to(target)
             for i, a in enumerate(arguments)
         ]
-        with torch._C._ExcludeDispatchKeyGuard(excluded):
+        with below():
             return overload(*cast)
 
     return run

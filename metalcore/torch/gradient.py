@@ -7,18 +7,23 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
-from torch.autograd.function import _SingleLevelFunction
 
+from metalcore.arrays.torch_private import (
+    SingleLevelFunction,
+    below_autograd,
+    dispatch_modes,
+    forward_gradients,
+    has_transforms,
+    is_batched_gradient,
+    is_forward_mode,
+    single_level,
+)
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.cpu import torch_cpu
 from metalcore.runtimes.replay import Remembered
 
 grad_enabled = torch.is_grad_enabled
-modes = torch._C._len_torch_dispatch_stack
-transforms = torch._C._are_functorch_transforms_active
-_is_batched = torch._C._functorch.is_legacy_batchedtensor  # by torch.autograd.grad(is_grads_batched=True)
 plain_types = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -66,7 +71,7 @@ def make_function(op: Op, overload: Any, backward_overload: Any) -> Any:
         wanted = [any([needs[i] for i in where]) for where in wants]
         return choices.setdefault(needs, (wanted, [at if n else None for n, at in zip(needs, gives, strict=True)]))
 
-    class Gradient(_SingleLevelFunction):
+    class Gradient(SingleLevelFunction):
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:
             output = at_once(*arguments) if _are_plain(arguments) else _below(overload, arguments)
@@ -112,7 +117,7 @@ def make_function(op: Op, overload: Any, backward_overload: Any) -> Any:
 
 def _are_plain(arguments: Sequence[Any]) -> bool:
     """Whether a plan may run at once: CPU tensors of no transform, and nobody who listens to the dispatcher."""
-    if modes() or transforms() or forward_ad._current_level >= 0:
+    if dispatch_modes() or has_transforms() or is_forward_mode():
         return False
     for value in arguments:
         if isinstance(value, torch.Tensor) and (type(value) not in plain_types or not value.is_cpu or value.is_neg()):
@@ -122,7 +127,7 @@ def _are_plain(arguments: Sequence[Any]) -> bool:
 
 def _are_batched(grads: tuple[Any, ...]) -> bool:
     """Whether torch.autograd.grad(is_grads_batched=True) asks for several at once."""
-    return any([g is not None and _is_batched(g) for g in grads])
+    return any([g is not None and is_batched_gradient(g) for g in grads])
 
 
 def refuse_tangents(op: Op, arguments: tuple[Any, ...]) -> None:
@@ -146,10 +151,10 @@ def _zeros(like: tuple[Any, Any, Any]) -> Any:
 def _below(overload: Any, arguments: tuple[Any, ...]) -> Any:
     """Run an op below this level of gradients. Those of torch.func that lie further down go on as they were: torch
     turns all gradients off while a Function runs forward."""
-    if not transforms():
-        with torch._C._AutoDispatchBelowAutograd():
+    if not has_transforms():
+        with below_autograd():
             return overload(*arguments)
-    with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True), torch._C._AutoDispatchBelowAutograd():
+    with torch.enable_grad(), forward_gradients(True), below_autograd():
         return overload(*arguments)
 
 
@@ -158,9 +163,9 @@ def _applied(function: Any) -> Callable[..., Any]:
     apply = function.apply
 
     def run(*arguments: Any) -> Any:
-        if not transforms():
+        if not has_transforms():
             return apply(*arguments)
-        with enable_single_level_autograd_function():
+        with single_level():
             return apply(*arguments)
 
     return run
@@ -170,7 +175,7 @@ def no_second_gradient(op: Op, overload: Any) -> Callable[..., Any]:
     """The backward op itself: a gradient of the gradient is refused, not cut silently."""
     arrays = [i for i, a in enumerate(op.backward.schema.arguments) if a.is_array] if op.backward else []
 
-    class Once(_SingleLevelFunction):
+    class Once(SingleLevelFunction):
         @staticmethod
         def forward(*arguments: Any) -> Any:
             return _below(overload, arguments)
@@ -186,11 +191,11 @@ def no_second_gradient(op: Op, overload: Any) -> Callable[..., Any]:
     once = _applied(Once)
 
     def run(*arguments: Any) -> Any:
-        if forward_ad._current_level >= 0:
+        if is_forward_mode():
             refuse_tangents(op, arguments)
         if grad_enabled() and any(arguments[i] is not None and arguments[i].requires_grad for i in arrays):
             return once(*arguments)
-        with torch._C._AutoDispatchBelowAutograd():
+        with below_autograd():
             return overload(*arguments)
 
     return run

@@ -10,8 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
+from metalcore.arrays.torch_private import (
+    below_autograd,
+    below_views,
+    dispatch_modes,
+    function_modes,
+    has_transforms,
+    is_forward_mode,
+    is_profiled,
+    keys_below_views,
+)
 from metalcore.ops import PARTS, find, nouns
 from metalcore.ops.base.check import refuse
 from metalcore.ops.base.op import Op, Stage
@@ -19,20 +28,16 @@ from metalcore.runtimes.fake import FakeRuntime
 from metalcore.torch.gradient import (
     grad_enabled,
     make_function,
-    modes,
     no_second_gradient,
     plain_types,
     refuse_tangents,
     remembered,
     single,
-    transforms,
 )
 
 NAMESPACE = "metalcore"
 _library = torch.library.Library(NAMESPACE, "DEF")
-_functions = torch._C._len_torch_function_stack
 _is_cast = torch.is_autocast_enabled
-_is_profiled = torch._C._autograd._profiler_enabled
 _is_compiling = torch.compiler.is_compiling
 
 OPS: dict[str, Any] = {}
@@ -44,7 +49,7 @@ EAGER: dict[str, Callable[..., Any]] = {}
 
 def is_eager(arguments: tuple[Any, ...]) -> bool:
     """Whether an op may be called without the dispatcher: nobody traces, casts or listens."""
-    if _is_compiling() or modes() or _functions() or transforms() or _is_cast("cpu") or _is_profiled():
+    if _is_compiling() or dispatch_modes() or function_modes() or has_transforms() or _is_cast("cpu") or is_profiled():
         return False
     for value in arguments:  # noqa: SIM110 a generator takes longer
         if isinstance(value, torch.Tensor) and type(value) not in plain_types:
@@ -105,8 +110,8 @@ def _counted(op: Op, overload: Any) -> Callable[..., Any]:
 
     def run(keys: Any, *arguments: Any) -> Any:
         count_changes(op, arguments)
-        with torch._C._AutoDispatchBelowADInplaceOrView():
-            return overload.redispatch(keys & torch._C._after_ADInplaceOrView_keyset, *arguments)
+        with below_views():
+            return overload.redispatch(keys & keys_below_views, *arguments)
 
     return run
 
@@ -129,8 +134,8 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
     differentiated = make_function(op, overload, back)
 
     def run(*arguments: Any) -> Any:
-        plain = not modes() and not transforms()
-        if forward_ad._current_level >= 0:
+        plain = not dispatch_modes() and not has_transforms()
+        if is_forward_mode():
             refuse_tangents(op, arguments)
         for i in arrays:
             value = arguments[i]
@@ -144,7 +149,7 @@ def _autograd(op: Op, overload: Any) -> Callable[..., Any]:
             if type(value) not in plain_types or not value.is_cpu or value.is_neg():
                 plain = False  # also a view whose sign is still to be changed: torch does that below
         if not plain:
-            with torch._C._AutoDispatchBelowAutograd():
+            with below_autograd():
                 return overload(*arguments)
         if op.written:
             count_changes(op, arguments)

@@ -12,8 +12,14 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
+from metalcore.arrays.torch_private import (
+    dispatch_modes,
+    function_modes,
+    is_forward_mode,
+    is_traced,
+    is_transformed,
+)
 from metalcore.errors import ArgumentError, IndexRangeError
 from metalcore.ops import function
 from metalcore.ops.base.op import Op
@@ -198,15 +204,15 @@ def _wants_gradient(value: Any) -> bool:
 
 def _context(device: str | None) -> str:
     """What surrounds a call and changes what torch's function means."""
-    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+    if dispatch_modes() or function_modes():
         return "a mode of torch is active"
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if is_transformed():
         return "inside a transform of torch.func"
-    if forward_ad._current_level >= 0:
+    if is_forward_mode():
         return "forward-mode gradients are on"
     if device is not None and torch.is_autocast_enabled(device):
         return "autocast is on"
-    return "torch.jit is tracing" if torch._C._get_tracing_state() is not None else ""
+    return "torch.jit is tracing" if is_traced() else ""
 
 
 def _signature(dotted: str, original: Any) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from metalcore.dropins.arrays import Binding, bind_array
+from metalcore.dropins.binding import bind_array
 from metalcore.dropins.shader_arguments import (
     INLINE_LIMIT,
     Casts,
@@ -16,6 +16,7 @@ from metalcore.dropins.shader_arguments import (
     extents,
     launch_size,
 )
+from metalcore.engine.runtime.raw_binding import Binding
 from metalcore.errors import ArgumentError, LaunchError
 from metalcore.launch import ThreadLimit
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import metalcore
-from metalcore.dropins.arrays import Binding
 from metalcore.engine.frontend.records import Field, Type
 from metalcore.engine.isolate.messages import Nonsense
 from metalcore.engine.isolate.structs import struct_type
+from metalcore.engine.runtime.raw_binding import Binding
 from metalcore.errors import ArgumentError, CompileError, KernelFault
 
 SOURCE = """

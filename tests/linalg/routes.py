@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from metalcore.arrays.torch import TorchArrays
 from metalcore.health.routes import text_mlx, text_mps
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 
 ROUTES = ["apple", *(pytest.param(f"{name} text", marks=pytest.mark.sweep) for name in ("mps", "mlx"))]

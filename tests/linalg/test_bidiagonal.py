@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.health.linalg import ratios
 from metalcore.health.linalg.matrices import KINDS, make
 from metalcore.ops import find
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from tests.linalg.routes import ROUTES, array_for, runtime
 

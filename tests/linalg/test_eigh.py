@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.errors import ArgumentError
 from metalcore.health.linalg import ratios
 from metalcore.health.linalg.matrices import SYMMETRIC, make
 from metalcore.ops.linalg.eigh import decompose
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from tests.linalg.routes import ROUTES, array_for, runtime
 

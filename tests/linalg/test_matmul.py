@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.errors import ArgumentError
 from metalcore.health.routes import text_mlx, text_mps
 from metalcore.ops.linalg.base.product import Block, matmul, update
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime, torch_cpu
 
 SIZES = (0, 1, 3, 31, 33, 97, 130)

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.errors import ArgumentError
 from metalcore.health.routes import text_mlx, text_mps
 from metalcore.ops.linalg.norm import forward
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 
 ORDS = (2, 1, 0, math.inf, -math.inf, 3)

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.errors import ArgumentError
 from metalcore.health.linalg import ratios
 from metalcore.health.linalg.matrices import make
 from metalcore.ops.linalg.base.matrix import Batch
 from metalcore.ops.linalg.base.tall_qr import suits
 from metalcore.ops.linalg.qr import QR
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 
 KINDS = ("random", "graded", "rank_deficient", "zero", "near_overflow", "near_underflow", "hilbert", "kahan")

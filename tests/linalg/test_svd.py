@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.errors import ArgumentError
 from metalcore.health.linalg import ratios
 from metalcore.health.linalg.graded import jacobi_values, scaled_matrix
 from metalcore.health.linalg.matrices import KINDS, make
 from metalcore.ops import find
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from tests.linalg.routes import ROUTES, array_for, runtime
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
+from metalcore.arrays.torch import TorchArrays
 from metalcore.health import routes
 from metalcore.health.draw import Draw, Sample, Values, flat
 from metalcore.health.verify import error_of
 from metalcore.ops import find
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.torch.register import OPS
 

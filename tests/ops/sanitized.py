@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.health import routes
 from metalcore.health.verify import draw_sample
 from metalcore.ops import find, nouns
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from tests.ops import attention_cases, sequence_cases
 

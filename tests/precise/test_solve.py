@@ -155,7 +155,7 @@ def test_launches_of_a_gpu_and_the_sanitizer() -> None:
 
 
 def _apple() -> Any:
-    from metalcore.runtimes.arrays import TorchArrays
+    from metalcore.arrays.torch import TorchArrays
     from metalcore.runtimes.cpu import CpuRuntime
 
     return CpuRuntime(TorchArrays(), family="apple")

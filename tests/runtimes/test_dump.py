@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.health.dump import dump_all
 from metalcore.ops.base.launch import COLUMN_SUM
 from metalcore.ops.rms_norm import BACKWARD, FORWARD
 from metalcore.ops.silu import FORWARD as SILU
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.mps import MpsRuntime

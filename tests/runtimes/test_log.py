@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import metalcore
+from metalcore.arrays.torch import TorchArrays
 from metalcore.errors import ArgumentError
 from metalcore.ops import find
-from metalcore.runtimes.arrays import TorchArrays
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.mps import MpsRuntime
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import metalcore.mlx
+from metalcore.arrays.mlx import MlxArrays, sort
 from metalcore.dropins.metal_kernel import metal_kernel
 from metalcore.errors import ArgumentError, IndexRangeError
 from metalcore.mlx.call import using
 from metalcore.ops.rms_norm import FORWARD
-from metalcore.runtimes.arrays import MlxArrays, mlx_sort
 from metalcore.runtimes.kernel import Out
 from metalcore.runtimes.mlx import MlxRuntime, engine, has_metal, mlx_runtime, number
 
@@ -150,6 +150,6 @@ def test_contiguous() -> None:
 
 def test_sort() -> None:
     values = mx.array([5, 1, 5, 0, 1, 5])
-    found, order = mlx_sort(values)
+    found, order = sort(values)
     assert found.tolist() == [0, 1, 1, 5, 5, 5] and order.tolist() == [3, 1, 4, 0, 2, 5]
     assert order.dtype == mx.int64

@@ -20,7 +20,7 @@ from metalcore.engine.ir import (
     Value,
     anchor_of,
     gep_terms,
-    int_type,
+    integer,
     make,
     type_of,
 )
@@ -173,11 +173,11 @@ def _add_hook(program: Program, stretch: list[_Access], first: _Access) -> None:
 def _as_number(build: Builder, value: Value) -> Value:
     """A stored value as 64 bits: lanes that store to one place are compared."""
     ty = value.type
-    if ty.kind == "ptr" or ty.bits > 64 or ty.is_aggregate:
+    if ty.is_ptr or ty.all_bits > 64 or ty.is_aggregate:
         return make.number(I64, 0)
     if ty.kind != "int":
-        value = build(make.cast("bitcast", value, int_type(ty.bits)))
-    return value if ty.bits == 64 else build(make.cast("zext", value, I64))
+        value = build(make.cast("bitcast", value, integer(ty.all_bits)))
+    return value if ty.all_bits == 64 else build(make.cast("zext", value, I64))
 
 
 # -- alignment ---------------------------------------------------------------------------------------

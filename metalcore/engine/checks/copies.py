@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from metalcore.engine.checks.program import Program, hook
-from metalcore.engine.ir import I32, I64, Builder, Const, Instr, Type, Value, int_type, make
+from metalcore.engine.ir import I32, I64, Builder, Const, Instr, Type, Value, integer, make
 from metalcore.engine.lockstep.roots import LONGEST_COPY, copy_unit
 
 _MOST_BYTES = 64  # of one hook
@@ -27,7 +27,7 @@ def expand(program: Program, instr: Instr, is_watched: Callable[[Value], bool]) 
     if not reads and not writes:
         return False
     unit = copy_unit(instr, length)
-    ty = int_type(8 * unit)
+    ty = integer(8 * unit)
     build = program.before(instr)
     for at in range(0, length, _MOST_BYTES) if reads else ():
         build(hook("__mc_copy", _at(build, source, at), make.number(I32, min(_MOST_BYTES, length - at))))

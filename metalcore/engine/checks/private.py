@@ -60,7 +60,7 @@ def _check(program: Program, instr: Instr, variable: Instr, offset: _Offset, siz
     room = allocated.size - size
     detail = f"{'a read' if instr.op == 'load' else 'a write'} of the private variable '{_source_name(variable)}'"
     if allocated.kind == "array":
-        detail += f", which has {allocated.count} elements"
+        detail += f", which has {allocated.length} elements"
     if isinstance(offset, int) or room < 0:
         if room < 0 or not (isinstance(offset, int) and 0 <= offset <= room):
             program.report_if(make.number(I1, 1), "out-of-bounds", instr, detail)

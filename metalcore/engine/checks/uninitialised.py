@@ -12,7 +12,7 @@ and so do bit-fields.
 from __future__ import annotations
 
 from metalcore.engine.checks.program import Program, hook, is_lifetime
-from metalcore.engine.ir import I1, I8, I32, I64, PTR, VOID, Builder, Const, Instr, Type, Value, int_type, make, type_of
+from metalcore.engine.ir import I1, I8, I32, I64, PTR, VOID, Builder, Const, Instr, Type, Value, integer, make, type_of
 
 CHECK = "uninitialised-variable"
 _COPIES, _FILL, _SIMD = ("llvm.memcpy.", "llvm.memmove."), "llvm.memset.", "__mc_simd_"
@@ -141,7 +141,7 @@ class _Uninitialised:
         is_variable = isinstance(pointer, Instr) and pointer.op == "alloca"
         is_whole = is_variable and type_of(self.origin[pointer], "allocated").is_aggregate  # a struct with its padding
         is_whole = is_whole or (isinstance(pointer, Instr) and "coerce" in pointer.name)
-        ty = int_type(bits)
+        ty = integer(bits)
         build = self.program.after(instr)
         raw = self.masks[instr] = build(make.load(ty, twin, 1))
         self.flags[instr] = build(make.compare("eq" if is_whole else "ne", raw, make.number(ty, -1 if is_whole else 0)))
@@ -162,7 +162,7 @@ class _Uninitialised:
         mask: Value | None = self.masks.get(value)  # copied as it is
         if mask is None:
             flag = make.number(I1, 0) if flag is None else flag
-            mask = self.program.before(instr)(make.cast("sext", flag, int_type(bits)))
+            mask = self.program.before(instr)(make.cast("sext", flag, integer(bits)))
         self.program.after(instr)(make.store(mask, twin, 1))
 
     def _phi(self, instr: Instr) -> None:
@@ -237,8 +237,8 @@ def _bits(access: Instr, ty: Type) -> int | None:
     """Bits of memory that a value takes, where they can be followed."""
     if access.extra.get("atomic"):
         return None
-    if ty.is_float or ty.kind == "ptr":
-        return ty.bits
-    if ty.kind != "int":
+    if ty.is_vector or not (ty.is_int or ty.is_float or ty.is_ptr):
         return None
+    if not ty.is_int:
+        return ty.bits
     return 8 if ty.bits == 1 else ty.bits if ty.bits % 8 == 0 else None

@@ -13,7 +13,6 @@ _DIVISIONS = frozenset(("udiv", "sdiv", "urem", "srem"))
 _SHIFTS = frozenset(("shl", "lshr", "ashr"))
 _CONVERSIONS = frozenset(("fptoui", "fptosi"))
 _POISONED = ("llvm.ctlz.", "llvm.cttz.", "llvm.abs.")  # whose second operand says that some value is not defined
-_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _PROMISES = ("unreachable", "!range", "@llvm.assume(", "nonnull")
 _LOOKED_FOR = ("udiv ", "sdiv ", "urem ", "srem ", "shl ", "shr ", "fptoui ", "fptosi ", "inbounds nuw ", *_POISONED)
 _FORWARD = frozenset(("nuw",))
@@ -143,7 +142,7 @@ class _Values:
     def _to_int(self, instr: Instr) -> None:
         real, to = instr.args[0].type, instr.type
         wide = to if to.bits >= 32 else I32  # a narrow one takes the low bits, as C++ does from int
-        name = f"llvm.{instr.op if to.bits >= 32 else 'fptosi'}.sat.{wide.text}.{_SUFFIX[real.kind]}"
+        name = f"llvm.{instr.op if to.bits >= 32 else 'fptosi'}.sat.{wide.text}.{real.suffix}"
         self.declared[name] = Function(f"@{name}", wide, [Parameter(real, "", [])])
         call = make.call(wide, name, [instr.args[0]])
         instr.become(call if to.bits >= 32 else make.cast("trunc", self.edits.before(instr)(call), to))

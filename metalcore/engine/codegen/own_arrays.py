@@ -233,7 +233,7 @@ class _Guard:
             if isinstance(index, int):
                 known += scale * index
                 continue
-            if index.type != I64:
+            if index.type is not I64:
                 index = build(make.cast("sext", index, I64))
             step = build(make.binary("mul", index, make.number(I64, scale))) if scale != 1 else index
             total = build(make.binary("add", total, step)) if total is not None else step

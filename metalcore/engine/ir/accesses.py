@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metalcore.engine.ir.tokens import Line
-from metalcore.engine.ir.types import I1, PTR, struct_of
+from metalcore.engine.ir.types import I1, PTR, struct
 from metalcore.engine.ir.values import Instr
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def cmpxchg(reader: BodyReader, line: Line, instr: Instr) -> None:
         if i:
             line.expect(",")
         instr.args.append(reader.typed(line))
-    instr.type = struct_of((instr.args[1].type, I1))
+    instr.type = struct(instr.args[1].type, I1)
     _ordering(line, instr)
     instr.extra["failure"] = line.next()
 

@@ -48,4 +48,6 @@ def bytes_of(value: Value | None) -> bytes:
         return bytes(number & 255 for number in found if number is not None)
     if isinstance(value, Const) and value.text.startswith('c"'):
         return unescaped(value.text[2:-1])
-    return bytes(value.type.count) if isinstance(value, Const) and value.text == "zeroinitializer" else b""
+    if isinstance(value, Const) and value.text == "zeroinitializer" and value.type.kind == "array":
+        return bytes(value.type.length)
+    return b""

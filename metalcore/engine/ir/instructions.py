@@ -9,7 +9,7 @@ from metalcore.engine.ir.function import Function
 from metalcore.engine.ir.opcodes import BINARY, CASTS, FAST, TAILS, UNARY
 from metalcore.engine.ir.operands import RETURN_ATTRIBUTES, Operands
 from metalcore.engine.ir.tokens import PLAIN_LOAD, PLAIN_STORE, Line, plain, statements
-from metalcore.engine.ir.types import I1, VOID, Type, vector_of
+from metalcore.engine.ir.types import I1, VOID, Type, vector
 from metalcore.engine.ir.values import Block, Const, Instr, Value
 
 _CONVENTIONS = frozenset(("fastcc", "ccc", "coldcc", "spir_func"))
@@ -91,7 +91,7 @@ class BodyReader:
             extra["pred"] = line.next()
             self._same_type(line, instr, 2)
             ty = instr.type
-            instr.type = vector_of(ty.count, I1) if ty.kind == "vector" else I1
+            instr.type = vector(ty.length, I1) if ty.kind == "vector" else I1
         elif op in UNARY:
             self._same_type(line, instr, 1)
         else:
@@ -236,7 +236,7 @@ class BodyReader:
             instr.args.append(self.typed(line))
         first = instr.args[0].type
         if instr.op == "shufflevector":
-            instr.type = vector_of(instr.args[2].type.count, first.items[0])
+            instr.type = vector(instr.args[2].type.length, first.items[0])
         else:
             instr.type = first.items[0] if instr.op == "extractelement" else first
 

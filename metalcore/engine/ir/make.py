@@ -34,20 +34,20 @@ def binary(op: str, a: Value, b: Value) -> Instr:
     TypeError: add of i64 and ptr
     """
     wanted = a.type.is_float if op in _FLOATS else a.type.kind == "int"
-    if op not in BINARY or a.type != b.type or not (wanted or a.type.kind == "vector"):
+    if op not in BINARY or a.type.text != b.type.text or not (wanted or a.type.kind == "vector"):
         raise TypeError(f"{op} of {a.type.text} and {b.type.text}")
     return Instr(op, a.type, [a, b])
 
 
 def compare(pred: str, a: Value, b: Value) -> Instr:
     """Two integers or pointers."""
-    if a.type != b.type or a.type.kind not in ("int", "ptr"):
+    if a.type.text != b.type.text or a.type.kind not in ("int", "ptr"):
         raise TypeError(f"icmp {pred} of {a.type.text} and {b.type.text}")
     return Instr("icmp", I1, [a, b], extra={"pred": pred})
 
 
 def select(condition: Value, a: Value, b: Value) -> Instr:
-    if condition.type != I1 or a.type != b.type:
+    if condition.type is not I1 or a.type.text != b.type.text:
         raise TypeError(f"select by {condition.type.text} of {a.type.text} and {b.type.text}")
     return Instr("select", a.type, [condition, a, b])
 
@@ -58,7 +58,7 @@ def cast(op: str, value: Value, to: Type) -> Instr:
     kinds = {"ptrtoint": ("ptr", "int"), "inttoptr": ("int", "ptr")}
     wrong = op in sizes and not (sizes[op] and source.kind == to.kind == "int")
     wrong = wrong or (op in kinds and kinds[op] != (source.kind, to.kind))
-    wrong = wrong or (op == "bitcast" and (source.bits != to.bits or source.kind == "ptr" or to.kind == "ptr"))
+    wrong = wrong or (op == "bitcast" and (source.all_bits != to.all_bits or source.is_ptr or to.is_ptr))
     if op not in CASTS or wrong:
         raise TypeError(f"{op} of {source.text} to {to.text}")
     return Instr(op, to, [value])
@@ -95,7 +95,7 @@ def address(source: Type, pointer: Value, indices: Sequence[Value]) -> Instr:
 
 def phi(ty: Type, incoming: Sequence[tuple[Value, Block]]) -> Instr:
     for value, _ in incoming:
-        if value.type != ty:
+        if value.type.text != ty.text:
             raise TypeError(f"a phi of {ty.text} with {value.type.text}")
     return Instr("phi", ty, [value for value, _ in incoming], targets=[block for _, block in incoming])
 

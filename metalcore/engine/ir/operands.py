@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from metalcore.engine.ir.function import Module
 from metalcore.engine.ir.tokens import FLAGS, Line
-from metalcore.engine.ir.types import PTR, SCALARS, Type, array_of, int_type, named, struct_of, vector_of
+from metalcore.engine.ir.types import PTR, SCALARS, Type, array, integer, named, opaque, struct, vector
 from metalcore.engine.ir.values import Const, Instr, Value
 
 RETURN_ATTRIBUTES = frozenset(("noundef", "nonnull", "signext", "zeroext", "noalias", "inreg", "align", "nofpclass"))
@@ -44,13 +44,13 @@ class Operands:
             return self._in_space(line) if line.tokens[line.at] == "addrspace" else known
         line.at += 1
         if token[:1] == "i" and token[1:].isdigit():
-            known = self._known[token] = int_type(int(token[1:]))
+            known = self._known[token] = integer(int(token[1:]))
             return known
         if token[:1] == "%":
             known = self._known[token] = self._named(token)
             return known
         if token == "[":
-            return self._counted(line, array_of, "]")
+            return self._counted(line, array, "]")
         if token == "{":
             return self._struct(line, packed=False)
         if token == "<" and line.accept("{"):
@@ -58,7 +58,7 @@ class Operands:
             line.expect(">")
             return result
         if token == "<":
-            return self._counted(line, vector_of, ">")
+            return self._counted(line, vector, ">")
         raise ValueError(f"unknown type {token!r} in {' '.join(line.tokens)}")
 
     def _counted(self, line: Line, make: Callable[[int, Type], Type], end: str) -> Type:
@@ -72,18 +72,18 @@ class Operands:
     @staticmethod
     def _in_space(line: Line) -> Type:
         line.next()
-        return Type(PTR.text, PTR.kind, PTR.bits, alias="ptr addrspace" + line.bracketed())
+        return named(PTR, "ptr addrspace" + line.bracketed())
 
     def _struct(self, line: Line, packed: bool) -> Type:
         items: list[Type] = []
         while not line.accept("}"):
             items.append(self.type(line))
             line.accept(",")
-        return struct_of(tuple(items), packed)
+        return struct(*items, packed=packed)
 
     def _named(self, name: str) -> Type:
         text = self._module.structs[name]
-        ty = named(self.type(Line(text)), name) if text != "opaque" else Type(name, "struct")
+        ty = named(self.type(Line(text)), name) if text != "opaque" else opaque(name)
         self._module.types[name] = ty
         return ty
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Instr
+from metalcore.engine.ir import I1, I8, I32, PTR, Instr
 
 from .frame import ALONE
 from .operands import FALSE, NO_TOKEN
-from .types import I1, I8, I32, PTR
 from .values import scalar_type
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from metalcore.engine.ir import I1, VOID, Block, Const, Function, Instr, Value, int_type
+from metalcore.engine.ir import I1, VOID, Block, Const, Function, Instr, Value, integer
 
 from .roots import copy_unit, memset_value
 
 LONGEST_UNROLLED = 2048  # bytes; shorter ones become plain loads and stores (`expand_block_copies`)
 LONGEST_SANITIZED = 512  # there every private array has a twin that is set whole when it comes into being
-_WORD = int_type(64)
+_WORD = integer(64)
 
 
 def loop_long_copies(function: Function, longest: int = LONGEST_UNROLLED) -> None:
@@ -76,10 +76,10 @@ def _split(function: Function, block: Block, at: int) -> Block:
     index = add(loop, Instr("phi", _WORD, [start], f"%mc.at.{label}", targets=[block, loop]))
 
     def element(pointer: Value, name: str) -> Instr:
-        where = {"source": int_type(8)}
+        where = {"source": integer(8)}
         return add(loop, Instr("getelementptr", pointer.type, [pointer, index], f"%mc.{name}.{label}", dict(where)))
 
-    ty = int_type(unit * 8)
+    ty = integer(unit * 8)
     if copy.callee.startswith("llvm.memset"):
         made: list[Instr] = []
         value = memset_value(made, copy, ty, f"%mc.set.{label}")

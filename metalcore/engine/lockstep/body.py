@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Block, Const, Instr, Type, is_ignored
+from metalcore.engine.ir import I64, Block, Const, Instr, Type, is_ignored
 from metalcore.errors import UnsupportedFeature
 
 from .externals import EXTERNALS, PREFIX
@@ -19,7 +19,6 @@ from .interleave import Group
 from .memory import LOAD, SLOTS, STORE, Address, Test
 from .operands import Operand, constant
 from .roots import Root
-from .types import I64, LLType
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -406,7 +405,7 @@ class Body:
             self.values.define_chunk(instr, c, name)
 
 
-def _memory_type(instr: Instr) -> LLType:
+def _memory_type(instr: Instr) -> Type:
     """Of what a load or store moves."""
     stored = instr.extra["stored"] if instr.op == "store" else instr.type
     assert isinstance(stored, Type)

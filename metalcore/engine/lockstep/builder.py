@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+from metalcore.engine.ir import I1, I8, I32, I64, PTR, VOID, Type, struct, vector
+
 from .operands import Given, Names, Operand, constant, lane_numbers, poison
-from .types import I1, I8, I32, I64, PTR, VOID, LLType, is_cast, struct, vector
+from .types import is_cast
 
 _new = object.__new__
 Later = Callable[[], list[str]]  # lines that are known when all others are written
@@ -22,7 +24,7 @@ def _binary(op: str) -> Callable[[Builder, Given, Given], Operand]:
     return lambda self, a, b: self.binary(op, a, b)
 
 
-def _cast(op: str) -> Callable[[Builder, Operand, LLType], Operand]:
+def _cast(op: str) -> Callable[[Builder, Operand, Type], Operand]:
     return lambda self, a, to: self.cast(op, a, to)
 
 
@@ -48,7 +50,7 @@ class Builder:
             lines[i : i + 1] = texts
         return cast("list[str]", lines)
 
-    def _value(self, ty: LLType, text: str) -> Operand:
+    def _value(self, ty: Type, text: str) -> Operand:
         names = self.names
         names.count = number = names.count + 1
         name = f"{self.prefix}{number}"
@@ -120,7 +122,7 @@ class Builder:
         return self._value(ty, f"select {test.type.text} {test.text}, {ty.text} {a.text}, {ty.text} {b.text}")
 
     # -- casts -------------------------------------------------------------------------------------
-    def cast(self, op: str, a: Operand, to: LLType) -> Operand:
+    def cast(self, op: str, a: Operand, to: Type) -> Operand:
         ty = a.type
         if not is_cast(op, ty, to):
             raise self._refuse(f"{op} to {to}", a)
@@ -128,10 +130,10 @@ class Builder:
 
     zext, sext, trunc = _cast("zext"), _cast("sext"), _cast("trunc")
 
-    def ptrtoint(self, a: Operand, to: LLType = I64) -> Operand:
+    def ptrtoint(self, a: Operand, to: Type = I64) -> Operand:
         return self.cast("ptrtoint", a, to)
 
-    def bitcast(self, a: Operand, to: LLType) -> Operand:
+    def bitcast(self, a: Operand, to: Type) -> Operand:
         """The same bits as another type; as they are where it is the same one."""
         ty = a.type
         if ty is to:
@@ -141,10 +143,10 @@ class Builder:
         return self._value(to, f"bitcast {ty.text} {a.text} to {to.text}")
 
     # -- memory ------------------------------------------------------------------------------------
-    def alloca(self, ty: LLType, align: int = 0) -> Operand:
+    def alloca(self, ty: Type, align: int = 0) -> Operand:
         return self._value(PTR, f"alloca {ty.text}" + (f", align {align}" if align else ""))
 
-    def load(self, ty: LLType, at: Operand, align: int = 0, *, kind: str = "", invariant: bool = False) -> Operand:
+    def load(self, ty: Type, at: Operand, align: int = 0, *, kind: str = "", invariant: bool = False) -> Operand:
         """*kind* is "", "atomic" or "volatile"."""
         if at.type is not PTR:
             raise self._refuse("load", at)
@@ -173,7 +175,7 @@ class Builder:
             raise self._refuse("cmpxchg", at, old, new)
         return self._value(struct(ty, I1), f"cmpxchg ptr {at}, {ty} {old}, {ty} {new} monotonic monotonic")
 
-    def gep(self, at: Operand, index: Operand | int, item: LLType = I8) -> Operand:
+    def gep(self, at: Operand, index: Operand | int, item: Type = I8) -> Operand:
         """The address of an element; of one for each lane where either is a vector."""
         if type(index) is not Operand:
             index = Operand(str(index), I64)
@@ -220,18 +222,18 @@ class Builder:
         return self._value(whole.type, f"insertvalue {whole.type.text} {whole.text}, {one.type.text} {one.text}, {i}")
 
     # -- calls -------------------------------------------------------------------------------------
-    def call(self, name: str, to: LLType, *args: Operand, how: str = "", kinds: Sequence[str] = ()) -> Operand:
+    def call(self, name: str, to: Type, *args: Operand, how: str = "", kinds: Sequence[str] = ()) -> Operand:
         """A function of the module or one of LLVM's, which is declared here. *kinds*: attributes of the arguments."""
         if name not in self.declarations and name.startswith("llvm."):
             self.declarations[name] = f"declare {to.text} @{name}({', '.join([x.type.text for x in args])})"
         return self._call(f"@{name}", to, args, how, kinds)
 
-    def call_pointer(self, at: Operand, to: LLType, *args: Operand, how: str = "") -> Operand:
+    def call_pointer(self, at: Operand, to: Type, *args: Operand, how: str = "") -> Operand:
         if at.type is not PTR:
             raise self._refuse("call", at)
         return self._call(at.text, to, args, how, ())
 
-    def _call(self, name: str, to: LLType, args: Sequence[Operand], how: str, kinds: Sequence[str]) -> Operand:
+    def _call(self, name: str, to: Type, args: Sequence[Operand], how: str, kinds: Sequence[str]) -> Operand:
         if kinds:
             given = ", ".join([f"{x.type.text} {kind}{x.text}" for x, kind in zip(args, kinds, strict=True)])
         else:
@@ -242,7 +244,7 @@ class Builder:
             return Operand("", VOID)
         return self._value(to, text)
 
-    def intrinsic(self, base: str, *args: Operand, to: LLType | None = None, how: str = "") -> Operand:
+    def intrinsic(self, base: str, *args: Operand, to: Type | None = None, how: str = "") -> Operand:
         """One of LLVM's that is there for each type, named by what it gives: intrinsic("umin", a, b)."""
         ty = to or args[0].type
         return self.call(f"llvm.{base}.{ty.suffix}", ty, *args, how=how)
@@ -297,7 +299,7 @@ class _Named(Builder):
         super().__init__(beside=code)
         self.lines, self.name = code.lines, name
 
-    def _value(self, ty: LLType, text: str) -> Operand:
+    def _value(self, ty: Type, text: str) -> Operand:
         if ty is not self.name.type:
             raise self._refuse(f"{text} for", self.name)
         self.lines.append(f"  {self.name.text} = {text}")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Const, Instr, Value, gep_terms
+from metalcore.engine.ir import I64, Const, Instr, Value, gep_terms
 
 from .guards import signed32
 from .operands import Operand
 from .shapes import LANES, ZERO
-from .types import I64, scalar_type
+from .types import scalar_type
 
 if TYPE_CHECKING:
     from .emitters import Emitters

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from metalcore.engine.ir import FLOAT, I1, I8, I32, PTR, Type, integer, vector
+
 from .builder import Builder, Later
 from .operands import Operand, constant, constants, zero
 from .shapes import LANES
-from .types import FLOAT, I1, I8, I32, PTR, LLType, integer, vector
 
 
 class Code(Builder):
@@ -20,9 +21,9 @@ class Code(Builder):
         self.count = LANES // width
         self.has_masks = width == 16  # AVX-512 has registers for masks
         self.entry = Builder("%e", beside=self)  # run once at the top of the function
-        self._vectors: dict[LLType, LLType] = {}
+        self._vectors: dict[Type, Type] = {}
         self.alloca_lines: list[str] = []  # in the entry block itself, or mem2reg passes them over
-        self.slots: dict[object, tuple[Operand, LLType]] = {}
+        self.slots: dict[object, tuple[Operand, Type]] = {}
         self.label = ""
         self.entry_values: dict[object, Operand] = {}
         self.helpers: dict[str, str] = {}  # functions that the code calls, by name
@@ -30,7 +31,7 @@ class Code(Builder):
         self.mask_type = vector(width, I1 if self.has_masks else I32)  # of one that is kept, see `kept_mask`
 
     # -- text --------------------------------------------------------------------------------------
-    def vec(self, item: LLType) -> LLType:
+    def vec(self, item: Type) -> Type:
         """One of these in each lane of a chunk."""
         found = self._vectors.get(item)
         if found is None:
@@ -50,7 +51,7 @@ class Code(Builder):
         self.label = label
 
     # -- slots -------------------------------------------------------------------------------------
-    def slot(self, key: object, ty: LLType, align: int = 0) -> Operand:
+    def slot(self, key: object, ty: Type, align: int = 0) -> Operand:
         found = self.slots.get(key)
         if found is None:
             name = Operand(f"%s{len(self.slots)}", PTR)
@@ -65,7 +66,7 @@ class Code(Builder):
     def keep(self, key: object, value: Operand) -> None:
         self.store(value, self.slot(key, value.type))
 
-    def load_slot(self, key: object, ty: LLType) -> Operand:
+    def load_slot(self, key: object, ty: Type) -> Operand:
         return self.load(ty, self.slot(key, ty))
 
     def fenced(self, value: Operand) -> Operand:
@@ -89,7 +90,7 @@ class Code(Builder):
         """A mask as 32-bit lanes. The fence keeps LLVM from turning it back into bits, which are slow to keep."""
         return self.fenced(self.sext(mask, self.vec(I32)))
 
-    def lane_constants(self, item: LLType, values: Sequence[int], c: int) -> Operand:
+    def lane_constants(self, item: Type, values: Sequence[int], c: int) -> Operand:
         return constants(item, values[c * self.width : (c + 1) * self.width])
 
     # -- whole simdgroups --------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class Code(Builder):
         return [self.icmp("ne", hit, zero(hit.type)) for hit in hits]
 
 
-def _slot_bytes(ty: LLType) -> int:
+def _slot_bytes(ty: Type) -> int:
     """Bytes of a slot with what its alignment may cost."""
     if ty.kind not in ("vector", "array"):
         return 16

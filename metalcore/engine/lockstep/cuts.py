@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import I1, VOID, Block, Function, Instr, Value, is_barrier
+from metalcore.engine.ir import FLOAT, I1, I8, I32, PTR, VOID, Block, Function, Instr, Type, Value, array, is_barrier
 
 from .builder import Builder
 from .cfg import reach
@@ -21,7 +21,6 @@ from .operands import Operand, constant
 from .same import Same
 from .shapes import LANES, Shapes
 from .turns import ends_with_barrier
-from .types import FLOAT, I8, I32, PTR, LLType, array
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -179,13 +178,13 @@ class Cuts:
         read |= {phi for b in blocks for s in b.succs for phi in s.phis()}  # under masks lanes keep what they had
         return self._with_operands(read)
 
-    def _slots(self, values: set[Instr]) -> list[tuple[tuple[object, ...], Operand, LLType]]:
+    def _slots(self, values: set[Instr]) -> list[tuple[tuple[object, ...], Operand, Type]]:
         """Key, name and type."""
         slots = self.code.slots.items()
         own = [(key, name, ty) for key, (name, ty) in slots if isinstance(key, tuple) and key[0] in values]
         return [slot for slot in own if slot[0][1] != "checked"]  # on the way to another slot
 
-    def _place(self, key: tuple[object, ...], ty: LLType) -> int:
+    def _place(self, key: tuple[object, ...], ty: Type) -> int:
         value, *form = key
         return self.room((self._webs().get(value, value), *form), _bytes(ty))
 
@@ -249,7 +248,7 @@ class Cuts:
                 code.store(Operand("undef", ty), name)
         return code.text()
 
-    def _copy(self, key: tuple[object, ...], name: Operand, ty: LLType, keeps: bool) -> list[str]:
+    def _copy(self, key: tuple[object, ...], name: Operand, ty: Type, keeps: bool) -> list[str]:
         """From a slot to its place in the simdgroup's part, or back."""
         code = Builder("%k", beside=self.code)
         own = OWN if self.turns.is_one else code.load(PTR, self.turns.slot(OWN))
@@ -287,7 +286,7 @@ def _until_barriers(barrier: Instr) -> set[Block]:
     return reach([barrier.block.succs[0]], lambda block: [] if ends_with_barrier(block) else block.succs)
 
 
-def _bytes(ty: LLType) -> int:
+def _bytes(ty: Type) -> int:
     """A power of two that a slot's vector fits in."""
     return max(8, ty.length * max(8, ty.bits) // 8)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from metalcore.engine.ir import Const, Instr, Value
+from metalcore.engine.ir import DOUBLE, I32, Const, Instr, Type, Value, vector
 
 from .builder import Builder
 from .halves import saturated
 from .operands import Operand, constant, poison, zero
-from .types import DOUBLE, I32, LLType, vector
 
 
 def is_safe_divisor(value: Value, signed: bool) -> bool:
@@ -48,7 +47,7 @@ def divide(code: Builder, op: str, a: Operand, b: Operand) -> Operand:
     return code.select(by_zero, nothing if op.endswith("div") else a, result)
 
 
-def division_function(name: str, op: str, ty: LLType) -> str:
+def division_function(name: str, op: str, ty: Type) -> str:
     """A vector division lane by lane."""
     code = Builder()
     result = poison(ty)

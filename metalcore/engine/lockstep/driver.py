@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metalcore.engine.abi import SIMDGROUPS
-from metalcore.engine.ir import Instr
+from metalcore.engine.ir import I1, I32, PTR, VOID, Instr, array
 
 from .builder import Builder
 from .frame import GROUP, LAUNCH, SIZE, WORKER, of_launch, of_sanitizer, of_worker, parameters
 from .initial import Initial
 from .operands import NULL, Operand, constant
 from .support import KEEPS
-from .types import I1, I32, PTR, VOID, array
 
 # What a thread may ask for and still not notice in which threadgroup it is.
 _GROUP_FREE = {

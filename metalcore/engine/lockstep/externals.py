@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .types import DOUBLE, FLOAT, I32, LLType
+from metalcore.engine.ir import DOUBLE, FLOAT, I32, Type
 
 PREFIX = "__mc_"
 
@@ -15,7 +15,7 @@ PREFIX = "__mc_"
 @dataclass(frozen=True)
 class Reduction:
     op: str
-    type: LLType
+    type: Type
     identity: str
 
 

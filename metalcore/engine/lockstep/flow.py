@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Block, Const, Instr, is_barrier, is_ignored, quoted
+from metalcore.engine.ir import I32, Block, Const, Instr, is_barrier, is_ignored, quoted
 
 from .cfg import Loop
 from .operands import FALSE, Operand, constant, zero
 from .shapes import Shape
-from .types import I32
 
 if TYPE_CHECKING:
     from .emitters import Emitters

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from metalcore.engine import abi
+from metalcore.engine.ir import I1, I32, PTR
 
 from .builder import Builder
 from .operands import Operand
-from .types import I1, I32, PTR
 
 LAUNCH, WORKER = Operand("%L", PTR), Operand("%Wk", PTR)  # mc_launch, mc_worker
 GROUP = tuple(Operand(name, I32) for name in ("%gx", "%gy", "%gz"))  # threadgroup_position_in_grid

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.ir import DOUBLE, FLOAT, I1, I32, I64, PTR, VOID, Type
+
 from .builder import Builder
 from .frame import parameters
 from .operands import Operand, constant, poison, zero
 from .support import function
-from .types import DOUBLE, FLOAT, I1, I32, I64, PTR, VOID, LLType
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -22,7 +23,7 @@ class Gathers:
     def __init__(self, at: Emitters) -> None:
         self.at, self.code, self.plan = at, at.code, at.plan
 
-    def gather(self, addresses: Operand, ty: LLType, align: int, mask: Operand | None) -> Operand:
+    def gather(self, addresses: Operand, ty: Type, align: int, mask: Operand | None) -> Operand:
         """Idle lanes read from a harmless place instead of being branched around."""
         if self.has_instruction(ty):
             return gather_at_once(self.code, addresses, ty, align, mask)
@@ -56,7 +57,7 @@ class Gathers:
             self.code.helpers[name] = scatter_function(name, addresses.type, value.type, align)
         self.code.call(name, VOID, addresses, value)
 
-    def has_instruction(self, ty: LLType) -> bool:
+    def has_instruction(self, ty: Type) -> bool:
         """Whether the machine has one for all lanes that is worth its name: AVX-512, from 32 bits on."""
         return self.code.width == 16 and ty in (I32, I64, FLOAT, DOUBLE)
 
@@ -67,7 +68,7 @@ def to_active(code: Builder, addresses: Operand, mask: Operand, store: bool) -> 
 
 
 # One line; where the machine has no instruction for it, LLVM takes it apart behind all its passes but selection.
-def gather_at_once(code: Builder, addresses: Operand, ty: LLType, align: int, mask: Operand | None) -> Operand:
+def gather_at_once(code: Builder, addresses: Operand, ty: Type, align: int, mask: Operand | None) -> Operand:
     vec, kinds = addresses.type.with_item(ty), (f"align {align} ", "", "")
     name = f"llvm.masked.gather.{vec.suffix}.{addresses.type.suffix}"
     return code.call(name, vec, addresses, _lanes(addresses, mask), zero(vec), kinds=kinds)
@@ -82,7 +83,7 @@ def _lanes(addresses: Operand, mask: Operand | None) -> Operand:
     return mask if mask is not None else constant(addresses.type.with_item(I1), True)
 
 
-def gather_code(code: Builder, addresses: Operand, ty: LLType, align: int) -> Operand:
+def gather_code(code: Builder, addresses: Operand, ty: Type, align: int) -> Operand:
     result = poison(addresses.type.with_item(ty))
     for i in range(addresses.type.length):
         one = code.load(ty, code.extract(addresses, i), align)
@@ -96,13 +97,13 @@ def scatter_code(code: Builder, addresses: Operand, value: Operand, align: int) 
         code.store(code.extract(value, i), pointer, align)
 
 
-def gather_function(name: str, pointers: LLType, ty: LLType, align: int) -> str:
+def gather_function(name: str, pointers: Type, ty: Type, align: int) -> str:
     code, addresses = Builder(), Operand("%addresses", pointers)
     code.ret(gather_code(code, addresses, ty, align))
     return function(code, name, pointers.with_item(ty), parameters(addresses), "noinline nounwind")
 
 
-def scatter_function(name: str, pointers: LLType, values: LLType, align: int) -> str:
+def scatter_function(name: str, pointers: Type, values: Type, align: int) -> str:
     code, addresses, value = Builder(), Operand("%addresses", pointers), Operand("%value", values)
     scatter_code(code, addresses, value, align)
     code.ret()

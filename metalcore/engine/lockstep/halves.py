@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from metalcore.engine.ir import Type
+from metalcore.engine.ir import DOUBLE, FLOAT, HALF, I16, I32, Type
 
 from .builder import Builder
 from .operands import Operand, constant
-from .types import DOUBLE, FLOAT, HALF, I16, I32, LLType
 
 
 def widen(code: Builder, value: Operand, ty: Type) -> Operand:
@@ -81,6 +80,6 @@ def _one_step(code: Builder, bits: Operand, step: Operand, inexact: Operand) -> 
     return code.bitcast(code.select(fix, code.add(bits, step), bits), bits.type.with_item(FLOAT))
 
 
-def saturated(code: Builder, op: str, value: Operand, to: LLType) -> Operand:
+def saturated(code: Builder, op: str, value: Operand, to: Type) -> Operand:
     """float or double -> the nearest integer that there is; 0 for a NaN."""
     return code.call(f"llvm.{op}.sat.{to.suffix}.{value.type.suffix}", to, value)

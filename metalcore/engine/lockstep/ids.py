@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Const, Instr
+from metalcore.engine.ir import FLOAT, I32, Const, Instr
 from metalcore.errors import UnsupportedFeature
 
 from .builder import Builder
 from .frame import FIRST, FIRST_THREAD, GROUP, LAUNCH, SIMDGROUP, SIZE, of_launch
 from .operands import Operand, constant
 from .shapes import LANE, UNIFORM, VARYING, ZERO, Shape, pattern
-from .types import FLOAT, I32
 
 if TYPE_CHECKING:
     from .emitters import Emitters

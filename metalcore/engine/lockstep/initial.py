@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from metalcore.engine.ir import Global
+from metalcore.engine.ir import I8, I16, I32, I64, PTR, VOID, Global, vector
 from metalcore.engine.model import INITIAL
 from metalcore.errors import UnsupportedFeature
 
@@ -13,7 +13,6 @@ from .builder import Builder
 from .frame import WORKER, of_sanitizer, of_worker, parameters
 from .operands import Operand, constant, zero
 from .support import function
-from .types import I8, I16, I32, I64, PTR, VOID, vector
 
 _UNITS = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(2, I64)}
 

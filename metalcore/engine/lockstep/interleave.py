@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Instr, Type, Value, anchor_of
+from metalcore.engine.ir import I16, I32, PTR, Instr, Type, Value, anchor_of, integer, vector
 
 from .memory import Address
 from .operands import Operand, poison
 from .shapes import LANE
 from .streaming import Row
-from .types import I16, I32, PTR, LLType, integer, scalar_type, vector
+from .types import scalar_type
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -168,7 +168,7 @@ class Interleave:
         shifted = self.code.shl(high, 16)
         return self.code.or_(shifted, low, disjoint=True)
 
-    def _wide_fields(self, group: Group, base: Operand, ty: LLType) -> dict[int, Operand]:
+    def _wide_fields(self, group: Group, base: Operand, ty: Type) -> dict[int, Operand]:
         total = ((self.code.width - 1) * group.stride + group.span) // group.size
         whole = self.code.load(vector(total, ty), base, group.size)
         fields = {}

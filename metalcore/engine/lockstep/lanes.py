@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Instr, Type, Value
+from metalcore.engine.ir import I8, I32, I64, PTR, VOID, Instr, Type, Value, integer
 from metalcore.errors import UnsupportedFeature
 
 from .memory import ATOMIC, ATOMIC_LOAD, Address
 from .operands import FALSE, NULL, TRUE, Operand, constant, zero
 from .shapes import LANES
-from .types import I8, I32, I64, PTR, VOID, LLType, integer
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Lanes:
         instr: Instr,
         pointer: Value,
         addresses: list[Operand],
-        ty: LLType,
+        ty: Type,
         size: int,
         kind: int,
         values: list[Operand] | None,
@@ -116,7 +115,7 @@ class Lanes:
         instr: Instr,
         where: Address,
         addresses: list[Operand],
-        ty: LLType,
+        ty: Type,
         kind: int,
         values: list[Operand] | None,
         bits: Operand,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Const, Instr, Value
+from metalcore.engine.ir import FLOAT, I16, I32, I64, VOID, Const, Instr, Value, array, integer, vector
 
 from .frame import OWN
 from .homes import HOME_BYTES, Home
 from .memory import LOAD, STORE, Address
 from .operands import FALSE, Operand, poison, zero
 from .shapes import LANE
-from .types import FLOAT, I16, I32, I64, VOID, array, integer, vector
 
 if TYPE_CHECKING:
     from .emitters import Emitters

@@ -11,7 +11,23 @@ from metalcore.engine.abi import ATOMIC_LOAD as ATOMIC_LOAD
 from metalcore.engine.abi import BUFFERS
 from metalcore.engine.abi import LOAD as LOAD
 from metalcore.engine.abi import STORE as STORE
-from metalcore.engine.ir import Global, Instr, Type, Value, gep_terms
+from metalcore.engine.ir import (
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    I128,
+    PTR,
+    VOID,
+    Global,
+    Instr,
+    Type,
+    Value,
+    array,
+    gep_terms,
+    vector,
+)
 
 from .bounds import FAR, SMALL_BITS
 from .frame import ALL_INSIDE, FIRST_THREAD, GROUP_MEMORY, LAUNCH, PRIVATE, WORKER, of_launch
@@ -21,7 +37,6 @@ from .roots import Root
 from .shapes import LANE, LANES, ZERO
 from .streaming import CACHE_LINE, Row
 from .support import KEEPS
-from .types import I1, I8, I16, I32, I64, I128, PTR, VOID, LLType, array, vector
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -350,7 +365,7 @@ class Memory:
             at = self.code.gep(to, c * self.code.width * bytes_each) if c else to
             self.code.store(name, at, min(64, self.code.width * bytes_each))
 
-    def reload_chunk(self, source: Operand, ty: LLType, bytes_each: int, c: int) -> Operand:
+    def reload_chunk(self, source: Operand, ty: Type, bytes_each: int, c: int) -> Operand:
         at = self.code.gep(source, c * self.code.width * bytes_each) if c else source
         return self.code.load(self.code.vec(ty), at, min(64, self.code.width * bytes_each))
 
@@ -504,7 +519,7 @@ class Memory:
             return "row"
         return "other"
 
-    def has_masked(self, size: int, ty: LLType) -> bool:
+    def has_masked(self, size: int, ty: Type) -> bool:
         """Whether the machine loads and stores a row of these under a mask: AVX2 only numbers of 32 and 64 bits."""
         return ty is not PTR and (size in (4, 8) or (self.code.width == 16 and size in (1, 2)))
 

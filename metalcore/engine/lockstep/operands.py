@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
-from .types import I1, PTR, TOKEN, LLType, vector
+from metalcore.engine.ir import I1, PTR, TOKEN, Type, vector
 
 
 class Operand:
@@ -13,7 +13,7 @@ class Operand:
 
     __slots__ = ("text", "type")
 
-    def __init__(self, text: str, type: LLType) -> None:
+    def __init__(self, text: str, type: Type) -> None:
         self.text, self.type = text, type
 
     def __str__(self) -> str:
@@ -27,23 +27,23 @@ Given = Operand | int | float  # a number is a constant, of the type that is wan
 
 
 @lru_cache(maxsize=8192, typed=True)
-def constant(ty: LLType, value: float | str) -> Operand:
+def constant(ty: Type, value: float | str) -> Operand:
     """A number, or its spelling; in each lane of a vector."""
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     return Operand(f"splat ({ty.item.text} {text})" if ty.is_vector else text, ty)
 
 
-def constants(item: LLType, values: Sequence[int]) -> Operand:
+def constants(item: Type, values: Sequence[int]) -> Operand:
     """A vector of its own number in each lane."""
     head = item.text + " "
     return Operand("<" + ", ".join([head + str(v) for v in values]) + ">", vector(len(values), item))
 
 
-def zero(ty: LLType) -> Operand:
+def zero(ty: Type) -> Operand:
     return Operand("zeroinitializer", ty)
 
 
-def poison(ty: LLType) -> Operand:
+def poison(ty: Type) -> Operand:
     return Operand("poison", ty)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Const, Instr, Type
+from metalcore.engine.ir import FLOAT, I1, I16, I32, Const, Instr, Type, struct
 from metalcore.errors import UnsupportedFeature
 
 from .division import divide, divide_by_double, division_function, is_safe_divisor
 from .halves import float_to_odd, fma_to_odd, int_to_odd, saturated, to_bfloat, to_half, widen
 from .operands import FALSE, Operand, constant
-from .types import FLOAT, I1, I16, I32, LLType, scalar_type, struct
+from .types import scalar_type
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -100,7 +100,7 @@ class Ops:
         value = instr.args[i]
         return self.values.scalar(value) if c is None else self.values.chunk(value, c)
 
-    def result_type(self, instr: Instr, c: int | None) -> LLType:
+    def result_type(self, instr: Instr, c: int | None) -> Type:
         ty = scalar_type(instr.type)
         return ty if c is None else self.code.vec(ty)
 

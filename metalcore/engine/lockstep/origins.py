@@ -6,11 +6,11 @@ the array which the pointer came from. An access is in bounds where it is inside
 
 from __future__ import annotations
 
-from metalcore.engine.ir import Block, Const, Instr, Value, int_type
+from metalcore.engine.ir import Block, Const, Instr, Value, integer
 
 from .roots import Roots
 
-_NUMBER = int_type(32)
+_NUMBER = integer(32)
 _NOWHERE = -1  # null points into nothing
 _SAME = ("getelementptr", "freeze", "bitcast", "addrspacecast")
 

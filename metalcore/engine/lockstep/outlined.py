@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import LANES
-from metalcore.engine.ir import Instr
+from metalcore.engine.ir import I32, I64, PTR, VOID, Instr, Type, array, integer, struct, vector
 
 from .builder import Builder
 from .frame import FIRST_THREAD, LAUNCH, WORKER, parameters
@@ -17,7 +17,6 @@ from .gathers import gather_at_once, scatter_at_once, to_active
 from .memory import LOAD, STORE, Address
 from .operands import FALSE, Operand, constant, constants, poison, zero
 from .support import KEEPS, function
-from .types import I32, I64, PTR, VOID, LLType, array, integer, struct, vector
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -41,7 +40,7 @@ class Outlined:
         is_chosen = where.pointer in self.roots.origins
         return not is_chosen and root.kind != "unknown" and not self.plan.bounds.lane_stride(root)
 
-    def access(self, instr: Instr, where: Address, ty: LLType, align: int) -> list[Operand]:
+    def access(self, instr: Instr, where: Address, ty: Type, align: int) -> list[Operand]:
         """A tested load or store under a mask."""
         if where.offsets is None or where.bases or self.values.may_wrap(where.pointer):
             addresses = [self.at.memory.address_chunk(where, c) for c in range(self.code.count)]
@@ -49,12 +48,12 @@ class Outlined:
         table = Operand(self.plan.offset_table(where.offsets), PTR)
         return self._call("pattern", instr, where, ty, align, [where.base, table])
 
-    def slow(self, instr: Instr, where: Address, ty: LLType) -> list[Operand]:
+    def slow(self, instr: Instr, where: Address, ty: Type) -> list[Operand]:
         """What is done where a test failed: the runtime does what is in bounds and reports the rest."""
         addresses = [self.at.memory.address_chunk(where, c) for c in range(self.code.count)]
         return self._call("slow", instr, where, ty, 1, addresses)
 
-    def uniform(self, instr: Instr, where: Address, ty: LLType, value: Operand | None = None) -> list[Operand]:
+    def uniform(self, instr: Instr, where: Address, ty: Type, value: Operand | None = None) -> list[Operand]:
         """The same for an access that all lanes make at one address."""
         values = [value] if value is not None else []
         return self._call("uniform", instr, where, ty, 1, [where.base], values)
@@ -64,7 +63,7 @@ class Outlined:
         form: str,
         instr: Instr,
         where: Address,
-        ty: LLType,
+        ty: Type,
         align: int,
         places: list[Operand],
         values: list[Operand] | None = None,
@@ -94,7 +93,7 @@ class Outlined:
 class Writer:
     """The functions for one type, size and alignment, to load or to store."""
 
-    def __init__(self, width: int, ty: LLType, size: int, align: int, store: bool) -> None:
+    def __init__(self, width: int, ty: Type, size: int, align: int, store: bool) -> None:
         self.width, self.ty, self.size, self.align, self.store = width, ty, size, align, store
         self.count = LANES // width
         self.result = VOID if store else struct(*[vector(width, ty)] * self.count)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Block, Const, quoted
+from metalcore.engine.ir import I1, I32, I64, PTR, Block, Const, Type, quoted
 
 from .counts import MOST_STEP, Count, count_of
 from .frame import STOP, STOP_AT
 from .operands import Operand, constant
 from .support import KEEPS
-from .types import I1, I32, I64, PTR, LLType, scalar_type
+from .types import scalar_type
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -229,5 +229,5 @@ class Polls:
         return self.code.select(near, bound, some)
 
 
-def type_of(count: Count) -> LLType:
+def type_of(count: Count) -> Type:
     return scalar_type(count.phi.type)

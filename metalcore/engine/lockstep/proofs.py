@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Const, Instr, Value, gep_terms
+from metalcore.engine.ir import I64, Const, Instr, Value, gep_terms
 
 from .frame import ALL_INSIDE, SIZE
 from .operands import TRUE, Operand
-from .types import I64
 
 if TYPE_CHECKING:
     from .emitters import Emitters

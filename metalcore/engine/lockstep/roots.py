@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metalcore.engine.ir import Block, Const, Global, Instr, Module, Type, Value, int_type
+from metalcore.engine.ir import I32, Block, Const, Global, Instr, Module, Type, Value, integer, struct
 
 from .private import plan_private
 
@@ -112,7 +112,7 @@ def expand_block_copies(blocks: list[Block]) -> None:
             if length is None or length > LONGEST_COPY:
                 raise UnsupportedFeature("a move of overlapping memory whose length is not known at compile time")
             unit = copy_unit(instr, length)
-            ty = int_type(unit * 8)
+            ty = integer(unit * 8)
             loads: list[Value] = []
             for at in range(0, length, unit):
                 counter += 1
@@ -125,13 +125,13 @@ def expand_block_copies(blocks: list[Block]) -> None:
             for i, at in enumerate(range(0, length, unit)):
                 counter += 1
                 target = _at(out, instr, instr.args[0], at, f"%mc.dst{counter}")
-                _push(out, instr, Instr("store", int_type(0), [loads[i], target], "", {"align": unit, "stored": ty}))
+                _push(out, instr, Instr("store", integer(0), [loads[i], target], "", {"align": unit, "stored": ty}))
         block.instrs = out
 
 
 def split_pairs(blocks: list[Block]) -> None:
     """A pair of 32-bit numbers comes back from a call packed in an i64; make it a pair again."""
-    pair = Type("{ i32, i32 }", "struct", 0, (int_type(32), int_type(32)), 2)
+    pair = struct(I32, I32)
     packed: dict[Instr, Instr] = {}
     for block in blocks:
         out: list[Instr] = []
@@ -143,13 +143,13 @@ def split_pairs(blocks: list[Block]) -> None:
             wide = []
             for e in (0, 1):
                 part = _push(
-                    out, instr, Instr("extractvalue", int_type(32), [instr], f"{instr.name}.e{e}", {"path": [e]})
+                    out, instr, Instr("extractvalue", integer(32), [instr], f"{instr.name}.e{e}", {"path": [e]})
                 )
-                wide.append(_push(out, instr, Instr("zext", int_type(64), [part], f"{instr.name}.w{e}")))
+                wide.append(_push(out, instr, Instr("zext", integer(64), [part], f"{instr.name}.w{e}")))
             high = _push(
-                out, instr, Instr("shl", int_type(64), [wide[1], Const(int_type(64), "32")], f"{instr.name}.high")
+                out, instr, Instr("shl", integer(64), [wide[1], Const(integer(64), "32")], f"{instr.name}.high")
             )
-            packed[instr] = _push(out, instr, Instr("or", int_type(64), [wide[0], high], f"{instr.name}.packed"))
+            packed[instr] = _push(out, instr, Instr("or", integer(64), [wide[0], high], f"{instr.name}.packed"))
         block.instrs = out
     if packed:
         for block in blocks:
@@ -197,6 +197,6 @@ def _at(out: list[Instr], near: Instr, pointer: Value, offset: int, name: str) -
     if offset == 0:
         return pointer
     gep = Instr(
-        "getelementptr", near.args[0].type, [pointer, Const(int_type(64), str(offset))], name, {"source": int_type(8)}
+        "getelementptr", near.args[0].type, [pointer, Const(integer(64), str(offset))], name, {"source": integer(8)}
     )
     return _push(out, near, gep)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Const, Instr, Value
+from metalcore.engine.ir import I32, I64, Const, Instr, Value, integer
 from metalcore.errors import UnsupportedFeature
 
 from .externals import EXTERNALS, Reduction
 from .operands import Operand, constant, zero
 from .shapes import LANE
-from .types import I32, I64, integer
 
 if TYPE_CHECKING:
     from .emitters import Emitters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import FRAME_ALIGN
-from metalcore.engine.ir import quoted
+from metalcore.engine.ir import I8, I32, I64, PTR, TOKEN, VOID, quoted
 
 from .builder import Builder
 from .frame import (
@@ -27,7 +27,6 @@ from .frame import (
 )
 from .operands import FALSE, NO_TOKEN, NULL, TRUE, constant
 from .shapes import LANES
-from .types import I8, I32, I64, PTR, TOKEN, VOID
 
 if TYPE_CHECKING:
     from .emitters import Emitters

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Block, Instr, anchor_of
+from metalcore.engine.ir import I32, I64, VOID, Block, Instr, anchor_of
 
 from .frame import LAUNCH, of_launch
 from .operands import Operand, constant
 from .roots import Roots
-from .types import I32, I64, VOID
 
 if TYPE_CHECKING:
     from .emitters import Emitters

@@ -6,11 +6,11 @@ import ctypes
 from functools import lru_cache
 
 from metalcore.engine.abi import LANES, Access, Stop, offset
+from metalcore.engine.ir import DOUBLE, FLOAT, I1, I8, I32, I64, PTR, VOID, Type, array, vector
 
 from .builder import Builder
 from .frame import LAUNCH, WORKER, of_launch, of_worker, parameters
 from .operands import Operand, constant
-from .types import DOUBLE, FLOAT, I1, I8, I32, I64, PTR, VOID, LLType, array, vector
 
 # The address of mc.attend is taken so that its argument stays in a register of its own.
 VARIABLES = """@mc.zero = internal constant [16 x i8] zeroinitializer, align 16
@@ -21,7 +21,7 @@ _ZERO = constant(I64, 0)
 COLD, KEEPS = "noinline cold nounwind #2", "preserve_allcc "
 
 
-def function(code: Builder, name: str, to: LLType, given: str, attributes: str, how: str = "") -> str:
+def function(code: Builder, name: str, to: Type, given: str, attributes: str, how: str = "") -> str:
     """The text of a function of the module."""
     return "\n".join([f"define internal {how}{to} @{name}({given}) {attributes} {{", *code.text(), "}"])
 

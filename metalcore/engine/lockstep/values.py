@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import Block, Const, Global, Instr, Type, Value
+from metalcore.engine.ir import I1, I32, I64, Block, Const, Global, Instr, Type, Value
 
 from .operands import Operand, constant, zero
 from .shapes import Shape
-from .types import I1, I32, I64
 from .types import scalar_type as scalar_type
 
 if TYPE_CHECKING:

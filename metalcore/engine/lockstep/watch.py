@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import ANY_ROOT, ATOMIC, GROUP_ROOT, LOAD, STORE
-from metalcore.engine.ir import Block, Const, Instr, Value
+from metalcore.engine.ir import I1, I32, I64, PTR, VOID, Block, Const, Instr, Type, Value
 from metalcore.errors import UnsupportedFeature
 
 from .builder import Builder
@@ -24,7 +24,6 @@ from .operands import FALSE, NULL, Operand, constant
 from .roots import Root
 from .shapes import LANES
 from .support import COLD, KEEPS, function
-from .types import I1, I32, I64, PTR, VOID, LLType
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -65,7 +64,7 @@ class Watch:
             self.code.entry_values["sanitizer"] = self.code.entry.load(PTR, at, invariant=True)
         return self.code.entry_values["sanitizer"]
 
-    def call_hook(self, name: str, *given: Operand | int, to: LLType = VOID) -> Operand:
+    def call_hook(self, name: str, *given: Operand | int, to: Type = VOID) -> Operand:
         """A function of the sanitizer; plain numbers are 32 bits wide."""
         arguments = (x if isinstance(x, Operand) else constant(I32, x) for x in given)
         return self.code.call_pointer(self._hook(name), to, self.sanitizer(), *arguments)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from metalcore.engine.runtime.arrays import ArrayView, view_of
+from metalcore.arrays.find import RAW, memory_of
+from metalcore.arrays.memory import Memory, NoMemory
 from metalcore.engine.runtime.values import ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from metalcore.engine.runtime.binding import Binder
 
 _ALIGN = 16
-_RAW = (bytes, bytearray, ctypes.Structure, ctypes.Union, ctypes.Array)
 _SPELLINGS = (
     *(("__global_device ", "constant "), ("__global ", "device "), ("const constant", "constant")),
     *(("_Float16", "half"), ("__bf16", "bfloat"), ("_Bool", "bool"), ("struct metal::", ""), ("struct ", "")),
@@ -117,7 +116,7 @@ class ArgumentBuffer:
     # -- writing -----------------------------------------------------------------------------------
     def _write(self, type: Type, counts: tuple[int, ...], at: int, value: Any, where: str) -> None:
         size = type.size * math.prod(counts)
-        if isinstance(value, _RAW) and type.kind != "pointer" and size:
+        if isinstance(value, RAW) and type.kind != "pointer" and size:
             self._write_raw(at, size, value, where)
         elif counts and type.size:
             items = _items(value, counts[0], where)
@@ -218,26 +217,26 @@ class ArgumentBuffer:
             table = _Table([targets[0].region[0] if targets else 0 for targets in lists])
             end = table.address + table.values.nbytes
             return [_Target((table.address, end, False), table), *(t for targets in lists for t in targets)]
-        view = view_of(value)
-        if view is None:
+        try:
+            memory = memory_of(value)
+        except NoMemory as problem:
+            raise ArgumentError(f"{where}: it {problem}") from None
+        if memory is None:
             raise ArgumentError(f"{where}: a pointer takes an array, an argument buffer or None, not {_given(value)}")
-        self._check_view(type, view, value, where)
-        return [_Target((view.address, view.address + view.size, view.changeable and not type.is_const), view.owner)]
+        self._check_memory(type, memory, value, where)
+        region = memory.address, memory.address + memory.size, memory.changeable and not type.is_const
+        return [_Target(region, memory.owner)]
 
-    def _check_view(self, type: Type, view: ArrayView, value: Any, where: str) -> None:
+    def _check_memory(self, type: Type, memory: Memory, value: Any, where: str) -> None:
         inner = type.target
-        if view.device.startswith("cpu ("):
-            raise ArgumentError(f"{where}: it must be one block of memory, not {view.device[5:-1]}")
-        if view.device != "cpu":
-            raise ArgumentError(f"{where}: it must be in CPU memory, {_given(value)} is on {view.device}")
-        if inner is not None and inner.kind == "number" and not _fits(inner, view.dtype, self._any_sign):
+        if inner is not None and inner.kind == "number" and not _fits(inner, memory.dtype, self._any_sign):
             raise ArgumentError(
-                f"{where}: it must be an array of {inner.scalar}, {_given(value)} has dtype {view.dtype}"
+                f"{where}: it must be an array of {inner.scalar}, {_given(value)} has dtype {memory.dtype}"
             )
-        if inner is not None and inner.kind == "number" and view.address % min(_ALIGN, _alignment(inner)):
+        if inner is not None and inner.kind == "number" and memory.address % min(_ALIGN, _alignment(inner)):
             align = min(_ALIGN, _alignment(inner))
             raise ArgumentError(f"{where}: its address must be a multiple of {align} bytes: pass a copy")
-        if not type.is_const and (view.immutable or not view.writable):
+        if not type.is_const and (memory.immutable or not memory.writable):
             problem = f"{_given(value)} is read-only, and the kernel may write through its pointer"
             raise ArgumentError(f"{where}: {problem}: declare it as a pointer to const, or pass a copy")
 
@@ -331,7 +330,7 @@ def _fits(inner: Type, dtype: str, any_sign: bool) -> bool:
     if any_sign and inner.scalar.removeprefix("u").startswith("int"):
         dtype = inner.scalar if dtype.removeprefix("u") == inner.scalar.removeprefix("u") else dtype
     if dtype in (inner.scalar, "bytes") or inner.scalar in _ANY_TYPE:
-        return "(" not in dtype
+        return True
     return inner.lanes == 2 and dtype == {"float32": "complex64", "float64": "complex128"}.get(inner.scalar)
 
 

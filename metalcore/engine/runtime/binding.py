@@ -5,16 +5,17 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metalcore.arrays.dtypes import dtype_name, type_code
+from metalcore.arrays.find import memory_of, tensor_type
+from metalcore.arrays.find import module as arrays_of
+from metalcore.arrays.memory import Memory, NoMemory
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer, const_pointers
-from metalcore.engine.runtime.arrays import ArrayView, torch_room, view_of
-from metalcore.engine.runtime.native_library import know_torch
 from metalcore.engine.runtime.values import CONVERT, INTEGERS, SIZES, ValueProblem, sequence_bytes
 from metalcore.errors import ArgumentError, LaunchError
 from metalcore.launch import COMMON
@@ -79,35 +80,30 @@ class Binder:
         self.rules = _address(self._native)
 
     def pack(self, args: tuple[Any, ...], named: Mapping[str, Any], written: frozenset[int]) -> Packed:
-        """All arguments; the common cases, arrays of the declared dtype and numbers, are settled without a call."""
+        """All arguments; the common cases, arrays of the declared dtype and numbers, are settled at once."""
         if named or len(args) != self.slots:
-            args = self._in_slots(args, named)
+            args = self.in_slots(args, named)
         pairs: list[int] = []
         inline: list[bytes] = []
         regions: list[Region] = []
         keep: list[object] = []
         cells: list[int] = []
         end = 16 * self.slots
-        torch_tensor = _torch_tensor()
-        if torch_tensor is not None:
-            know_torch()
+        tensor = tensor_type()
         for slot, (value, rule) in enumerate(zip(args, self._fast)):  # noqa: B905 (lengths are equal here)
             kind = type(value)
-            if kind is _Array:
-                if value.dtype is rule.dtype:
-                    try:  # refuses what is read-only, not contiguous or empty
-                        address = _address(_from_buffer(value))
-                        if not address & rule.misaligned:
-                            pairs += (address, value.nbytes)
-                            continue
-                    except (TypeError, ValueError):
-                        pass
-            elif (
-                kind is torch_tensor and value.dtype is (rule.torch_dtype or rule.find_torch_dtype()) and _plain(value)
-            ):
-                address, size = value.data_ptr(), value.nbytes
-                if not address & rule.misaligned and size <= torch_room(value):
-                    pairs += (address, size)
+            if kind is _Array and value.dtype is rule.dtype:
+                try:  # refuses what is read-only, not contiguous or empty
+                    address = _address(_from_buffer(value))
+                    if not address & rule.misaligned:
+                        pairs += (address, value.nbytes)
+                        continue
+                except (TypeError, ValueError):
+                    pass
+            elif kind is tensor and dtype_name(value) == rule.scalar:
+                found = arrays_of("torch").plain_memory(value)
+                if found is not None and not found[0] & rule.misaligned:
+                    pairs += found
                     continue
             data: bytes | None = None
             if rule.number is not None and (kind is int or kind is float) and slot not in written:
@@ -139,7 +135,7 @@ class Binder:
         data = self._pack(*pairs) + inline
         return Packed(data, _region_array(regions) if regions else None, len(regions), keep)
 
-    def _in_slots(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    def in_slots(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Positional i goes to [[buffer(i)]], a keyword to the argument of that MSL name."""
         if len(args) > self.slots:
             raise ArgumentError(
@@ -215,19 +211,19 @@ class Binder:
             return bytes(argument.element_size) if argument.kind == "value" and argument.space == "constant" else (0, 0)
         if isinstance(value, ArgumentBuffer) or _is_struct(value):
             return self._bind_struct(argument, value, slot in written, regions, keep, cells)
-        view = view_of(value)
-        if view is not None:
-            if view.dtype == "bytes" and slot not in written and view.address % needed_alignment(argument):
-                self._check_view(argument, value, view._replace(address=0), False)
+        memory = self._memory(argument, value)
+        if memory is not None:
+            if memory.dtype == "bytes" and slot not in written and memory.address % needed_alignment(argument):
+                self._check_memory(argument, value, memory._replace(address=0), False)
                 return bytes(memoryview(value).cast("B"))
-            self._check_view(argument, value, view, slot in written)
-            keep.append(view.owner)
-            return view.address, view.size if view.changeable else view.size | layout.FIXED
+            self._check_memory(argument, value, memory, slot in written)
+            keep.append(memory.owner)
+            return memory.address, memory.size if memory.changeable else memory.size | layout.FIXED
         if slot in written:
             raise self._error(argument, value, f"the kernel writes it, so it must be an array, not {said(value)}")
         if isinstance(value, np.generic):
             return self._scalar_bytes(argument, value)
-        if isinstance(value, (list, tuple)) and value and view_of(value[0]) is not None:
+        if isinstance(value, (list, tuple)) and value and self._memory(argument, value[0], "item 0") is not None:
             return self._addresses(argument, value, regions, keep)
         return self._value_bytes(argument, value)
 
@@ -259,30 +255,33 @@ class Binder:
         keep.append(value.keep)
         return value.address, value.size
 
-    def _check_view(self, argument: Argument, value: Any, view: ArrayView, written: bool) -> None:
-        if view.device.startswith("cpu ("):  # there, but in no form that a kernel could read
-            raise self._error(argument, value, f"it must be one block of memory, not {view.device[5:-1]}")
-        if view.device != "cpu":
-            raise self._error(argument, value, f"it must be in CPU memory, {said(value)} is on {view.device}")
-        if not _dtype_fits(argument, view.dtype):
+    def _memory(self, argument: Argument, value: Any, what: str = "it") -> Memory | None:
+        """None where the value is not an array."""
+        try:
+            return memory_of(value)
+        except NoMemory as problem:
+            raise self._error(argument, value, f"{what} {problem}") from None
+
+    def _check_memory(self, argument: Argument, value: Any, memory: Memory, written: bool) -> None:
+        if not _dtype_fits(argument, memory.dtype):
             wanted = _wanted(argument)
-            raise self._error(argument, value, f"it must be {wanted}, {said(value)} has dtype {view.dtype}")
-        self.check_alignment(argument, view.address)
-        if argument.kind == "value" and view.size < argument.element_size:
-            problem = f"it needs {argument.element_size} bytes, {said(value)} has {view.size}"
+            raise self._error(argument, value, f"it must be {wanted}, {said(value)} has dtype {memory.dtype}")
+        self.check_alignment(argument, memory.address)
+        if argument.kind == "value" and memory.size < argument.element_size:
+            problem = f"it needs {argument.element_size} bytes, {said(value)} has {memory.size}"
             raise self._error(argument, value, problem)
-        if view.dtype == "bytes" and argument.kind == "value" and view.size != argument.element_size:
-            problem = f"it needs exactly {argument.element_size} bytes, {said(value)} has {view.size}"
+        if memory.dtype == "bytes" and argument.kind == "value" and memory.size != argument.element_size:
+            problem = f"it needs exactly {argument.element_size} bytes, {said(value)} has {memory.size}"
             raise self._error(argument, value, problem)
         if not written:
             return
-        if view.immutable:
+        if memory.immutable:
             framework = type(value).__module__.partition(".")[0]
             problem = f"the kernel writes it, and arrays of {framework} cannot be written: pass a NumPy array"
             raise self._error(argument, value, problem)
-        if not view.writable:
+        if not memory.writable:
             raise self._error(argument, value, f"the kernel writes it, and {said(value)} is read-only")
-        if not view.contiguous:
+        if not memory.contiguous:
             problem = f"the kernel writes it, and {said(value)} is not contiguous: pass a contiguous copy"
             raise self._error(argument, value, problem)
 
@@ -327,23 +326,19 @@ class Binder:
         addresses = []
         const = self.const_items(argument)
         for i, value in enumerate(values):
-            view = None if value is None else view_of(value)
-            if view is None and value is not None:
+            memory = None if value is None else self._memory(argument, value, f"item {i}")
+            if memory is None and value is not None:
                 raise self._error(argument, values, f"item {i} of the list is {said(value)}, not an array")
-            if view is None:
+            if memory is None:
                 addresses.append(0)
                 continue
-            if view.device.startswith("cpu ("):
-                raise self._error(argument, values, f"item {i} must be one block of memory, not {view.device[5:-1]}")
-            if view.device != "cpu":
-                raise self._error(argument, values, f"item {i} of the list is on {view.device}, not in CPU memory")
             is_const = const[i % len(const)]
-            if not is_const and (view.immutable or not view.writable):
+            if not is_const and (memory.immutable or not memory.writable):
                 problem = f"item {i} of the list is read-only, and the kernel may write through its pointer"
                 raise self._error(argument, values, problem)
-            addresses.append(view.address)
-            regions.append((view.address, view.address + view.size, view.changeable and not is_const))
-            keep.append(view.owner)
+            addresses.append(memory.address)
+            regions.append((memory.address, memory.address + memory.size, memory.changeable and not is_const))
+            keep.append(memory.owner)
         data = _Addresses(struct.pack(f"={len(addresses)}Q", *addresses))
         if argument.kind == "value" and len(data) != argument.element_size:
             problem = f"it holds {argument.element_size // 8} pointers, the list has {len(addresses)} arrays"
@@ -354,20 +349,14 @@ class Binder:
 class _FastRule:
     """What the common cases are compared with."""
 
-    __slots__ = ("dtype", "misaligned", "number", "number_type", "scalar", "torch_dtype")
+    __slots__ = ("dtype", "misaligned", "number", "number_type", "scalar")
 
     def __init__(self) -> None:
         self.misaligned = 0  # address bits that must be 0
         self.dtype: Any = None
-        self.torch_dtype: Any = None
         self.scalar = ""
         self.number: Any = None
         self.number_type = ""
-
-    def find_torch_dtype(self) -> Any:
-        """torch's name of the declared type; called only where torch is there."""
-        self.torch_dtype = getattr(sys.modules["torch"], self.scalar, None) if self.scalar else None
-        return self.torch_dtype
 
 
 def needed_alignment(argument: Argument) -> int:
@@ -408,7 +397,8 @@ def _native_rule(rule: _FastRule) -> layout.Rule:
     """The same for native/python.c, which binds NumPy arrays, floats and integers."""
     if rule.scalar:
         shape = 0 if rule.dtype is None else ord(rule.dtype.char)
-        return layout.Rule(layout.RULE_ARRAY, shape, rule.misaligned, _dlpack_type(rule.scalar))
+        size = type_code(rule.scalar, SIZES[rule.scalar])
+        return layout.Rule(layout.RULE_ARRAY, shape, rule.misaligned, size)
     kind = rule.number_type
     if kind == "float32":
         return layout.Rule(layout.RULE_FLOAT, size=4)
@@ -418,27 +408,9 @@ def _native_rule(rule: _FastRule) -> layout.Rule:
     return layout.Rule()
 
 
-def _dlpack_type(scalar: str) -> int:
-    """DLPack's code << 8 | bits."""
-    kind = scalar.rstrip("0123456789")
-    return {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}[kind] << 8 | 8 * SIZES[scalar]
-
-
-def _torch_tensor() -> Any:
-    torch = sys.modules.get("torch")
-    return None if torch is None else getattr(torch, "Tensor", None)
-
-
-def _plain(tensor: Any) -> bool:
-    try:
-        return bool(tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_nested)
-    except RuntimeError:  # sparse and other layouts
-        return False
-
-
 def _dtype_fits(argument: Argument, dtype: str) -> bool:
     if dtype in (argument.scalar, "bytes") or argument.scalar in _BYTE_TYPES or argument.type == "void":
-        return "(" not in dtype
+        return True
     complex_type = {"float32": "complex64", "float64": "complex128"}.get(argument.scalar)
     return dtype == complex_type and argument.lanes == 2
 

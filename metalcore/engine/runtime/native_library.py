@@ -124,29 +124,50 @@ def _load() -> ctypes.CDLL:
     return library
 
 
+def method(name: str, of: object) -> Any:
+    """A method that the runtime has for Python: called without ctypes, which takes longer than what it does."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(ctypes.c_byte.in_dll(runtime_library(), name)), of, None)
+
+
 @cache
 def call_objects() -> Any:
-    """mc_call_objects, called with Python's lock held: (plan, arguments, threads, how) -> status."""
-    pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
-    address = ctypes.cast(runtime_library().mc_call_objects, pointer).value
-    assert address is not None
-    return ctypes.PYFUNCTYPE(ctypes.c_int, pointer, ctypes.py_object, u32, ctypes.c_int)(address)
+    """(plan, arguments, threads, how) -> status."""
+    return method("mc_call_objects", None)
+
+
+def know(arguments: Sequence[Any]) -> None:
+    """From now on C binds arrays of the frameworks of these, as far as it can."""
+    from metalcore.arrays.find import is_mlx, is_torch
+
+    for value in arguments:
+        if is_torch(value):
+            _know_torch()
+        elif is_mlx(value):
+            _know_mlx()
 
 
 @cache
-def know_torch() -> None:
-    """From now on torch tensors are bound in C, where the torch that is loaded has DLPack's C exchange API."""
-    torch: Any = sys.modules["torch"]
-    tensor, parameter = torch.Tensor, torch.nn.Parameter
-    capsule = getattr(tensor, "__dlpack_c_exchange_api__", None)
-    if capsule is None:
-        return
-    read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    pointer = ctypes.c_void_p
-    tell = ctypes.CFUNCTYPE(None, pointer, pointer, pointer)(("mc_set_torch", runtime_library()))
-    tell(id(tensor), id(parameter), read(capsule, b"dlpack_exchange_api"))
+def _know_torch() -> None:
+    """Tensors, where the torch that is loaded has DLPack's C exchange API."""
+    from metalcore.arrays.torch_private import exchange_api
+
+    torch, exchange, pointer = sys.modules["torch"], exchange_api(), ctypes.c_void_p
+    if exchange is not None:
+        tell = ctypes.CFUNCTYPE(None, pointer, pointer, pointer)(("mc_set_torch", runtime_library()))
+        tell(id(torch.Tensor), id(torch.nn.Parameter), exchange)
+
+
+@cache
+def _know_mlx() -> None:
+    """Arrays, where elements are asked for and the mlx that is loaded is as C knows it."""
+    from metalcore.arrays.mlx_private import is_tracer
+
+    found, pointer = is_tracer(), ctypes.c_void_p
+    if found is not None:
+        tell = ctypes.CFUNCTYPE(None, pointer, pointer)(("mc_set_mlx", runtime_library()))
+        tell(id(sys.modules["mlx.core"].array), found)
 
 
 def raise_again() -> None:

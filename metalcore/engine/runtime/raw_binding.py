@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
+from metalcore.arrays.memory import Memory
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.binding import Binder, Packed, Region, needed_bytes
 from metalcore.errors import ArgumentError
 
 
-def pack_raw(binder: Binder, bindings: Sequence[Any], written: frozenset[int]) -> Packed:
-    """Objects with `address`, `size`, `writable`, `inside`, `cells` and `fresh`, or None, in slot order."""
+class Binding(NamedTuple):
+    """What goes to one buffer slot: an address, the bytes reachable upwards from it, and what keeps it alive."""
+
+    address: int
+    size: int
+    owner: object
+    writable: bool = True
+    inside: tuple[Binding, ...] = ()  # memory that pointers stored in this buffer lead to
+    fresh: bool = False  # nothing was written to it yet
+    is_list: bool = False  # it holds an address of each item inside, in this order
+    cells: Sequence[int] = ()  # where addresses of what is inside stand
+
+    @classmethod
+    def of(cls, memory: Memory) -> Binding:
+        return cls(memory.address, memory.size, memory.owner, memory.writable and not memory.immutable)
+
+
+def pack_raw(binder: Binder, bindings: Sequence[Binding | None], written: frozenset[int]) -> Packed:
+    """In slot order; None where nothing is bound."""
     pairs = [0] * (2 * binder.slots)
     regions: list[Region] = []
     inline = b""

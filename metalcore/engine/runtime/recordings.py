@@ -7,7 +7,7 @@ from ctypes import c_int64, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
-from metalcore.engine.runtime.native_library import runtime_library
+from metalcore.engine.runtime.native_library import method
 
 MOST_ARRAYS, MOST_WORDS, KNOWN = 64, 256, 4  # as in native/replay.c
 
@@ -86,11 +86,7 @@ class Recordings:
         self._kept: list[Any] = [empty_strided, empty_like]  # another thread may be inside: nothing is ever freed
         self._table = _Recordings((c_void_p * KNOWN)(), id(empty_strided), id(empty_like))
         self._known: list[_Recording] = []
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype, make.argtypes = ctypes.py_object, [c_void_p, ctypes.py_object, c_void_p]
-        library = runtime_library()
-        library.mc_repeat_method.restype = c_void_p
-        self.repeat: Any = make(library.mc_repeat_method(), ctypes.addressof(self._table), None)
+        self.repeat: Any = method("mc_repeat", ctypes.addressof(self._table))
 
     def add(self, arguments: list[Any], steps: list[Launch | Look], results: list[int]) -> int | None:
         """Its number, or None where it is too large. `arguments` holds `Tensor`s and plain values."""

@@ -212,7 +212,7 @@ def _torch_on(make_runtime: Callable[[], Any]) -> Callable[[], AbstractContextMa
 
 
 def _apple() -> Any:
-    from metalcore.runtimes.arrays import TorchArrays
+    from metalcore.arrays.torch import TorchArrays
     from metalcore.runtimes.cpu import CpuRuntime
 
     return CpuRuntime(TorchArrays(), "apple")

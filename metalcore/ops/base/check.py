@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from metalcore.arrays.dtypes import dtype_name as dtype_name
 from metalcore.errors import ArgumentError
 from metalcore.ops.base.op import FLOATS
 
@@ -12,20 +13,6 @@ _FLOATS = (*FLOATS, "float64")
 
 def refuse(op: str, argument: str, expected: str, given: object) -> NoReturn:
     raise ArgumentError(f"{op}: {argument} must be {expected}, not {given}")
-
-
-_names: dict[Any, str] = {}  # of torch's dtypes alone: torch.compile reads it and takes no keys of other frameworks
-
-
-def dtype_name(array: Any) -> str:
-    """float32, bfloat16, ...: the same words for every framework."""
-    dtype = array.dtype
-    name = _names.get(dtype)
-    if name is None:
-        name = str(dtype).rpartition(".")[2]
-        if type(dtype).__module__ == "torch":
-            _names[dtype] = name
-    return name
 
 
 def check_array(op: str, argument: str, array: Any) -> str:

@@ -108,11 +108,11 @@ def _has_full_rank(rank: Any, columns: int) -> bool:
     if torch is not None and isinstance(rank, torch.Tensor):
         if torch.compiler.is_compiling():
             return True
-        functorch = torch._C._functorch
-        while functorch.is_functorch_wrapped_tensor(rank):
-            if functorch.is_batchedtensor(rank):
-                return True
-            rank = functorch.get_unwrapped(rank)
+        from metalcore.arrays.torch_private import unwrapped
+
+        rank = unwrapped(rank)
+        if rank is None:
+            return True
     return not (rank < columns).any()
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._compile import _disable_dynamo
 
+from metalcore.arrays.torch_private import without_compiling
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.kernel import Kernel
 from metalcore.torch.optim.layout import Work, place
@@ -94,7 +94,7 @@ class FusedStep(torch.optim.Optimizer, ABC):
             self._update(None if grad_scale is None else float(grad_scale))
         return loss
 
-    @_disable_dynamo  # torch.compile leaves a step as it is: it is one kernel already
+    @without_compiling  # torch.compile leaves a step as it is: it is one kernel already
     def _update(self, scale: float | None) -> None:
         options = [self._options(group, scale is not None) for group in self.param_groups]
         if not self._repeat(options, 1.0 if scale is None else scale):

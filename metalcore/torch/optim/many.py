@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from metalcore.arrays.torch import room, short_storage
 from metalcore.engine import modes
 from metalcore.engine.model import FAST
-from metalcore.engine.runtime.arrays import short_storage, torch_room
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.cpu import library
 from metalcore.runtimes.kernel import Kernel, Variant
@@ -118,8 +118,8 @@ class EngineLaunch:
 def addresses_of(column: Column) -> np.ndarray[Any, Any]:
     """Where each tensor is; an error where the storage of one was resized and does not hold it."""
     for tensor in column:
-        if tensor.nbytes > torch_room(tensor):
-            raise ArgumentError(f"an optimizer's tensor must have memory, not {short_storage(tensor, tensor.nbytes)}")
+        if tensor.nbytes > room(tensor):
+            raise ArgumentError(f"an optimizer's tensor {short_storage(tensor, tensor.nbytes)}")
     return np.array([tensor.data_ptr() for tensor in column], np.uint64)
 
 

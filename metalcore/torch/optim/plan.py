@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from metalcore.arrays.torch_private import add_to_each
 from metalcore.engine import modes
 from metalcore.engine.model import FAST
 from metalcore.torch.optim.many import Chunks, EngineLaunch, Table, addresses_of, pack
@@ -106,7 +107,7 @@ class Steps:
     def advance(self) -> list[float]:
         """Adds 1 to each, and returns them."""
         if self._numbers is None:
-            torch._foreach_add_(list(self._tensors), 1.0)
+            add_to_each(list(self._tensors), 1.0)
             return [t.item() for t in self._tensors]
         found = []
         for number in self._numbers:

@@ -9,7 +9,7 @@ from metalcore.engine.codegen.defined import with_values, without_promises
 from metalcore.engine.codegen.own_arrays import guard
 from metalcore.engine.codegen.settled_arrays import settle
 from metalcore.engine.ir import Global, Module, flat, flattened, is_alike, parse, print_module
-from metalcore.engine.ir.types import I32, array_of
+from metalcore.engine.ir.types import I32, array
 from metalcore.errors import UnsupportedFeature
 
 
@@ -178,7 +178,7 @@ def test_choices_that_lockstep_makes_itself_are_settled() -> None:
 
 def test_tables_of_like_elements() -> None:
     def table(value: str) -> Global:
-        return Global("@t", array_of(2, I32), True, value)
+        return Global("@t", array(2, I32), True, value)
 
     assert is_alike(table("[i32 7, i32 7]")) and not is_alike(table("[i32 1, i32 2]"))
     assert is_alike(table("zeroinitializer")) and is_alike(table('c"abc"'))

@@ -16,6 +16,7 @@ import torch
 from hand_kernels import argument, function, value
 
 import metalcore
+from metalcore.engine.runtime.raw_binding import Binding
 from metalcore.errors import ArgumentError
 
 # Copies buffer 0, seen as bytes, to buffer 1; the size it was given goes to buffer 2.
@@ -287,20 +288,14 @@ def test_dlpack_objects(tmp_path: Path) -> None:
 
 
 def test_launch_raw_takes_memory_as_it_is(tmp_path: Path) -> None:
-    class Raw:
-        inside = ()
-        fresh = False
-
-        def __init__(self, array: np.ndarray, writable: bool = True) -> None:
-            self.address, self.size, self.writable = array.__array_interface__["data"][0], array.nbytes, writable
-
     body = "KERNEL { EACH_THREAD { ((float*)L->buffers[0])[X] = X; } }"
     fill = function(tmp_path, "fill", body, (argument("x", 0),))
     x = np.zeros(8, np.int32)
-    fill.launch_raw([Raw(x)], grid=(8, 1, 1), group=(4, 1, 1))
+    bound = Binding(x.ctypes.data, x.nbytes, x)
+    fill.launch_raw([bound], grid=(8, 1, 1), group=(4, 1, 1))
     assert x.view(np.float32).tolist() == list(range(8))
     with pytest.raises(ArgumentError, match="read-only"):
-        fill.launch_raw([Raw(x, writable=False)], grid=(8, 1, 1), group=(4, 1, 1))
+        fill.launch_raw([bound._replace(writable=False)], grid=(8, 1, 1), group=(4, 1, 1))
 
 
 def test_binding_reports_through_the_public_name() -> None:

@@ -104,7 +104,7 @@ static struct {
   _Bool (*is_tracer)(const void*); /* whether it takes part in a transformation of a function */
 } mlx;
 
-/* The type lives as long as the process. mlx_arrays.py has tried out that arrays are as is said here. */
+/* The type lives as long as the process. arrays/mlx_private.py has tried out that arrays are as is said here. */
 MC_EXPORT void mc_set_mlx(mc_object* array_type, _Bool (*is_tracer)(const void*)) {
   mlx.is_tracer = is_tracer, mlx.array_type = array_type;
 }
@@ -190,7 +190,7 @@ static uint32_t raw_number(mc_object* object, uint64_t* value) {
 }
 
 /* The result of mc_call, or MC_NOT_SIMPLE where an argument needs a closer look; then nothing has happened. */
-MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_t threads, int how) {
+static int call_objects(const mc_plan* plan, mc_object* arguments, uint32_t threads, int how) {
   const mc_rule* rules = plan->rules;
   uint32_t n_slots = plan->n_slots;
   if (python.tuple_size(arguments) != n_slots) return MC_NOT_SIMPLE;
@@ -229,3 +229,22 @@ MC_EXPORT int mc_call_objects(const mc_plan* plan, mc_object* arguments, uint32_
   while (n_views) python.release_buffer(&views[--n_views]);
   return result;
 }
+
+/* (address of a plan, tuple of arguments, threads, how) -> call_objects. */
+static mc_object* call_from_python(mc_object* self, mc_object* const* given, int64_t n) {
+  (void)self, (void)n;
+  const mc_plan* plan = (const mc_plan*)(uintptr_t)python.as_address(given[0]);
+  uint32_t threads = (uint32_t)python.as_integer(given[2]);
+  return python.from_integer(call_objects(plan, given[1], threads, (int)python.as_integer(given[3])));
+}
+
+typedef struct mc_method { /* PyMethodDef */
+  const char* name;
+  void* function;
+  int flags;
+  const char* doc;
+} mc_method;
+
+#define MC_FASTCALL 0x80 /* METH_FASTCALL */
+
+MC_EXPORT mc_method mc_call_objects = {"call_objects", (void*)call_from_python, MC_FASTCALL, 0};

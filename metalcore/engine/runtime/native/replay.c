@@ -180,11 +180,4 @@ static mc_object* repeat(mc_object* self, mc_object* const* arguments, int64_t n
   return result;
 }
 
-static struct { /* PyMethodDef */
-  const char* name;
-  void* function;
-  int flags;
-  const char* doc;
-} repeat_method = {"repeat", (void*)repeat, 0x80 /* METH_FASTCALL */, 0};
-
-MC_EXPORT void* mc_repeat_method(void) { return &repeat_method; }
+MC_EXPORT mc_method mc_repeat = {"repeat", (void*)repeat, MC_FASTCALL, 0};

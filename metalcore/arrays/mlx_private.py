@@ -1,8 +1,8 @@
-"""What C must know of mlx to bind its arrays (native/python.c). All that is not mlx's public interface stands here.
+"""All that is not mlx's public interface and that the package uses: which arrays take part in a transformation.
 
-Inside mx.grad, mx.vmap and mx.compile a kernel must be a step of mlx's graph, so C leaves arrays that take part in one
-to Python. libmlx says which do, of the C++ object that a Python object holds. Where things are is tried out first: an
-mlx or a nanobind that is made in another way is bound in Python.
+Inside mx.grad, mx.vmap and mx.compile a kernel must be a step of mlx's graph, so C (native/python.c) leaves arrays that
+take part in one to Python. libmlx says which do, of the C++ object that a Python object holds. Where things are is
+tried out first: an mlx or a nanobind that is made in another way is bound in Python.
 """
 
 from __future__ import annotations
@@ -11,19 +11,15 @@ import ctypes
 import os
 import sys
 from contextlib import suppress
-from functools import cache
 from typing import Any
-
-from metalcore.engine.runtime.native_library import runtime_library
 
 _IS_TRACER = "_ZNK3mlx4core5array9is_tracerEv"  # mlx::core::array::is_tracer() const
 _HEAD, _POINTERS = 24, 16  # bytes: of nanobind's nb_inst, and of the array behind it, which is a std::shared_ptr
 _DIRECT = 4  # flag of nb_inst: the array itself is behind it
 
 
-@cache
-def know_mlx() -> None:
-    """From now on arrays of the mlx that is loaded are bound in C, where elements are asked for."""
+def is_tracer() -> ctypes.c_void_p | None:
+    """The function of the mlx that is loaded, if arrays are as native/python.c says."""
     core: Any = sys.modules["mlx.core"]
     sample = core.array(1.0)
     is_as_known = (
@@ -34,10 +30,10 @@ def know_mlx() -> None:
     )
     path = os.path.join(os.path.dirname(core.__file__), "lib", "libmlx.so")
     with suppress(AttributeError, OSError):
-        is_tracer = ctypes.cast(getattr(ctypes.CDLL(path, os.RTLD_NOLOAD), _IS_TRACER), ctypes.c_void_p)
-        if is_as_known and _says_right(core, is_tracer, sample):
-            tell = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(("mc_set_mlx", runtime_library()))
-            tell(id(core.array), is_tracer)
+        found = ctypes.cast(getattr(ctypes.CDLL(path, os.RTLD_NOLOAD), _IS_TRACER), ctypes.c_void_p)
+        if is_as_known and _says_right(core, found, sample):
+            return found
+    return None
 
 
 def _says_right(core: Any, is_tracer: ctypes.c_void_p, sample: Any) -> bool:
