@@ -15,7 +15,7 @@ from metalcore.engine.codegen import child, facts, llvm
 from metalcore.engine.codegen.closed_object import MATH
 from metalcore.engine.codegen.link import link
 from metalcore.engine.codegen.settled_arrays import settle
-from metalcore.engine.frontend.limits import check_text, inlined_size
+from metalcore.engine.frontend.limits import check_tables, check_text, inlined_size
 from metalcore.engine.ir import Module, parse, print_module
 from metalcore.engine.lockstep import LockstepModule, vectorise
 from metalcore.engine.model import NativeKernel, Place, ScalarKernel, Variant
@@ -55,6 +55,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     if dump:
         dump("scalar.ll", print_module(scalar))
     _check_started(kernel, scalar)
+    check_tables(scalar)
     needed, whole = facts.features(scalar), facts.whole_simdgroups(scalar)  # lockstep changes the module
     module = _vectorised(kernel, variant, scalar)
     if dump:
@@ -136,9 +137,8 @@ def _check_private(kernel: ScalarKernel, variant: Variant, module: LockstepModul
 
 
 def _emitted(module: LockstepModule, dump: Dump | None, *, quick: bool) -> bytes:
-    """An object file; a large kernel's is made in a process of its own."""
+    """An object file; what is dumped is made in this process, as a small kernel's is."""
     check_text(module.ir, "for all lanes")
-    large = dump is None and not child.is_bounded and module.ir.count("\n") > child.LARGE
-    if large:
-        return child.in_child("emit_object", module.ir, quick=quick)
+    if dump is None and module.ir.count("\n") > child.SMALL:
+        return child.emit_object(module.ir, quick=quick)
     return llvm.emit_object(module.ir, dump, quick=quick)

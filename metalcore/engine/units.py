@@ -104,6 +104,8 @@ def _prepare_code_generation() -> threading.Thread:
 
         with suppress(Exception):  # what is wrong shows where the part is used
             import_whole(*_CODE_GENERATION)  # while the caller waits for the header, which has a core of its own
+            with locks.of("header"):  # and the runtime has it next: nobody needs that before there is a kernel to run
+                pass
             runtime_library()
 
     return _in_background("metalcore-prepare", prepare)

@@ -29,7 +29,7 @@ from metalcore.engine.model import Variant
 from tests.foreign import batch
 from tests.foreign.corpus import HERE
 
-STAGES = ("clang", "scalar", "lockstep", "optimise", "emit", "rest")  # rest: reading IR, linking
+STAGES = ("clang", "scalar", "lockstep", "code", "rest")  # code: LLVM behind lockstep; rest: reading IR, linking
 # file, threads of a group, kernels
 SAMPLE: tuple[tuple[str, tuple[int, int, int], str], ...] = (
     ("mlx/arange", (32, 1, 1), "arange_float32"),
@@ -128,7 +128,7 @@ class Clock:
 
         @functools.wraps(inner)
         def timed(*args: Any, **options: Any) -> Any:
-            with self.stage("scalar" if stage == "optimise" and "scalar" in self._stack else stage):
+            with self.stage(stage):
                 result = inner(*args, **options)
             seen(result)
             return result
@@ -138,7 +138,7 @@ class Clock:
 
 
 class Measure:
-    """Builds kernels in this process, LLVM included: large ones usually have a process of their own."""
+    """Builds kernels; scalar code of large ones usually has a process of its own, here it has none."""
 
     def __init__(self, checked: bool) -> None:
         self.checked, self.clock = checked, Clock()
@@ -147,8 +147,8 @@ class Measure:
         child.is_bounded = True
         self.clock.watch(llvm, "optimise_scalar", "scalar", lambda text: self._count("scalar", text))
         self.clock.watch(pipeline, "vectorise", "lockstep", lambda module: self._count("lockstep", module.ir))
-        self.clock.watch(llvm, "emit_object", "emit")
-        self.clock.watch(llvm, "optimise", "optimise")
+        self.clock.watch(llvm, "emit_object", "code")
+        self.clock.watch(child, "emit_object", "code")
 
     def close(self) -> None:
         """Stages are no longer watched."""

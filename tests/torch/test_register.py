@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
 from metalcore.errors import ArgumentError  # noqa: E402
 from metalcore.ops import find, function, nouns  # noqa: E402
 from tests.torch.cases import EMPTY, case, outputs  # noqa: E402
@@ -244,4 +246,5 @@ def test_a_gradient_is_never_cut_silently(noun: str) -> None:
 
 
 def test_cases_are_not_all_empty() -> None:
-    assert all(any(t.numel() for t in case(find(noun)).run()) for noun in nouns())
+    with FakeTensorMode(allow_non_fake_inputs=True):  # shapes are enough, and compile no kernel
+        assert all(any(t.numel() for t in case(find(noun)).run()) for noun in nouns())

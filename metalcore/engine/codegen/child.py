@@ -1,19 +1,25 @@
-"""LLVM in a process of its own, for kernels so large that it may take minutes: held to the limits of the compiler.
+"""LLVM in a process of its own, held to the limits of the compiler.
 
-Small ones are done in this process: their size bounds what they can take. LLVM's time grows with the square of a long
-function's size, so size alone does not bound large ones.
+Machine code of all but small kernels is made by the ziglang wheel's LLVM, which takes two thirds of the time of
+llvmlite's for the same code. Scalar code is optimised in this process, where it is not so large that it may take
+minutes: LLVM's time grows with the square of a long function's size, so size alone does not bound large ones.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
-from metalcore.engine.frontend.process import run_limited, scratch_folder
+from metalcore.engine.codegen import llvm
+from metalcore.engine.frontend.process import Raw, run_limited, scratch_folder
+from metalcore.engine.runtime.toolchain import zig
 from metalcore.errors import CompileError, MetalcoreError
 
+SMALL = 500  # lines of lockstep IR, up to which starting a process takes longer than it saves
 LARGE = 30_000  # lines of IR; the corpus has few kernels beyond it, some 5 s each
 is_bounded = False  # this process is itself held to limits, and may start no program but the compiler's
 _REFUSED = 3  # exit code of a child that found the kernel at fault
+_MOST = (1 << 30, "the kernel's machine code has more than 1 GB")
 _PROGRAM = """import sys
 sys.path[:] = {path!r}
 from metalcore.engine.codegen import llvm
@@ -33,9 +39,26 @@ def in_child(function: str, text: str, **options: bool) -> bytes:
     path = [folder for folder in sys.path if folder]
     program = _PROGRAM.format(path=path, function=function, options=options, refused=_REFUSED)
     with scratch_folder() as folder:
-        done = run_limited(
-            [sys.executable, "-I", "-c", program], text, folder, 1 << 30, "the kernel's machine code has more than 1 GB"
-        )
+        return _output(run_limited([sys.executable, "-I", "-c", program], text, folder, *_MOST))
+
+
+def emit_object(text: str, *, quick: bool = False) -> bytes:
+    """What `llvm.emit_object` gives."""
+    tool = [zig(), "clang", "-cc1", *llvm.clang_target(), "-funroll-loops", "-x", "ir"]
+    text = llvm.target_lines() + text
+    with scratch_folder() as folder:
+        if quick:
+            return _output(run_limited([*tool, "-O1", "-emit-obj", "-o", "-", "-"], text, folder, *_MOST))
+        if text.count("\n") <= llvm.LARGE:
+            return _output(run_limited([*tool, "-O2", "-emit-obj", "-o", "-", "-"], text, folder, *_MOST))
+        # clang takes one number for the optimiser and the code generator, which here get two.
+        optimised = os.path.join(folder, "optimised.bc")
+        _output(run_limited([*tool, "-O2", "-emit-llvm-bc", "-o", optimised, "-"], text, folder, *_MOST))
+        emit = ("-O1", "-disable-llvm-passes", "-emit-obj", "-o", "-", optimised)
+        return _output(run_limited([*tool, *emit], "", folder, *_MOST))
+
+
+def _output(done: Raw) -> bytes:
     if done.code == _REFUSED:
         raise CompileError(done.errors)
     if done.code < 0:

@@ -11,11 +11,9 @@ import llvmlite.binding as binding
 from metalcore.engine import ir
 from metalcore.engine.codegen.defined import with_values, without_promises
 from metalcore.engine.codegen.own_arrays import guard
-from metalcore.errors import CompileError
 from metalcore.forking import UnforkedLock, unforked
 
 LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once
-LARGEST_TABLES = 256_000_000  # bytes
 LARGE = 16_000  # lines, from which on the code generator takes twice as long for nearly the same code
 _OPTIONS = (
     "-unroll-runtime=false",
@@ -78,6 +76,22 @@ def target_machine(level: int = 2) -> Any:
     return target.create_target_machine(
         cpu=binding.get_host_cpu_name(), features=_features(), opt=level, reloc="pic", codemodel="default"
     )
+
+
+@functools.cache
+def clang_target() -> tuple[str, ...]:
+    """The same machine and the same options, as `clang -cc1` takes them."""
+    machine, host = target_machine(), ("-target-cpu", binding.get_host_cpu_name())
+    features = (word for name in _features().split(",") if name for word in ("-target-feature", name))
+    options = (word for option in _OPTIONS for word in ("-mllvm", option))
+    return ("-triple", machine.triple, *host, *features, *options, "-mrelocation-model", "pic", "-pic-level", "2")
+
+
+@functools.cache
+def target_lines() -> str:
+    """What begins a module's text for this machine."""
+    machine = target_machine()
+    return f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
 
 
 @functools.cache
@@ -201,16 +215,6 @@ def scalar_module(raw: ir.Module, entries: Sequence[str]) -> Any:
     return module
 
 
-def _check_tables(module: Any, machine: Any) -> None:
-    """Refuse tables that would make an object file of gigabytes."""
-    size = sum(machine.target_data.get_abi_size(each.global_value_type) for each in module.global_variables)
-    if size > LARGEST_TABLES:
-        raise CompileError(
-            f"the constant tables and threadgroup variables of the kernel have {size / 1e6:.0f} MB, more than "
-            f"{LARGEST_TABLES // 1_000_000} MB: bind the data as a buffer"
-        )
-
-
 @LOCK.around
 def emit_object(text: str, dump: Any = None, *, quick: bool = False) -> bytes:
     """Optimise lockstep IR for this machine and emit an object file.
@@ -221,7 +225,6 @@ def emit_object(text: str, dump: Any = None, *, quick: bool = False) -> bytes:
     machine = target_machine(1 if text.count("\n") > LARGE else 2)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    _check_tables(module, machine)
     optimise(module, 1 if quick else 2)
     if dump is not None:
         dump("optimised.ll", str(module))

@@ -74,6 +74,18 @@ def compile_text(
         text = better
 
 
+def compile_as_it_is(text: str, sources: Sources, math_mode: str, float_type: str) -> str | None:
+    """The LLVM IR of *text*; None where it has an error or needs an edit, which `compile_text` sees to."""
+    if inputs.has_inputs(text) or braces.has_lists_of_one(text):
+        return None
+    flags = toolchain.language_flags(math_mode, optimised=True, float_type=float_type)
+    result = run(flags, text, True, _BFLOAT if "bfloat" in text else _QUIET)
+    if result.code != 0 or patches.wants_unfolding(result.errors, result.output):
+        return None
+    check_bfloat(result.errors, sources, text)
+    return result.output
+
+
 def run(flags: list[str], text: str, emit: bool, more: tuple[str, ...]) -> Result:
     """One run of clang with the Metal library included."""
     action = [*more, *_EMIT, "-o", "-"] if emit else [*more, "-fsyntax-only"]

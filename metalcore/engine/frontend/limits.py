@@ -1,4 +1,4 @@
-"""What a kernel grows to, looked at before LLVM, which runs inside this process, is given it."""
+"""What a kernel grows to, looked at before LLVM is given it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from metalcore import settings
 from metalcore.engine.ir import Module
 from metalcore.errors import CompileError
 
+LARGEST_TABLES = 256_000_000  # bytes
+
 
 def check_inlined(module: Module, calls: Mapping[str, Mapping[str, int]]) -> None:
     """Refuse a kernel that is too large once every call is inlined, as it will be."""
@@ -18,6 +20,16 @@ def check_inlined(module: Module, calls: Mapping[str, Mapping[str, int]]) -> Non
 def check_text(ir: str, what: str) -> None:
     """Refuse IR that has grown too large for the next stage."""
     _check(ir.count("\n"), what)
+
+
+def check_tables(module: Module) -> None:
+    """Refuse tables that would make an object file of gigabytes."""
+    size = sum(variable.value_type.size for variable in module.globals.values())
+    if size > LARGEST_TABLES:
+        raise CompileError(
+            f"the constant tables and threadgroup variables of the kernel have {size / 1e6:.0f} MB, more than "
+            f"{LARGEST_TABLES // 1_000_000} MB: bind the data as a buffer"
+        )
 
 
 def _check(size: int, what: str) -> None:

@@ -34,10 +34,13 @@ def lower(
     given = constants.initialisers(unit, values)
     sources = with_prelude(Sources(unit.path, unit.source, dict(unit.includes)), unit.prelude)
     text = entry.with_entry(unit.text, kernel)
-    prologue = constant_prologue(len(unit.slots), given)
-    ir, text = compiler.compile_text(
-        prologue + text, sources, unit.math_mode, emit=True, optimised=optimised, float_type=unit.float_type
-    )
+    if unit.checked_ir and optimised:
+        ir = unit.checked_ir
+    else:
+        prologue = constant_prologue(len(unit.slots), given)
+        ir, text = compiler.compile_text(
+            prologue + text, sources, unit.math_mode, emit=True, optimised=optimised, float_type=unit.float_type
+        )
     module = parse(ir)
     places.restore(module, text, sources.line)
     error = constants.missing(unit, name, module)

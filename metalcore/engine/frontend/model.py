@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from metalcore.engine.model import FunctionConstant
@@ -70,12 +70,13 @@ class Unit:
     probes: tuple[tuple[str, str], ...] = ()  # other places that it depends on, and the digest or why nothing is there
     searched: Searched = field(default_factory=Searched)
     prelude: str = ""  # what the host puts in front of the source
+    checked_ir: str = ""  # of the only kernel, where the check has made it; never kept on disk
 
     def to_json(self) -> str:
         """The unit as JSON text."""
         import json  # a cached launch needs none of this
 
-        return json.dumps(asdict(self))
+        return json.dumps(asdict(replace(self, checked_ir="")))
 
     @staticmethod
     def from_json(text: str) -> Unit:

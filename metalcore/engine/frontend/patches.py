@@ -80,6 +80,11 @@ def bare(text: str) -> str:
     return _MARKER.sub("", text)
 
 
+def wants_unfolding(warnings: str, ir: str) -> bool:
+    """Whether `unfold` may have something to move."""
+    return " poison" in ir or any(pattern.search(warnings) for pattern, _, _ in _FOLDED)
+
+
 def unfold(text: str, warnings: str, ir: str, compile_again: Callable[[str], str]) -> str | None:
     """The text with constant operands that have no defined result moved to run time, or None where there are none."""
     better = _patch(text, warnings, compile_again, _FOLDED)

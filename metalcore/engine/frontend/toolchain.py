@@ -171,9 +171,11 @@ def _precompile(key: str, flags: Sequence[str]) -> str | None:
     """Path of the new header; None where it cannot be made: an error in the headers shows when they are read afresh."""
     text = f'#include "{INCLUDE / "metal_instances.h"}"\n#include "{INCLUDE / "entry.h"}"\n'
     header_flags = ["c++-header" if flag == "c++" else flag for flag in flags]
+    # What the headers themselves instantiate is done here once: without the option every run of clang does it again.
+    header_flags += ["-w", "-fpch-instantiate-templates"]
     with scratch_folder() as folder:
         path = os.path.join(folder, "header.pch")
-        if clang([*header_flags, "-w", "-emit-pch", "-fno-pch-timestamp", "-o", path], text).code != 0:
+        if clang([*header_flags, "-emit-pch", "-fno-pch-timestamp", "-o", path], text).code != 0:
             return None
         with open(path, "rb") as file:
             data = file.read()

@@ -9,10 +9,11 @@ from metalcore import settings
 from metalcore.engine.frontend import compiler, toolchain
 from metalcore.engine.frontend.constants import described
 from metalcore.engine.frontend.declared import declarations
-from metalcore.engine.frontend.entry import constant_text
+from metalcore.engine.frontend.diagnostics import Sources
+from metalcore.engine.frontend.entry import constant_text, with_entry
 from metalcore.engine.frontend.model import Unit
 from metalcore.engine.frontend.preprocess import preprocess
-from metalcore.engine.frontend.rewrite import rewrite
+from metalcore.engine.frontend.rewrite import Rewritten, rewrite
 from metalcore.errors import ArgumentError
 
 _MARK = re.compile(r"/\*__mc:c(\d+)\*/")
@@ -44,14 +45,18 @@ def make_unit(
     asking = {r.marker: constant_text(r.marker, r.name, r.index) for r in rewritten.constants}
     text = _MARK.sub(lambda match: match[0] + asking[int(match[1])], rewritten.text)
     prologue = constant_prologue(len(rewritten.constants), {})
-    ir, patched = compiler.compile_text(
-        prologue + text,
-        prepared.sources,
-        math_mode,
-        emit=bool(rewritten.constants),
-        optimised=True,
-        float_type=float_type,
-    )
+    checked_ir = _only_kernel(rewritten, prepared.sources, math_mode, float_type)
+    if checked_ir:
+        ir, patched = "", text
+    else:
+        ir, patched = compiler.compile_text(
+            prologue + text,
+            prepared.sources,
+            math_mode,
+            emit=bool(rewritten.constants),
+            optimised=True,
+            float_type=float_type,
+        )
     first, *pieces = _MARK.split(patched[len(prologue) :])
     marked = zip(pieces[::2], pieces[1::2], strict=True)
     text = first + "".join(f"/*__mc:c{n}*/{piece.removeprefix(asking[int(n)])}" for n, piece in marked)
@@ -70,9 +75,19 @@ def make_unit(
         slots=slots,
         float_type=float_type,
         prelude=prelude,
+        checked_ir=checked_ir,
     )
     dump("unit.cpp", prologue + text)
     return unit
+
+
+def _only_kernel(rewritten: Rewritten, sources: Sources, math_mode: str, float_type: str) -> str:
+    """IR of the only kernel of a source, made by the run of clang that checks the source; empty where that takes more:
+    several kernels, templates, constants, errors. Then one run checks, and others make IR as kernels are asked for."""
+    if len(rewritten.kernels) != 1 or rewritten.constants or "<" in rewritten.kernels[0].expression:
+        return ""
+    text = with_entry(rewritten.text, rewritten.kernels[0])
+    return compiler.compile_as_it_is(text, sources, math_mode, float_type) or ""
 
 
 def constant_prologue(count: int, values: Mapping[int, str]) -> str:

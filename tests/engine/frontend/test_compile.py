@@ -3,6 +3,7 @@
 # ruff: noqa: E501
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -252,3 +253,28 @@ def test_pragmas_of_floating_point_that_metal_does_not_have(pragma: str) -> None
     out = np.ones(1, np.float32)
     metalcore.Library(source).function("k")(out, threads=1)
     assert out[0] == np.float32(1) / np.float32(3) + np.float32(1)
+
+
+ONLY = {
+    "plain": ("kernel void f(device float* x) { x[0] = metal::exp(x[1]); }", True),
+    "bfloat": ("kernel void f(device bfloat* x, uint i [[thread_position_in_grid]]) { x[i] = bfloat(i); }", True),
+    "two kernels": ("kernel void f(device int* x) { x[0] = 1; } kernel void g(device int* x) { x[0] = 2; }", False),
+    "a template": (
+        "template <typename T> kernel void t(device T* x) { x[0] = 1; }\n"
+        'template [[host_name("f")]] kernel void t<float>(device float* x);',
+        False,
+    ),
+    "a constant": ("constant int n [[function_constant(0)]]; kernel void f(device int* x) { x[0] = n; }", False),
+    "a shift without a result": ("kernel void f(device int* x) { x[0] = 1 << 33; }", False),
+    "a quotient without a result": ("kernel void f(device int* x) { x[0] = (-2147483647 - 1) / -1; }", False),
+    "a list of one value": ("kernel void f(device uint4* x) { uint4 k = {7}; x[0] = k; }", False),
+    "an edit": ("kernel void f(device half* x, device bfloat* y) { x[0] = half(y[0]); }", False),
+}
+
+
+@pytest.mark.parametrize("name", ONLY)
+def test_the_check_makes_the_ir_of_an_only_kernel(name: str) -> None:
+    source, is_made = ONLY[name]
+    unit, values = make_unit(source), {0: 3} if name == "a constant" else None
+    assert bool(unit.checked_ir) == is_made
+    assert lower(unit, "f", values) == lower(replace(unit, checked_ir=""), "f", values)

@@ -13,6 +13,7 @@ from metalcore.engine.frontend import make_unit, toolchain
 from metalcore.engine.frontend.preprocess import preprocess
 from metalcore.engine.frontend.seal import names_in
 from metalcore.errors import CompileError, MetalcoreError, UnsupportedFeature
+from tests.engine.own_cache import use_own_cache
 
 SECRET = "SECRET_OF_THE_HOST"
 KERNEL = "\nkernel void k(device float* o, uint i [[thread_position_in_grid]]) { o[i] = V; }\n"
@@ -241,7 +242,7 @@ def run(text: str, folder: Path) -> float:
 
 @pytest.mark.feature("API", "a cached kernel is made again when a file that it reads, embeds or looks for changes")
 def test_what_was_looked_for_is_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METALCORE_CACHE", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     folder = tmp_path / "headers"
     folder.mkdir()
     probe = '#if __has_include("local.h")\n#include "local.h"\n#else\n#define V 4\n#endif'
@@ -259,7 +260,7 @@ def test_what_was_looked_for_is_part_of_the_key(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_link_that_becomes_a_file_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METALCORE_CACHE", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     folder = tmp_path / "headers"
     folder.mkdir()
     text = "#pragma once\n#ifdef V\n#undef V\n#define V 2\n#else\n#define V 1\n#endif\n"
@@ -275,7 +276,7 @@ def test_a_link_that_becomes_a_file_is_another_one(tmp_path: Path, monkeypatch: 
 
 
 def test_a_file_that_comes_first_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("METALCORE_CACHE", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -297,7 +298,7 @@ def test_a_file_that_comes_first_is_seen(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_header_that_becomes_a_pipe_is_not_waited_for(
     inside: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("METALCORE_CACHE", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     assert run('#include "five.h"', inside) == 5
     (inside / "five.h").unlink()
     os.mkfifo(inside / "five.h")

@@ -13,6 +13,7 @@ from metalcore.engine import units
 from metalcore.engine.codegen.cache import disk_cache
 from metalcore.engine.library import Library
 from metalcore.errors import ArgumentError, CacheWarning, CompileError, ConstantError, UnknownFunction
+from tests.engine.own_cache import use_own_cache
 
 SAXPY = """
 kernel void saxpy(device const float* x, device float* y, constant float& a, uint i [[thread_position_in_grid]]) {
@@ -25,7 +26,7 @@ kernel void saxpy(device const float* x, device float* y, constant float& a, uin
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Each test has an empty cache."""
     folder = tmp_path / "cache"
-    monkeypatch.setenv("METALCORE_CACHE", str(folder))
+    use_own_cache(folder, monkeypatch)
     return folder
 
 
