@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -234,6 +236,13 @@ def _gemm(name: str, n: int, peers: Peers) -> Setup:
 
 
 # The table --------------------------------------------------------------------------------------------------------
+
+
+def ordered() -> tuple[dict[str, Any], Peers, list[Case]]:
+    """In a benchmark's process: what it is told to do, the peers, and the rows that it is about."""
+    order = json.loads(sys.stdin.read())
+    wanted = {case.key: case for case in cases()}
+    return order, Peers(Path(order["library"])), [wanted[key] for key in order["keys"]]
 
 
 def chosen(only: Sequence[str], quick: bool) -> list[Case]:

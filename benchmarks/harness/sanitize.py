@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,7 @@ import numpy as np
 
 import metalcore
 from harness.case import Case, Setup
-from harness.peers import Peers
-from harness.rows import cases
+from harness.rows import ordered
 from harness.timing import Contestant, interleaved
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -67,15 +65,13 @@ def _status(name: str) -> int:
 
 
 def main() -> None:
-    order = json.loads(sys.stdin.read())
     metalcore.set_num_threads(1)
-    peers = Peers(Path(order["library"]))
-    wanted = {case.key: case for case in cases()}
-    for key in order["keys"]:
-        line: dict[str, Any] = {"case": key}
+    order, peers, wanted = ordered()
+    for case in wanted:
+        line: dict[str, Any] = {"case": case.key}
         try:
-            setup = wanted[key].make(peers)
-            line |= measure_memory(setup) if order["memory"] else measure_time(wanted[key], setup, order["budget"])
+            setup = case.make(peers)
+            line |= measure_memory(setup) if order["memory"] else measure_time(case, setup, order["budget"])
         except Exception as error:  # one broken row must not hide the others
             line["error"] = f"{type(error).__name__}: {error}"
         setup = None  # type: ignore[assignment]  # before the next one is made

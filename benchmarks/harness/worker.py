@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import metalcore
 from harness import opencl
 from harness.case import Case, Setup, aligned
 from harness.peers import Peers, copy_call
-from harness.rows import cases
+from harness.rows import ordered
 from harness.timing import Contestant, interleaved
 
 _PAUSE = 0.002  # OpenMP's idle threads spin for a while after each call
@@ -59,17 +57,15 @@ def measure(case: Case, setup: Setup, peers: Peers, threads: int, budget: float,
 
 
 def main() -> None:
-    order = json.loads(sys.stdin.read())
     opencl.use_threads(1)
-    peers = Peers(Path(order["library"]))
-    wanted = {case.key: case for case in cases()}
-    for key in order["keys"]:
+    order, peers, wanted = ordered()
+    for case in wanted:
         setup: Setup | None = None
         for threads in order["threads"]:
-            line: dict[str, Any] = {"case": key, "threads": threads}
+            line: dict[str, Any] = {"case": case.key, "threads": threads}
             try:
-                setup = setup or wanted[key].make(peers)
-                line["seconds"] = measure(wanted[key], setup, peers, threads, order["budget"], order["opencl"])
+                setup = setup or case.make(peers)
+                line["seconds"] = measure(case, setup, peers, threads, order["budget"], order["opencl"])
             except Exception as error:  # one broken row must not hide the others: the parent shows it as failed
                 line["error"] = f"{type(error).__name__}: {error}"
             print(json.dumps(line), flush=True)
