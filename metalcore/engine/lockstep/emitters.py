@@ -22,6 +22,7 @@ from .ops import Ops
 from .outlined import Outlined
 from .plan import Plan
 from .polls import Polls
+from .products import Products
 from .proofs import Proofs
 from .roots import Roots
 from .shapes import Shapes
@@ -51,6 +52,7 @@ class Emitters:
         self.watch = Watch(self)
         self.simd = Simd(self)
         self.matrix = Matrix(self)
+        self.products = Products(self)
         self.interleave = Interleave(self)
         self.body = Body(self)
         self.ids = Ids(self)

@@ -40,7 +40,7 @@ class Simdgroup:
         self.at, self.code, self.values, self.graph, self.plan = at, at.code, at.values, at.graph, at.plan
 
     def write(self, name: str, full: bool) -> str:
-        self.at.matrix.place_homes()
+        self.at.products.place_homes()
         self.at.proofs.is_full = full
         if full:
             blocks = self.at.flow.full_blocks()
