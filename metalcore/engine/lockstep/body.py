@@ -308,7 +308,7 @@ class Body:
         tests: list[Operand] = []
         later: list[Test] = []
         for whole, parts in tested:
-            if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) for w in parts):
+            if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) or self.at.proofs.shows(w) for w in parts):
                 continue
             if all(self.at.proofs.covers(w) for w in parts):
                 later.append(partial(self.at.memory.inside_record, whole))

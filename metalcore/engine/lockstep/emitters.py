@@ -16,6 +16,7 @@ from .guards import Guards
 from .ids import Ids
 from .interleave import Interleave
 from .lanes import Lanes
+from .loop_copies import LoopCopies
 from .matrix import Matrix
 from .memory import Memory
 from .ops import Ops
@@ -61,3 +62,4 @@ class Emitters:
         self.barriers = Barriers(self)
         self.flow = Flow(self)
         self.polls = Polls(self)
+        self.loop_copies = LoopCopies(self)

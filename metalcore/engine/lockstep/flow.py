@@ -166,7 +166,7 @@ class Flow:
 
     # -- F: all lanes active -----------------------------------------------------------------------
     def full_label(self, block: Block) -> str:
-        return f"F.{block.name}"
+        return f"{self.at.loop_copies.prefix(block)}.{block.name}"
 
     def full_block(self, block: Block) -> None:
         self.code.place(quoted(self.full_label(block)))

@@ -231,7 +231,7 @@ class Memory:
 
     def branch_inside(self, where: Address, fast: str, slow: str) -> bool:
         """Go on at one of two labels: are all lanes of an access in bounds? False: they surely are, it goes on here."""
-        if self.plan.bounds.proves(where.pointer, where.size, where.roots):
+        if self.plan.bounds.proves(where.pointer, where.size, where.roots) or self.at.proofs.shows(where):
             return False
         is_covered = self.at.proofs.covers(where)
         later = [lambda: self.inside_record(where)] if is_covered else []
@@ -242,6 +242,8 @@ class Memory:
         """Go on at one of two labels. *later*: tests that are made only where the size of the group is not enough."""
         ok = self._all(tests)
         if later:
+            assert self.values.block is not None
+            self.at.proofs.asked.add(self.values.block)
             short, exact = self.code.new_label("short"), self.code.new_label("exact")
             self.code.cond_br(ALL_INSIDE, short, exact, likely=True)
             saved = self.at.lanes.snapshot()

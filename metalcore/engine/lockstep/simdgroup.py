@@ -48,6 +48,7 @@ class Simdgroup:
             start = quoted(self.at.flow.full_label(self.graph.entry))
             for block in blocks:
                 self.at.flow.full_block(block)
+            self.at.loop_copies.write(blocks)
             if self.at.flow.uses_partial:
                 self.at.flow.write_region(self.at.flow.partial)
         else:
