@@ -10,6 +10,7 @@ from .cfg import Graph
 from .chunked import Chunked
 from .code import Code
 from .cuts import Cuts
+from .fetching import Fetching
 from .flow import Flow
 from .gathers import Gathers
 from .guards import Guards
@@ -47,6 +48,7 @@ class Emitters:
         self.gathers = Gathers(self)
         self.streaming = Streaming(self)
         self.memory = Memory(self)
+        self.fetching = Fetching(self)
         self.proofs = Proofs(self)
         self.outlined = Outlined(self)
         self.lanes = Lanes(self)

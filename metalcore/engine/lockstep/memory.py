@@ -19,7 +19,7 @@ from .gathers import gather_at_once, scatter_at_once
 from .operands import FALSE, TRUE, Given, Operand, constant, poison, zero
 from .roots import Root
 from .shapes import LANE, LANES, ZERO
-from .streaming import CACHE_LINE, Row
+from .streaming import Row
 from .support import KEEPS
 from .types import I1, I8, I16, I32, I64, I128, PTR, VOID, LLType, array, vector
 from .values import scalar_type
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 SLOTS = BUFFERS  # of buffers, and of threadgroup memory, in mc_launch
-_PAGE = 4096
 _NOWHERE = Operand("", PTR)
 
 
@@ -513,13 +512,6 @@ class Memory:
     def pointer_at(self, base: Operand, offset: int) -> Operand:
         return self.code.gep(base, offset) if offset else base
 
-    def ahead(self, where: Address, c: int) -> Operand | None:
-        """A page ahead, where that is worth a prefetch: processors' own prefetchers stop at its end."""
-        assert where.offsets is not None
-        if not self.plan.prefetch or c * self.code.width * where.size % CACHE_LINE:
-            return None
-        return self.pointer_at(where.base_of(c), where.offsets[c * self.code.width] + _PAGE)
-
     def load_pattern(self, instr: Instr, where: Address, c: int, masked: bool) -> Operand:
         assert where.offsets is not None
         ty, align = scalar_type(instr.type), min(where.size, int(str(instr.extra.get("align", 1))))
@@ -534,7 +526,7 @@ class Memory:
                 return self.code.call(f"llvm.masked.load.{vec.suffix}.p0", vec, *given, kinds=kinds)
             return self.at.gathers.gather(self.address_chunk(where, c), ty, align, self.values.mask[c])
         if kind == "row":
-            self.at.streaming.prefetch(self.ahead(where, c), 0)
+            self.at.streaming.prefetch(self.at.fetching.ahead(where, c, is_load=True), 0)
             return self.code.load(vec, self.pointer_at(where.base_of(c), first), align)
         if kind == "same":
             one = self.code.load(ty, self.pointer_at(where.base_of(c), first), align)
@@ -567,7 +559,7 @@ class Memory:
             pair = self.store_pair(instr, where, c) if len(left) > 1 else None
             taken = left[: 2 if pair else 1]
             row.add(*(pair or self.store_single(instr, where, c)), first, len(taken) * self.code.width * where.size)
-            row.ahead += [self.ahead(where, i) for i in taken]
+            row.ahead += [self.at.fetching.ahead(where, i, is_load=False) for i in taken]
             left = left[len(taken) :]
         self.at.streaming.store_row(instr, row)
 
