@@ -48,11 +48,11 @@ class Products:
 
     def _call(self, products: list[Instr]) -> None:
         """A function of its own keeps eight sums in registers; inlined, the scheduler spills them at every step."""
-        left = self._factor(products[0], 0)
+        left = self._left(products[0])
         rights = [self._factor(product, 2) for product in products]
         places = [self._sums(product, number) for number, product in enumerate(products)]
-        name = f"mc.mma{len(products)}"
-        self.code.helpers[name], declared = product_function(name, len(products))
+        name = f"mc.mma{len(products)}" + (".lanes" if len(left) == 1 else "")
+        self.code.helpers[name], declared = product_function(name, len(products), len(left) == 1)
         self.code.declarations.update(declared)
         self.code.call(name, VOID, *places, *left, *(part for right in rights for part in right), how="fastcc ")
         for product, place in zip(products, places, strict=True):
@@ -63,6 +63,20 @@ class Products:
                     self.at.lanes.define_pair(product, c)
 
     # -- factors -----------------------------------------------------------------------------------
+    def _left(self, product: Instr) -> tuple[Operand, ...]:
+        """Its elements are read one by one: no rows are made of what lanes hold."""
+        elements = product.args[0], product.args[1]
+        if elements[0] in self.plan.factors.loads:
+            return self._factor(product, 0)
+        key = ("lanes", elements)
+        found = self.values.splats.get(key)
+        if found is None:
+            found = self.values.splats[key] = self.code.slot(key, _ROWS, align=64)
+            for e, element in enumerate(elements):
+                for c, chunk in enumerate(self.values.chunks(element)):
+                    self.code.store(chunk, self.at.memory.pointer_at(found, 32 * (2 * c + e)), 32)
+        return (found,)
+
     def _factor(self, product: Instr, i: int) -> tuple[Operand, Operand]:
         """Where its rows lie, and how many bytes apart."""
         elements = product.args[i], product.args[i + 1]
@@ -240,17 +254,18 @@ class Products:
         return result
 
 
-@lru_cache(maxsize=2)
-def product_function(name: str, count: int) -> tuple[str, dict[str, str]]:
+@lru_cache(maxsize=4)
+def product_function(name: str, count: int, is_left_in_lanes: bool) -> tuple[str, dict[str, str]]:
     """8x8x8 multiply-accumulate in place of one or two sums with the same left side, and what it declares.
 
-    c row i += a[i][k] * b row k. Eight rows of sums are in registers at a time: one matrix, or the halves of two.
+    c row i += a[i][k] * b row k. Eight rows of sums are in registers at a time: one matrix, or the halves of two. The
+    left side has rows some bytes apart, or chunks of lanes one behind the other, both elements of each.
     """
     code = Builder("%m")
     sums = [Operand(f"%c{n}", PTR) for n in range(count)]
     left, left_apart = Operand("%a", PTR), Operand("%a.apart", I64)
     rights = [(Operand(f"%b{n}", PTR), Operand(f"%b{n}.apart", I64)) for n in range(count)]
-    a_rows = _row_addresses(code, left, left_apart)
+    a_rows = [] if is_left_in_lanes else _row_addresses(code, left, left_apart)
     b_rows = [_row_addresses(code, *right) for right in rights]
     for rows in [range(i, i + 8 // count) for i in range(0, 8, 8 // count)]:
         places = {(i, n): code.gep(sums[n], 32 * i) for i in rows for n in range(count)}
@@ -258,13 +273,15 @@ def product_function(name: str, count: int) -> tuple[str, dict[str, str]]:
         for k in range(8):
             values = [code.load(_ROW, b_rows[n][k], 4) for n in range(count)]
             for i in rows:
-                factor = code.splat(code.load(FLOAT, code.gep(a_rows[i], 4 * k), 4), 8)
+                at = code.gep(left, _in_lanes(i, k)) if is_left_in_lanes else code.gep(a_rows[i], 4 * k)
+                factor = code.splat(code.load(FLOAT, at, 4), 8)
                 for n in range(count):
                     totals[i, n] = code.intrinsic("fma", factor, values[n], totals[i, n])
         for key, place in places.items():
             code.store(totals[key], place, 32)
     code.ret()
-    given = parameters(*sums, left, left_apart, *(part for right in rights for part in right))
+    lefts = [left] if is_left_in_lanes else [left, left_apart]
+    given = parameters(*sums, *lefts, *(part for right in rights for part in right))
     return function(code, name, VOID, given, "noinline nounwind", "fastcc "), dict(code.declarations)
 
 
@@ -273,3 +290,9 @@ def _row_addresses(code: Builder, at: Operand, apart: Operand) -> list[Operand]:
     steps = [None, apart, code.shl(apart, 1), code.mul(apart, 3)]
     starts = [at, code.gep(at, code.shl(apart, 2))]
     return [start if step is None else code.gep(start, step) for start in starts for step in steps]
+
+
+def _in_lanes(row: int, column: int) -> int:
+    """Where an element lies among chunks of eight lanes."""
+    lane, e = HOLDER[row, column]
+    return 32 * (2 * (lane // 8) + e) + 4 * (lane % 8)

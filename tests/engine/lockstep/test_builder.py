@@ -177,7 +177,8 @@ def test_control_flow() -> None:
 
 
 def test_the_functions_of_every_module_are_accepted() -> None:
-    products, declared = zip(*(product_function(f"mc.mma{count}", count) for count in (1, 2)), strict=True)
+    forms = [(count, is_in_lanes) for count in (1, 2) for is_in_lanes in (False, True)]
+    products, declared = zip(*(product_function(f"mc.mma{n}", *form) for n, form in enumerate(forms)), strict=True)
     text = "\n".join([*support(), *products, *declared[0].values(), "attributes #2 = { nounwind }"])
     module = llvm.parse(text)  # and verified
     assert {"mc.slow", "mc.spread", "mc.attend"} <= {function.name for function in module.functions}
