@@ -32,15 +32,16 @@ def capture(folder: Path, arguments: list[str]) -> None:
 
     import metalcore.engine.lockstep as lockstep
     from metalcore.engine.codegen import llvm
+    from metalcore.engine.ir import print_module
 
     real, emit = lockstep.vectorise, llvm.emit_object
     empty: list[bytes] = []
     folder.mkdir(parents=True, exist_ok=True)
 
-    def kept(scalar_ir: str, **options: Any) -> Any:
-        text = json.dumps([scalar_ir, options], sort_keys=True)
+    def kept(scalar: Any, **options: Any) -> Any:
+        text = json.dumps([scalar if isinstance(scalar, str) else print_module(scalar), options], sort_keys=True)
         (folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json").write_text(text)
-        return real(scalar_ir, **options)
+        return real(scalar, **options)
 
     def no_code(ir: str, dump: Any = None) -> bytes:
         if not empty:

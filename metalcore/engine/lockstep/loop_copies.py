@@ -12,6 +12,7 @@ from metalcore.engine.ir import Block, is_barrier, quoted
 
 from .cfg import Loop
 from .frame import ALL_INSIDE
+from .proofs import KINDS
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -28,8 +29,13 @@ class LoopCopies:
             self._loops = {loop.header: loop for loop in self.graph.loops if self._is_short(loop)}
 
     def _is_short(self, loop: Loop) -> bool:
-        has_barrier = any(is_barrier(instr) for block in loop.blocks for instr in block.instrs)
-        return not loop.children and not has_barrier and self.at.flow.region_cost(loop.blocks) <= MOST_COST
+        """Is it one without barriers that the flag may say something of?"""
+        instrs = [instr for block in loop.blocks for instr in block.instrs]
+        if loop.children or any(is_barrier(instr) for instr in instrs):
+            return False
+        pointers = [instr.args[instr.op == "store"] for instr in instrs if instr.op in ("load", "store")]
+        kinds = {root.kind for pointer in pointers for root in self.at.roots.of_address(pointer)}
+        return bool(kinds & set(KINDS)) and self.at.flow.region_cost(loop.blocks) <= MOST_COST
 
     def prefix(self, block: Block) -> str:
         """Of the block's label in the copy that is being written."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .emitters import Emitters
     from .memory import Address
 
-_KINDS = ("shared", "tgarg", "table")
+KINDS = ("shared", "tgarg", "table")
 
 
 class Proofs:
@@ -37,7 +37,7 @@ class Proofs:
         if not self.is_full or bounds.keep_tests or len(where.roots) != 1:
             return False
         root = next(iter(where.roots))
-        if root.kind not in _KINDS or bounds.shapes.wrapping.may_wrap(where.pointer):
+        if root.kind not in KINDS or bounds.shapes.wrapping.may_wrap(where.pointer):
             return False
         known = bounds.ranges.offset_range(where.pointer)
         if known is None or known[0] < 0:
