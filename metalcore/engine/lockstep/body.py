@@ -44,7 +44,7 @@ class Body:
                 for c in range(self.code.count):
                     self.values.store_out(phi, c, self.values.chunk(phi, c))
         for instr in block.instrs[:-1]:
-            if instr.op in ("phi", "alloca") or is_ignored(instr):
+            if instr.op in ("phi", "alloca") or is_ignored(instr) or instr in self.plan.factors.unused:
                 continue
             self._place_instr(instr)
         self.flush()
@@ -307,7 +307,7 @@ class Body:
         tests: list[Operand] = []
         later: list[Test] = []
         for whole, parts in tested:
-            if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) for w in parts):
+            if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) or self.at.proofs.shows(w) for w in parts):
                 continue
             if all(self.at.proofs.covers(w) for w in parts):
                 later.append(partial(self.at.memory.inside_record, whole))
@@ -392,7 +392,9 @@ class Body:
             path = instr.extra["path"]
             assert isinstance(path, list) and isinstance(aggregate, Instr)
             if aggregate in self.plan.homes:
-                return  # it is in its slot
+                if instr in self.values.leaving:
+                    self.values.store_out(instr, c, self.values.chunk(instr, c))
+                return  # it is at home
             if aggregate.op == "cmpxchg" or aggregate.callee.startswith("__mc_simdgroup"):
                 name = self.at.lanes.pair_element(aggregate, path[0], c)
             else:

@@ -102,6 +102,14 @@ class Code(Builder):
             parts = [self.shuffle(a, both, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
 
+    def transpose_quads(self, v: Sequence[Operand]) -> list[Operand]:
+        """Of two 4x4 matrices: one in the lower halves of four vectors, one in the upper. No shuffle crosses them."""
+        low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
+        first, second = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
+        a, b = self.shuffle(v[0], low, v[1]), self.shuffle(v[2], low, v[3])
+        p, q = self.shuffle(v[0], high, v[1]), self.shuffle(v[2], high, v[3])
+        return [self.shuffle(x, picks, y) for x, y in ((a, b), (p, q)) for picks in (first, second)]
+
     def split(self, whole: Operand) -> list[Operand]:
         """All 32 lanes -> chunks."""
         if self.count == 1:

@@ -10,18 +10,21 @@ from .cfg import Graph
 from .chunked import Chunked
 from .code import Code
 from .cuts import Cuts
+from .fetching import Fetching
 from .flow import Flow
 from .gathers import Gathers
 from .guards import Guards
 from .ids import Ids
 from .interleave import Interleave
 from .lanes import Lanes
+from .loop_copies import LoopCopies
 from .matrix import Matrix
 from .memory import Memory
 from .ops import Ops
 from .outlined import Outlined
 from .plan import Plan
 from .polls import Polls
+from .products import Products
 from .proofs import Proofs
 from .roots import Roots
 from .shapes import Shapes
@@ -45,12 +48,14 @@ class Emitters:
         self.gathers = Gathers(self)
         self.streaming = Streaming(self)
         self.memory = Memory(self)
+        self.fetching = Fetching(self)
         self.proofs = Proofs(self)
         self.outlined = Outlined(self)
         self.lanes = Lanes(self)
         self.watch = Watch(self)
         self.simd = Simd(self)
         self.matrix = Matrix(self)
+        self.products = Products(self)
         self.interleave = Interleave(self)
         self.body = Body(self)
         self.ids = Ids(self)
@@ -59,3 +64,4 @@ class Emitters:
         self.barriers = Barriers(self)
         self.flow = Flow(self)
         self.polls = Polls(self)
+        self.loop_copies = LoopCopies(self)

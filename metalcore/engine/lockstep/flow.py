@@ -124,6 +124,8 @@ class Flow:
             if isinstance(value, Const) and value.text in ("undef", "poison"):
                 self.values.blank.add(phi)
                 continue
+            if self.at.products.is_at_home(phi, value):
+                continue
             shape = self.shapes.get(phi)
             saved, self.values.block = self.values.block, target if self.values.behind(source, target) else source
             if shape.varying:
@@ -139,21 +141,31 @@ class Flow:
             for phi, names in moves:
                 if isinstance(names, list):
                     for c in range(self.code.count):
-                        olds[phi, c] = self.values.load_vector((phi, c), phi.type)
+                        olds[phi, c] = self._old(phi, c)
+        at_home: dict[Instr, list[Operand]] = {}
         for phi, names in moves:
             if isinstance(names, Operand):
                 self.code.keep((phi, "scalar"), names)
                 continue
+            if blend is not None:
+                names = [self.code.select(blend[c], name, olds[phi, c]) for c, name in enumerate(names)]
+            if phi in self.plan.homes:
+                at_home[phi] = names
+                continue
             for c, name in enumerate(names):
-                if blend is not None:
-                    name = self.code.select(blend[c], name, olds[phi, c])
                 self.values.store_vector((phi, c), name)
+        self.at.products.keep_at_home(at_home)
         if self.at.plan.is_cut:
             self.at.cuts.keep_phis([phi for phi, _ in moves])
 
+    def _old(self, phi: Instr, c: int) -> Operand:
+        if phi in self.plan.homes:
+            return self.at.products.lanes_at_home(phi, c)
+        return self.values.load_vector((phi, c), phi.type)
+
     # -- F: all lanes active -----------------------------------------------------------------------
     def full_label(self, block: Block) -> str:
-        return f"F.{block.name}"
+        return f"{self.at.loop_copies.prefix(block)}.{block.name}"
 
     def full_block(self, block: Block) -> None:
         self.code.place(quoted(self.full_label(block)))

@@ -180,15 +180,7 @@ class Interleave:
         """Eight float4: a transpose within 128-bit halves, so that no shuffle crosses them."""
         rows = [self.code.load(vector(4, I32), self.at.memory.pointer_at(base, 16 * i), 4) for i in range(8)]
         pairs = [self.code.shuffle(rows[i], range(8), rows[i + 4]) for i in range(4)]
-        return dict(enumerate(self._transpose(pairs)))
-
-    def _transpose(self, v: list[Operand]) -> list[Operand]:
-        shuffle = self.code.shuffle
-        low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
-        first, second = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
-        a, b = shuffle(v[0], low, v[1]), shuffle(v[2], low, v[3])
-        p, q = shuffle(v[0], high, v[1]), shuffle(v[2], high, v[3])
-        return [shuffle(a, first, b), shuffle(a, second, b), shuffle(p, first, q), shuffle(p, second, q)]
+        return dict(enumerate(self.code.transpose_quads(pairs)))
 
     def store_group(self, group: Group, c: int) -> None:
         ty = integer(group.size * 8)
@@ -204,7 +196,7 @@ class Interleave:
         base = self.group_base(group, c)
         row = Row(group.size)
         if self._is_quad(group):
-            for i, quad in enumerate(self._transpose(fields)):
+            for i, quad in enumerate(self.code.transpose_quads(fields)):
                 for half in (0, 1):
                     part = self.code.shuffle(quad, range(4 * half, 4 * half + 4))
                     row.add(part, self.at.memory.pointer_at(base, 16 * (i + 4 * half)), 0, 16)

@@ -54,8 +54,10 @@ class Lanes:
         size: int,
         kind: int,
         values: list[Operand] | None,
+        is_outside: bool = False,
     ) -> list[Operand]:
-        """A gather or scatter of 32 addresses under the current mask, checked where the mode asks for it."""
+        """A gather or scatter of 32 addresses under the current mask, checked where the mode asks for it. *is_outside*:
+        some are known to be out of bounds."""
         where = self.at.memory.address(pointer, size)
         align = int(str(instr.extra.get("align", size if instr.op == "call" else 1)))
         mask = self.values.mask
@@ -75,6 +77,8 @@ class Lanes:
         if instr.op in ("load", "store") and self.plan.bounds.proves(pointer, size, where.roots):
             return direct()
         is_outlined = self.at.outlined.takes(instr, where)
+        if is_outside and not is_outlined:
+            return self._slow_lanes(instr, where, addresses, ty, kind, values, self.values.bits_aside())
         if is_outlined and mask is not None:
             return self.at.outlined.access(instr, where, ty, align)
         inside = self.at.memory.inside_lanes(where, addresses)

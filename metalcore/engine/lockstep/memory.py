@@ -35,7 +35,7 @@ from .gathers import gather_at_once, scatter_at_once
 from .operands import FALSE, TRUE, Given, Operand, constant, poison, zero
 from .roots import Root
 from .shapes import LANE, LANES, ZERO
-from .streaming import CACHE_LINE, Row
+from .streaming import Row
 from .support import KEEPS
 from .values import scalar_type
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 
 SLOTS = BUFFERS  # of buffers, and of threadgroup memory, in mc_launch
-_PAGE = 4096
 _NOWHERE = Operand("", PTR)
 
 
@@ -246,7 +245,7 @@ class Memory:
 
     def branch_inside(self, where: Address, fast: str, slow: str) -> bool:
         """Go on at one of two labels: are all lanes of an access in bounds? False: they surely are, it goes on here."""
-        if self.plan.bounds.proves(where.pointer, where.size, where.roots):
+        if self.plan.bounds.proves(where.pointer, where.size, where.roots) or self.at.proofs.shows(where):
             return False
         is_covered = self.at.proofs.covers(where)
         later = [lambda: self.inside_record(where)] if is_covered else []
@@ -257,6 +256,8 @@ class Memory:
         """Go on at one of two labels. *later*: tests that are made only where the size of the group is not enough."""
         ok = self._all(tests)
         if later:
+            assert self.values.block is not None
+            self.at.proofs.asked.add(self.values.block)
             short, exact = self.code.new_label("short"), self.code.new_label("exact")
             self.code.cond_br(ALL_INSIDE, short, exact, likely=True)
             saved = self.at.lanes.snapshot()
@@ -526,13 +527,6 @@ class Memory:
     def pointer_at(self, base: Operand, offset: int) -> Operand:
         return self.code.gep(base, offset) if offset else base
 
-    def ahead(self, where: Address, c: int) -> Operand | None:
-        """A page ahead, where that is worth a prefetch: processors' own prefetchers stop at its end."""
-        assert where.offsets is not None
-        if not self.plan.prefetch or c * self.code.width * where.size % CACHE_LINE:
-            return None
-        return self.pointer_at(where.base_of(c), where.offsets[c * self.code.width] + _PAGE)
-
     def load_pattern(self, instr: Instr, where: Address, c: int, masked: bool) -> Operand:
         assert where.offsets is not None
         ty, align = scalar_type(instr.type), min(where.size, int(str(instr.extra.get("align", 1))))
@@ -547,7 +541,7 @@ class Memory:
                 return self.code.call(f"llvm.masked.load.{vec.suffix}.p0", vec, *given, kinds=kinds)
             return self.at.gathers.gather(self.address_chunk(where, c), ty, align, self.values.mask[c])
         if kind == "row":
-            self.at.streaming.prefetch(self.ahead(where, c), 0)
+            self.at.streaming.prefetch(self.at.fetching.ahead(where, c, is_load=True), 0)
             return self.code.load(vec, self.pointer_at(where.base_of(c), first), align)
         if kind == "same":
             one = self.code.load(ty, self.pointer_at(where.base_of(c), first), align)
@@ -580,7 +574,7 @@ class Memory:
             pair = self.store_pair(instr, where, c) if len(left) > 1 else None
             taken = left[: 2 if pair else 1]
             row.add(*(pair or self.store_single(instr, where, c)), first, len(taken) * self.code.width * where.size)
-            row.ahead += [self.ahead(where, i) for i in taken]
+            row.ahead += [self.at.fetching.ahead(where, i, is_load=False) for i in taken]
             left = left[len(taken) :]
         self.at.streaming.store_row(instr, row)
 

@@ -20,6 +20,7 @@ from .cfg import Graph, canonicalise
 from .cuts import MOST_KEPT, MOST_SIMDGROUPS, kept_bytes, split_at_barriers
 from .driver import LONG_BODY, SPAN, Driver, knows_its_group
 from .emitters import Emitters
+from .factors import Factors, find_factors
 from .flags import drop_silent_hooks, number_lanes
 from .flow import accesses
 from .gathers import MANY_ACCESSES
@@ -34,7 +35,7 @@ from .same import Same, quiet_regions
 from .shapes import Shape, Shapes
 from .simdgroup import Simdgroup
 from .streaming import streamed_stores
-from .support import mma_function, support
+from .support import support
 from .turns import ends_with_barrier
 
 _Given = ParamSpec("_Given")
@@ -144,6 +145,7 @@ def vectorise(
         module,
         Liveness(module.function),
         find_homes(graph, shapes, users) if width == 8 else {},
+        find_factors(graph, shapes, roots, users) if width == 8 else Factors(),
         coroutine=bool(barriers) and not single,
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
         is_large=accesses(graph.order) > MANY_ACCESSES,
@@ -163,10 +165,6 @@ def vectorise(
         plan.declarations |= set(emitters.code.declarations.values())
         sizes.append(emitters.code.stack_bound() + emitters.cuts.stack())
     functions += [text for _, text in sorted(helpers.items())]
-    if plan.uses_mma:
-        mma, declared = mma_function()
-        plan.declarations |= declared
-        functions.append(mma)
     initial = initial_values(used_globals, shared_offsets, module.spelled_out)
     span = SPAN[bool(graph.loops)] if is_flat else 0
     text = [

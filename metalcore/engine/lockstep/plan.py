@@ -9,6 +9,7 @@ from metalcore.engine.model import PRIVATE, TABLE, Site
 from metalcore.engine.names import plain_name
 
 from .bounds import Bounds
+from .factors import Factors
 from .homes import Home
 from .live import Liveness
 from .memory import Address
@@ -32,6 +33,7 @@ class Plan:
     module: Module
     live: Liveness
     homes: dict[Value, Home]
+    factors: Factors
     coroutine: bool = False
     is_cut: bool = False  # simdgroups take turns between barriers (cuts.py)
     same: Same | None = None  # where that may be
@@ -39,7 +41,6 @@ class Plan:
     prefetch: bool = False  # ask early for what the next simdgroups read and write
     streamed: frozenset[Instr] = frozenset()  # stores whose rows may go past the cache
     uses_slow: bool = False
-    uses_mma: bool = False
     sites: list[Site] = field(default_factory=list)
     site_numbers: dict[tuple[Instr, int, frozenset[Root]], int] = field(default_factory=dict)
     known_sites: dict[Site, int] = field(default_factory=dict)

@@ -85,14 +85,14 @@ class Polls:
 
     # -- where blocks of rounds begin and end --------------------------------------------------------
     def again_label(self, header: Block) -> str:
-        return f"F.again.{header.name}"
+        return f"{self.at.loop_copies.prefix(header)}.again.{header.name}"
 
     def full_target(self, source: Block, target: Block) -> str:
         """Label in F for an edge; a round that follows another skips what is done where a loop is entered."""
         count = self.counts.get(target)
         if count is not None and source is count.loop.latch:
             return quoted(self.again_label(target))
-        return quoted(self.at.flow.full_label(target))
+        return self.at.loop_copies.entry(source, target) or quoted(self.at.flow.full_label(target))
 
     def count_at(self, latch: Block) -> Count | None:
         loop = self.graph.loop_of[latch]

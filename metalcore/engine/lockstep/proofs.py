@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from metalcore.engine.ir import I64, Const, Instr, Value, gep_terms
+from metalcore.engine.ir import I64, Block, Const, Instr, Value, gep_terms
 
 from .frame import ALL_INSIDE, SIZE
 from .operands import TRUE, Operand
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from .emitters import Emitters
     from .memory import Address
 
-_KINDS = ("shared", "tgarg", "table")
+KINDS = ("shared", "tgarg", "table")
 
 
 class Proofs:
     def __init__(self, at: Emitters) -> None:
         self.at, self.entry, self.plan = at, at.code.entry, at.plan
         self.is_full = True  # lanes that are no threads have positions beyond the group
+        self.is_shown = False  # code is written that runs where the flag is set
+        self.asked: set[Block] = set()  # blocks whose code looks at it
         self._known: dict[object, Operand] = {}
         self._tests: dict[Operand, None] = {}
 
@@ -34,7 +36,7 @@ class Proofs:
         if not self.is_full or bounds.keep_tests or len(where.roots) != 1:
             return False
         root = next(iter(where.roots))
-        if root.kind not in _KINDS or bounds.shapes.wrapping.may_wrap(where.pointer):
+        if root.kind not in KINDS or bounds.shapes.wrapping.may_wrap(where.pointer):
             return False
         known = bounds.ranges.offset_range(where.pointer)
         if known is None or known[0] < 0:
@@ -48,6 +50,10 @@ class Proofs:
             self._known[key] = self.entry.icmp("ule", end, self.at.memory.root_size(root))
         self._tests[self._known[key]] = None
         return True
+
+    def shows(self, where: Address) -> bool:
+        """Is it known here that the access is in bounds?"""
+        return self.is_shown and self.covers(where)
 
     def finish(self) -> None:
         """Once all accesses are known."""

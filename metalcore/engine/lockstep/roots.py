@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from metalcore.engine.ir import I32, Block, Const, Global, Instr, Module, Type, Value, integer, struct
@@ -132,7 +133,9 @@ def expand_block_copies(blocks: list[Block]) -> None:
 def split_pairs(blocks: list[Block]) -> None:
     """A pair of 32-bit numbers comes back from a call packed in an i64; make it a pair again."""
     pair = struct(I32, I32)
-    packed: dict[Instr, Instr] = {}
+    packed: dict[Value, Instr] = {}
+    parts: dict[Value, list[Instr]] = {}
+    made: list[Instr] = []
     for block in blocks:
         out: list[Instr] = []
         for instr in block.instrs:
@@ -140,22 +143,51 @@ def split_pairs(blocks: list[Block]) -> None:
             if instr.op != "call" or not instr.callee.startswith("__mc_simdgroup_load") or instr.type.kind != "int":
                 continue
             instr.type = pair
-            wide = []
+            parts[instr], wide = [], []
             for e in (0, 1):
-                part = _push(
-                    out, instr, Instr("extractvalue", integer(32), [instr], f"{instr.name}.e{e}", {"path": [e]})
-                )
+                part = Instr("extractvalue", integer(32), [instr], f"{instr.name}.e{e}", {"path": [e]})
+                parts[instr].append(_push(out, instr, part))
                 wide.append(_push(out, instr, Instr("zext", integer(64), [part], f"{instr.name}.w{e}")))
             high = _push(
                 out, instr, Instr("shl", integer(64), [wide[1], Const(integer(64), "32")], f"{instr.name}.high")
             )
             packed[instr] = _push(out, instr, Instr("or", integer(64), [wide[0], high], f"{instr.name}.packed"))
+            made += [packed[instr], high, *wide]
         block.instrs = out
     if packed:
-        for block in blocks:
-            for instr in block.instrs:
-                if instr.op != "extractvalue":
-                    instr.args = [packed.get(a, a) if isinstance(a, Instr) else a for a in instr.args]
+        _use_parts(blocks, packed, parts, made)
+
+
+def _use_parts(
+    blocks: list[Block], packed: dict[Value, Instr], parts: dict[Value, list[Instr]], made: list[Instr]
+) -> None:
+    """Halves of the packed number are the numbers themselves; what is then not needed goes."""
+    every = [instr for block in blocks for instr in block.instrs]
+    shifts = [i for i in every if i.op == "lshr" and i.args[0] in packed and _is_32(i.args[1])]
+    halves = {call: pair[0] for call, pair in parts.items()} | {shift: parts[shift.args[0]][1] for shift in shifts}
+    same: dict[Value, Value] = {}
+    for instr in every:
+        if instr.op == "trunc" and instr.type.bits <= 32 and instr.args[0] in halves:
+            half = halves[instr.args[0]]
+            if instr.type.bits == 32:
+                same[instr] = half
+            else:
+                instr.args = [half]
+    for instr in every:
+        if instr.op != "extractvalue":
+            instr.args = [same.get(a, packed.get(a, a)) for a in instr.args]
+    gone = {i for i in every if i in same}
+    uses = Counter(a for i in every if i not in gone for a in i.args)
+    for instr in [*shifts, *made]:  # users first
+        if not uses[instr]:
+            gone.add(instr)
+            uses.subtract(instr.args)
+    for block in blocks:
+        block.instrs = [i for i in block.instrs if i not in gone]
+
+
+def _is_32(value: Value) -> bool:
+    return isinstance(value, Const) and value.value == 32
 
 
 def copy_unit(instr: Instr, length: int) -> int:

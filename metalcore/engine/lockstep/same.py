@@ -125,12 +125,12 @@ def quiet_regions(graph: Graph, barriers: list[Block]) -> list[set[Block]]:
         region = reach([start], lambda block: [] if block in barriers else block.succs)
         is_own = all(p in region and p not in barriers for b in region - {start} for p in b.preds)
         is_entered_once = len(start.preds) == (start is not graph.entry)
-        if is_own and is_entered_once and not any(_writes(i) for b in region for i in b.instrs):
+        if is_own and is_entered_once and not any(writes(i) for b in region for i in b.instrs):
             regions.append(region)
     return regions
 
 
-def _writes(instr: Instr) -> bool:
+def writes(instr: Instr) -> bool:
     if instr.op == "call" and instr.callee.startswith("__mc_"):
         return instr.callee.startswith("__mc_simdgroup_store")
     if instr.op == "call":

@@ -39,7 +39,7 @@ class Simdgroup:
         self.at, self.code, self.values, self.graph, self.plan = at, at.code, at.values, at.graph, at.plan
 
     def write(self, name: str, full: bool) -> str:
-        self.at.matrix.place_homes()
+        self.at.products.place_homes()
         self.at.proofs.is_full = full
         if full:
             blocks = self.at.flow.full_blocks()
@@ -47,6 +47,7 @@ class Simdgroup:
             start = quoted(self.at.flow.full_label(self.graph.entry))
             for block in blocks:
                 self.at.flow.full_block(block)
+            self.at.loop_copies.write(blocks)
             if self.at.flow.uses_partial:
                 self.at.flow.write_region(self.at.flow.partial)
         else:

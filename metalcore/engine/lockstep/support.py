@@ -6,7 +6,7 @@ import ctypes
 from functools import lru_cache
 
 from metalcore.engine.abi import LANES, Access, Stop, offset
-from metalcore.engine.ir import DOUBLE, FLOAT, I1, I8, I32, I64, PTR, VOID, Type, array, vector
+from metalcore.engine.ir import I1, I8, I32, I64, PTR, VOID, Type, array
 
 from .builder import Builder
 from .frame import LAUNCH, WORKER, of_launch, of_worker, parameters
@@ -122,35 +122,3 @@ def _slow() -> str:
     code.ret()
     given = parameters(LAUNCH, WORKER, site, size, kind, mask, first, addresses, count, bounds, data)
     return function(code, "mc.slow", VOID, given, COLD, KEEPS)
-
-
-@lru_cache(maxsize=1)
-def mma_function() -> tuple[str, frozenset[str]]:
-    """8x8x8 multiply-accumulate on matrices in lane layout, for registers of eight floats.
-
-    Chunk 2h+w holds rows 4h..4h+3, columns 4w..4w+3, with even columns in element 0 and odd ones in element 1. The left
-    operand is spread by duplicating even or odd lanes, the right one by broadcasting 64 bits. With what it declares.
-    """
-    row = vector(8, FLOAT)
-    code = Builder("%m")
-    total, left, right = (Operand(name, PTR) for name in ("%c", "%a", "%b"))
-    sums = [code.load(row, code.gep(total, 32 * i), 32) for i in range(8)]
-    for k in range(8):
-        rights = {}
-        for w in (0, 1):
-            for e in (0, 1):
-                at = code.gep(right, 32 * (2 * (2 * (k // 4) + w) + e) + 8 * (k % 4))
-                rights[w, e] = code.bitcast(code.splat(code.load(DOUBLE, at, 8), 4), row)
-        for h in (0, 1):
-            at = code.gep(left, 32 * (2 * (2 * h + k // 4) + k % 2))
-            first = k % 4 // 2
-            spread = code.shuffle(code.load(row, at, 32), [2 * i + first for i in range(4) for _ in (0, 1)])
-            for w in (0, 1):
-                for e in (0, 1):
-                    i = 2 * (2 * h + w) + e
-                    sums[i] = code.intrinsic("fma", spread, rights[w, e], sums[i])
-    for i in range(8):
-        code.store(sums[i], code.gep(total, 32 * i), 32)
-    code.ret()
-    text = function(code, "mc.mma", VOID, parameters(total, left, right), "noinline nounwind", "fastcc ")
-    return text, frozenset(code.declarations.values())

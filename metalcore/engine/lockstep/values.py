@@ -167,6 +167,8 @@ class Values:
             name = self.load_vector((value, "out", c), value.type)
         elif value.op == "icmp" and (lanes := self.shapes.known_test(value)) is not None:
             name = self.code.lane_constants(I1, lanes, c)
+        elif value in self.at.plan.homes:
+            name = self.at.products.lanes_at_home(value, c)
         elif own.varying:
             name = self.load_vector((value, c), value.type)
         elif own.uniform:

@@ -38,7 +38,8 @@ from metalcore.engine.lockstep.division import divide, divide_by_double
 from metalcore.engine.lockstep.externals import EXTERNALS, is_uniform_call
 from metalcore.engine.lockstep.halves import fma_to_odd, saturated, to_bfloat, to_half
 from metalcore.engine.lockstep.operands import FALSE, NULL, TRUE, Operand, constant, constants, poison, zero
-from metalcore.engine.lockstep.support import function, mma_function, support
+from metalcore.engine.lockstep.products import product_function
+from metalcore.engine.lockstep.support import function, support
 from metalcore.engine.lockstep.types import scalar_type
 
 A, B, V, W, P = (
@@ -177,8 +178,9 @@ def test_control_flow() -> None:
 
 
 def test_the_functions_of_every_module_are_accepted() -> None:
-    mma, declared = mma_function()
-    text = "\n".join([*support(), mma, *declared, "attributes #2 = { nounwind }"])
+    forms = [(count, is_in_lanes) for count in (1, 2) for is_in_lanes in (False, True)]
+    products, declared = zip(*(product_function(f"mc.mma{n}", *form) for n, form in enumerate(forms)), strict=True)
+    text = "\n".join([*support(), *products, *declared[0].values(), "attributes #2 = { nounwind }"])
     module = llvm.parse(text)  # and verified
     assert {"mc.slow", "mc.spread", "mc.attend"} <= {function.name for function in module.functions}
 

@@ -1,0 +1,68 @@
+"""Second copies of loops in F, for groups whose size shows that nothing is out of bounds (proofs.py).
+
+A short loop that would ask for the flag of the proofs in each round is written twice, with its tests and without them.
+Where it is entered the flag is looked at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metalcore.engine.ir import Block, is_barrier, quoted
+
+from .cfg import Loop
+from .frame import ALL_INSIDE
+from .proofs import KINDS
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
+
+MOST_COST = 64  # of a round that a test would be felt in
+
+
+class LoopCopies:
+    def __init__(self, at: Emitters) -> None:
+        self.at, self.code, self.graph = at, at.code, at.graph
+        self._written: Loop | None = None  # whose second copy is being written
+        self._loops: dict[Block, Loop] = {}  # that may have one, by header
+        if at.plan.checked and not at.plan.sanitized:
+            self._loops = {loop.header: loop for loop in self.graph.loops if self._is_short(loop)}
+
+    def _is_short(self, loop: Loop) -> bool:
+        """Is it one without barriers that the flag may say something of?"""
+        instrs = [instr for block in loop.blocks for instr in block.instrs]
+        if loop.children or any(is_barrier(instr) for instr in instrs):
+            return False
+        pointers = [instr.args[instr.op == "store"] for instr in instrs if instr.op in ("load", "store")]
+        kinds = {root.kind for pointer in pointers for root in self.at.roots.of_address(pointer)}
+        return bool(kinds & set(KINDS)) and self.at.flow.region_cost(loop.blocks) <= MOST_COST
+
+    def prefix(self, block: Block) -> str:
+        """Of the block's label in the copy that is being written."""
+        return "S" if self._written is not None and block in self._written.blocks else "F"
+
+    def entry(self, source: Block, target: Block) -> str | None:
+        """The label of a loop's way in, where it is one."""
+        loop = self._loops.get(target)
+        return None if loop is None or source in loop.blocks else self._gate(target)
+
+    def _gate(self, header: Block) -> str:
+        return quoted(f"F.gate.{header.name}")
+
+    def write(self, full: list[Block]) -> None:
+        """Once the first copies of all blocks are written."""
+        for header, loop in self._loops.items():
+            asks = bool(self.at.proofs.asked & loop.blocks)
+            self.code.place(self._gate(header))
+            plain = quoted(self.at.flow.full_label(header))
+            if not asks:
+                self.code.jump(plain)
+                continue
+            self._written = loop
+            self.code.cond_br(ALL_INSIDE, quoted(self.at.flow.full_label(header)), plain, likely=True)
+            self.at.proofs.is_shown = True
+            for block in full:
+                if block in loop.blocks:
+                    self.at.flow.full_block(block)
+            self.at.proofs.is_shown = False
+            self._written = None
