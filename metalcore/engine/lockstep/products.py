@@ -195,7 +195,7 @@ class Products:
         lanes = range(c * self.code.width, (c + 1) * self.code.width)
         # Rows 0 2 1 3: shuffles within the halves of a register then put the lanes in order.
         places = sorted({(ROW[lane], COL[lane] // 4 * 4) for lane in lanes}, key=lambda q: (q[0] % 2, q))
-        whole = self.code.concat([self.code.load(vector(4, item), quad(*place), item.bytes) for place in places])
+        whole = self.code.concat([self.code.load(vector(4, item), quad(*place), item.bits // 8) for place in places])
         starts = [places.index((ROW[lane], COL[lane] // 4 * 4)) * 4 + COL[lane] % 4 for lane in lanes]
         return self.code.shuffle(whole, starts), self.code.shuffle(whole, [start + 1 for start in starts])
 
