@@ -46,15 +46,14 @@ def emit_object(text: str, *, quick: bool = False) -> bytes:
     """What `llvm.emit_object` gives."""
     tool = [zig(), "clang", "-cc1", *llvm.clang_target(), "-funroll-loops", "-x", "ir"]
     text = llvm.target_lines() + text
+    # clang takes one number for the optimiser and the code generator, which llvmlite is given two for.
+    optimiser, generator = "-O1" if quick else "-O2", "-O1" if text.count("\n") > llvm.LARGE else "-O2"
     with scratch_folder() as folder:
-        if quick:
-            return _output(run_limited([*tool, "-O1", "-emit-obj", "-o", "-", "-"], text, folder, *_MOST))
-        if text.count("\n") <= llvm.LARGE:
-            return _output(run_limited([*tool, "-O2", "-emit-obj", "-o", "-", "-"], text, folder, *_MOST))
-        # clang takes one number for the optimiser and the code generator, which here get two.
+        if optimiser == generator:
+            return _output(run_limited([*tool, optimiser, "-emit-obj", "-o", "-", "-"], text, folder, *_MOST))
         optimised = os.path.join(folder, "optimised.bc")
-        _output(run_limited([*tool, "-O2", "-emit-llvm-bc", "-o", optimised, "-"], text, folder, *_MOST))
-        emit = ("-O1", "-disable-llvm-passes", "-emit-obj", "-o", "-", optimised)
+        _output(run_limited([*tool, optimiser, "-emit-llvm-bc", "-o", optimised, "-"], text, folder, *_MOST))
+        emit = (generator, "-disable-llvm-passes", "-emit-obj", "-o", "-", optimised)
         return _output(run_limited([*tool, *emit], "", folder, *_MOST))
 
 

@@ -45,14 +45,15 @@ def sections(data: bytes) -> Iterator[tuple[str, bytes]]:
             yield text, data[offset : offset + length]
 
 
+@pytest.mark.parametrize("quick", (False, True))
 @pytest.mark.parametrize("large", (False, True))
 @pytest.mark.parametrize("checked", (False, True))
-def test_both_make_the_same_code(checked: bool, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_make_the_same_code(checked: bool, large: bool, quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     text = lockstep(checked)
     assert text.count("\n") > child.SMALL
     if large:
         monkeypatch.setattr(llvm, "LARGE", 100)
-    ours, theirs = dict(sections(llvm.emit_object(text))), dict(sections(child.emit_object(text)))
+    ours, theirs = (dict(sections(emit(text, quick=quick))) for emit in (llvm.emit_object, child.emit_object))
     assert len(ours[".text"]) > 500 and ours == theirs
 
 
