@@ -147,13 +147,13 @@ class Flow:
             if isinstance(names, Operand):
                 self.code.keep((phi, "scalar"), names)
                 continue
-            if blend is not None:
-                names = [self.code.select(blend[c], name, olds[phi, c]) for c, name in enumerate(names)]
-            if phi in self.plan.homes:
-                at_home[phi] = names
-                continue
             for c, name in enumerate(names):
-                self.values.store_vector((phi, c), name)
+                if blend is not None:
+                    name = self.code.select(blend[c], name, olds[phi, c])
+                if phi in self.plan.homes:
+                    at_home.setdefault(phi, []).append(name)
+                else:
+                    self.values.store_vector((phi, c), name)
         self.at.products.keep_at_home(at_home)
         if self.at.plan.is_cut:
             self.at.cuts.keep_phis([phi for phi, _ in moves])
