@@ -12,7 +12,8 @@ import pytest
 from tests.hostile.case import MODES
 from tests.hostile.generate import FAMILIES, family_of
 from tests.hostile.runner import Failure, explain
-from tests.hostile.worker import ROOT, Worker
+from tests.hostile.worker import Worker
+from tests.stress.worker import ROOT
 
 LAUNCHES = 8  # drawn for each kernel; in the modes that apply they are some 20
 # Short kernels, which compile fast; `python -m tests.hostile` has no such limit.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metalcore
-from tests.engine.include.probe import DTYPES, Array, launch
+from tests.engine.include.probe import DTYPES, HEADER, Array, launch
 
 FLOATS = ("float", "half", "bfloat")
 LANE = np.arange(32)
@@ -145,5 +145,5 @@ kernel void gemm(device const half* a [[buffer(0)]], device const half* b [[buff
   simdgroup_store(sum, c + row * 48 + column, 48);
 }"""
     a, b, c = integers(4, (32, 40), "half"), integers(5, (40, 48), "half"), np.zeros((32, 48), np.float32)
-    metalcore.Library(source).function("gemm")(a, b, c, threadgroups=(3, 2, 1), group_size=(128, 1, 1))
+    metalcore.Library(HEADER + source).function("gemm")(a, b, c, threadgroups=(3, 2, 1), group_size=(128, 1, 1))
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
