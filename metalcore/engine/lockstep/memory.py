@@ -11,23 +11,8 @@ from metalcore.engine.abi import ATOMIC_LOAD as ATOMIC_LOAD
 from metalcore.engine.abi import BUFFERS
 from metalcore.engine.abi import LOAD as LOAD
 from metalcore.engine.abi import STORE as STORE
-from metalcore.engine.ir import (
-    I1,
-    I8,
-    I16,
-    I32,
-    I64,
-    I128,
-    PTR,
-    VOID,
-    Global,
-    Instr,
-    Type,
-    Value,
-    array,
-    gep_terms,
-    vector,
-)
+from metalcore.engine.ir import Global, Instr, Type, Value, array, gep_terms, vector
+from metalcore.engine.ir.types import I1, I8, I16, I32, I64, I128, PTR, VOID
 
 from .bounds import FAR, SMALL_BITS
 from .frame import ALL_INSIDE, FIRST_THREAD, GROUP_MEMORY, LAUNCH, PRIVATE, WORKER, of_launch

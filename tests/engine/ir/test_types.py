@@ -4,24 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from metalcore.engine.ir import (
-    BFLOAT,
-    FLOAT,
-    HALF,
-    I1,
-    I8,
-    I16,
-    I32,
-    I64,
-    I128,
-    PTR,
-    VOID,
-    array,
-    integer,
-    struct,
-    vector,
-)
-from metalcore.engine.ir.types import Type, named, opaque
+from metalcore.engine.ir import BFLOAT, FLOAT, HALF, I1, I8, I16, I32, I64, I128, PTR, VOID
+from metalcore.engine.ir.types import Type, array, integer, named, opaque, struct, vector
 
 
 @pytest.mark.parametrize(

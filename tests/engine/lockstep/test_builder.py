@@ -13,25 +13,9 @@ import pytest
 
 import metalcore.engine
 from metalcore.engine.codegen import llvm
-from metalcore.engine.ir import (
-    BFLOAT,
-    DOUBLE,
-    FLOAT,
-    HALF,
-    I1,
-    I8,
-    I16,
-    I32,
-    I64,
-    PTR,
-    VOID,
-    Type,
-    array,
-    integer,
-    vector,
-)
+from metalcore.engine.ir import Type, array, integer, vector
 from metalcore.engine.ir import struct as struct_type
-from metalcore.engine.ir.types import named
+from metalcore.engine.ir.types import BFLOAT, DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, PTR, VOID, named
 from metalcore.engine.lockstep.builder import Builder, WrongType
 from metalcore.engine.lockstep.code import Code
 from metalcore.engine.lockstep.division import divide, divide_by_double
