@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import metalcore
-from metalcore.ops.base import attention_backward
+from metalcore.ops.base import attention as attention_plans
 from tests.ops.attention_cases import assert_same_bits, kernels, randn, results
 
 attention = metalcore.scaled_dot_product_attention
@@ -144,8 +144,8 @@ def test_one_pass_over_the_scores_gives_the_bits_of_two(
 
     joint, launched = kernels(lambda: results(run, query, key, value))
     assert any("joint_gradient" in name for name in launched)
-    policy = attention_backward.policy
-    monkeypatch.setattr(attention_backward, "policy", lambda *x: policy(*x) | {"joint_heads": 0})
+    policy = attention_plans.policy
+    monkeypatch.setattr(attention_plans, "policy", lambda *x: policy(*x) | {"joint_heads": 0})
     apart, launched = kernels(lambda: results(run, query, key, value))
     assert any("query_gradient" in name for name in launched)
     assert_same_bits(joint, apart)
