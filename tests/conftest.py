@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -44,22 +45,32 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sweep: one of many like cases, or a slow one; run with `pytest -m sweep`")
 
 
-# Of one test with many parameters the usual run takes so many, evenly spread; the rest waits for
-# `pytest -m "sweep or not sweep"`.
+# Of one test with many parameters the usual run takes so many, evenly spread, and of the corpus of other people's
+# kernels one test for each feature; the rest waits for `pytest -m "sweep or not sweep"`.
 MOST_ALIKE = {
-    **{"engine": 2, "foreign": 1, "dropins": 2, "runtimes": 2, "torch": 2, "stress": 6, "sanitizer": 5, "ops": 2},
-    **{"linalg": 1, "precise": 1, "lint": 3, "optim": 2, "mlx": 2, "launch": 3},
+    **{"engine": 2, "foreign": 1, "dropins": 2, "runtimes": 1, "torch": 1, "stress": 6, "sanitizer": 5, "ops": 1},
+    **{"benchmarks": 2, "linalg": 1, "precise": 1, "lint": 3, "optim": 1, "mlx": 1, "launch": 3},
 }
+
+
+def _alike(item: pytest.Item) -> str:
+    name = item.nodeid.partition("[")[0]
+    feature = item.get_closest_marker("feature") if name.startswith("tests/foreign/") else None
+    return f"tests/foreign/{feature.args[1]}" if feature else name
 
 
 def _thin_out(items: list[pytest.Item]) -> None:
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         if not item.get_closest_marker("sweep"):
-            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+            groups.setdefault(_alike(item), []).append(item)
     for name, alike in groups.items():
+        if "bad_arguments" in name or "_refuses" in name:
+            continue  # they end before a kernel is compiled: all of them take a second
         most = MOST_ALIKE.get(name.split("/")[1] if name.count("/") > 1 else "", len(alike))
         kept = {round(i * (len(alike) - 1) / max(most - 1, 1)) for i in range(most)}
+        if most == 1 and len(alike) <= 3:  # dtypes or modes, as a rule: this test has one, that test another
+            kept = {crc32(name.encode()) % len(alike)}
         for i, item in enumerate(alike):
             if len(alike) > most and i not in kept:
                 item.add_marker(pytest.mark.alike)

@@ -14,6 +14,7 @@ def test_parity() -> None:
     assert "accuracy at 40 bits" in found and "bit by bit the same" in found
 
 
+@pytest.mark.sweep
 def test_mlx_parity_in_short() -> None:
     pytest.importorskip("mlx.core")
     found = output("mlx_xlstm_parity.py", "--steps", "3", "--no-goal")

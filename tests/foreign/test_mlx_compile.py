@@ -37,6 +37,7 @@ def test_every_instantiation_compiles_to_scalar_ir(name: str) -> None:
         assert batch.entries(batch.lower_all(made, values)) == numbers
 
 
+@pytest.mark.sweep
 def test_no_template_is_left_out() -> None:
     """Each kernel of each header is instantiated by a file that includes the header, in each type that it can have."""
     found = [(coverage.included(u), coverage.instantiated(u), u) for u in map(unit, SOURCES.values())]
