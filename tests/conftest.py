@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
@@ -69,8 +68,6 @@ def _thin_out(items: list[pytest.Item]) -> None:
             continue  # they end before a kernel is compiled: all of them take a second
         most = MOST_ALIKE.get(name.split("/")[1] if name.count("/") > 1 else "", len(alike))
         kept = {round(i * (len(alike) - 1) / max(most - 1, 1)) for i in range(most)}
-        if most == 1 and len(alike) <= 3:  # dtypes or modes, as a rule: this test has one, that test another
-            kept = {crc32(name.encode()) % len(alike)}
         for i, item in enumerate(alike):
             if len(alike) > most and i not in kept:
                 item.add_marker(pytest.mark.alike)

@@ -71,6 +71,7 @@ def test_junk_in_masked_keys_stays_out(dtype: torch.dtype) -> None:
         assert not found[2][:, :, unseen].any() and not found[3][:, :, unseen].any()
 
 
+@pytest.mark.sweep
 def test_junk_in_masked_keys_stays_out_of_large_problems() -> None:
     """In float32 sums of few terms have kernels of their own."""
     q, k, v = arrays(4, 2, 100, 330, torch.float32)

@@ -68,8 +68,8 @@ def test_error_rule_of_several_features(which: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_error_rule_of_some(dtype: str) -> None:
-    assert problems(NOUN, varlen_case, dtype, {"causal", "cross", "gqa"}, range(3)) == []
-    assert problems(NOUN, varlen_case, dtype, {"softcap", "window", "empty", "slopes by sequence"}, range(3)) == []
+    features = {"causal", "cross", "gqa", "softcap", "window", "empty", "slopes by sequence"}
+    assert problems(NOUN, varlen_case, dtype, features, range(2)) == []
 
 
 GRADIENTS: dict[str, dict[str, Any]] = {
@@ -114,6 +114,7 @@ def test_gradcheck_over_several_blocks() -> None:
         assert torch.autograd.gradcheck(run, inputs, eps=1e-6, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.sweep
 def test_the_logarithm_of_the_sums_and_its_gradient() -> None:
     inputs, parts = packed((3, 0, 40, 1), (2, 3, 45, 70), heads=4)
     slopes = randn(4, 4, seed=8).abs()

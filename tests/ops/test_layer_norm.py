@@ -75,6 +75,7 @@ def test_no_rows() -> None:
     assert torch.equal(dw, torch.zeros(4))
 
 
+@pytest.mark.sweep
 def test_gradients_of_float64_beside_parameters_without_one() -> None:
     """Kernels of float64 write their shares in float64, also the empty ones."""
     x, w, b = (torch.randn(s, dtype=torch.float64) for s in ((3, 8), (8,), (8,)))

@@ -125,6 +125,7 @@ def test_ten_runs_have_the_same_bits(shape: tuple[int, ...]) -> None:
         assert all(torch.equal(a, b) for a, b in zip(first, run(), strict=True))
 
 
+@pytest.mark.sweep
 def test_the_normaliser_has_its_gradient() -> None:
     """Where |r| is the denominator, h does not change with the size of q: q dq is 0. Without it, it would be h dh."""
     given = inputs(1, 1, 20, 4, 4, torch.float64)
@@ -146,6 +147,7 @@ def test_no_rows_hand_the_states_on(name: str) -> None:
     assert torch.equal(m_last, torch.zeros(2, 3) if "siging" in name else m)
 
 
+@pytest.mark.sweep
 def test_rows_of_512() -> None:
     given = inputs(1, 1, 70, 256, 512)
     truth, _ = recurrent(*(x.double() for x in given), None, None, None, 1e-6)
