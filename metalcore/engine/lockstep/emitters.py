@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from metalcore.engine.ir import Module
 
+from .agreement import Agreement
 from .barriers import Barriers
 from .body import Body
 from .cfg import Graph
@@ -18,14 +19,18 @@ from .ids import Ids
 from .interleave import Interleave
 from .lanes import Lanes
 from .loop_copies import LoopCopies
+from .masks import Masks
 from .matrix import Matrix
 from .memory import Memory
 from .ops import Ops
 from .outlined import Outlined
+from .partial import Partial
+from .phis import Phis
 from .plan import Plan
 from .polls import Polls
 from .products import Products
 from .proofs import Proofs
+from .regions import Regions
 from .roots import Roots
 from .shapes import Shapes
 from .simd import Simd
@@ -62,6 +67,11 @@ class Emitters:
         self.turns = Turns(self)
         self.cuts = Cuts(self)
         self.barriers = Barriers(self)
+        self.masks = Masks(self)
+        self.phis = Phis(self)
+        self.agreement = Agreement(self)
+        self.regions = Regions(self)
+        self.partial = Partial(self)
         self.flow = Flow(self)
         self.polls = Polls(self)
         self.loop_copies = LoopCopies(self)

@@ -35,7 +35,7 @@ class LoopCopies:
             return False
         pointers = [instr.args[instr.op == "store"] for instr in instrs if instr.op in ("load", "store")]
         kinds = {root.kind for pointer in pointers for root in self.at.roots.of_address(pointer)}
-        return bool(kinds & set(KINDS)) and self.at.flow.region_cost(loop.blocks) <= MOST_COST
+        return bool(kinds & set(KINDS)) and self.at.regions.cost(loop.blocks) <= MOST_COST
 
     def prefix(self, block: Block) -> str:
         """Of the block's label in the copy that is being written."""

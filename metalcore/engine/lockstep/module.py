@@ -22,7 +22,6 @@ from .driver import LONG_BODY, SPAN, Driver, knows_its_group
 from .emitters import Emitters
 from .factors import Factors, find_factors
 from .flags import drop_silent_hooks, number_lanes
-from .flow import accesses
 from .gathers import MANY_ACCESSES
 from .homes import find_homes
 from .ids import id_shapes
@@ -30,6 +29,7 @@ from .initial import initial_values
 from .live import Liveness
 from .origins import add_origins
 from .plan import Plan
+from .regions import accesses
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .same import Same, quiet_regions
 from .shapes import Shape, Shapes

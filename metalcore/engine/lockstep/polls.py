@@ -44,7 +44,7 @@ class Polls:
             if rounds is not None and rounds <= ROUNDS:
                 continue
             self.polled.add(loop.header)
-            if count is None or self.plan.sanitized or self.at.flow.region_cost(loop.blocks) > SHORT_BODY:
+            if count is None or self.plan.sanitized or self.at.regions.cost(loop.blocks) > SHORT_BODY:
                 continue
             if count.fits(loop.latch in self.shapes.divergent_branches):
                 self.counts[loop.header] = count

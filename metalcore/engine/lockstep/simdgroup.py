@@ -42,17 +42,17 @@ class Simdgroup:
         self.at.products.place_homes()
         self.at.proofs.is_full = full
         if full:
-            blocks = self.at.flow.full_blocks()
+            blocks = self.at.regions.full_blocks()
             self.at.flow.full = set(blocks)
             start = quoted(self.at.flow.full_label(self.graph.entry))
             for block in blocks:
                 self.at.flow.full_block(block)
             self.at.loop_copies.write(blocks)
-            if self.at.flow.uses_partial:
-                self.at.flow.write_region(self.at.flow.partial)
+            if self.at.partial.is_used:
+                self.at.partial.write_region(self.at.partial.whole)
         else:
             start = self.partial_entry()
-            self.at.flow.write_region(self.at.flow.partial)
+            self.at.partial.write_region(self.at.partial.whole)
         self.at.proofs.finish()
         blank = [
             f"  store {ty} zeroinitializer, ptr {name}"
@@ -65,11 +65,11 @@ class Simdgroup:
         self.code.place("P.start")
         self.values.enter(self.graph.entry)
         for node in self.graph.order:
-            self.at.flow.set_mask(self.at.flow.partial, node, False, False)
-            if self.at.flow.is_header(node):
-                self.at.flow.set_mask(self.at.flow.partial, node, True, False)
-        self.at.flow.set_mask(self.at.flow.partial, self.graph.entry, False, self.code.from_bits(BITS))
-        self.code.jump(self.at.flow.label_of(self.at.flow.partial, None, self.graph.entry))
+            self.at.masks.set(self.at.partial.whole, node, False, False)
+            if self.at.regions.is_header(node):
+                self.at.masks.set(self.at.partial.whole, node, True, False)
+        self.at.masks.set(self.at.partial.whole, self.graph.entry, False, self.code.from_bits(BITS))
+        self.code.jump(self.at.partial.label_of(self.at.partial.whole, None, self.graph.entry))
         return "P.start"
 
     def assemble(self, name: str, start: str, blank: list[str]) -> str:

@@ -1,0 +1,87 @@
+"""Masks that are kept from block to block: which lanes have come to a block of a divergent region."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metalcore.engine.ir import I32, Block
+
+from .operands import Operand, constant, zero
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
+    from .partial import Linear
+
+
+class Masks:
+    """Kept as vectors, one for each chunk; in a large kernel as the bits of a number: a quarter of the code."""
+
+    def __init__(self, at: Emitters) -> None:
+        self.code, self.values, self.plan = at.code, at.values, at.plan
+
+    def keep(self, key: tuple[object, ...], mask: list[Operand] | bool) -> None:
+        """*mask*: of lanes, or of all of them, or of none."""
+        if self.plan.is_large:
+            self.code.keep(key, constant(I32, -int(mask)) if isinstance(mask, bool) else self.values.bits_of(mask))
+            return
+        same = self.code.all_lanes if mask is True else zero(self.code.mask_type)
+        for c in range(self.code.count):
+            self.code.keep((*key, c), same if isinstance(mask, bool) else self.code.kept_mask(mask[c]))
+
+    def kept(self, key: tuple[object, ...], to: tuple[object, ...] | None = None) -> list[Operand]:
+        """*to*: where it is kept from now on too."""
+        if self.plan.is_large:
+            bits = self.code.load_slot(key, I32)
+            mask = self.code.from_bits(bits)
+            self.values.known_bits[tuple(part.text for part in mask)] = bits
+            if to is not None:
+                self.code.keep(to, bits)
+            return mask
+        mask = []
+        for c in range(self.code.count):
+            kept = self.code.load_slot((*key, c), self.code.mask_type)
+            if to is not None:
+                self.code.keep((*to, c), kept)
+            mask.append(self.code.read_mask(kept))
+        return mask
+
+    def add_lanes(self, key: tuple[object, ...], mask: list[Operand] | None) -> None:
+        if mask is None:
+            self.keep(key, True)
+        elif self.plan.is_large:
+            old = self.code.load_slot(key, I32)
+            self.code.keep(key, self.code.or_(old, self.values.bits_of(mask)))
+        else:
+            for c in range(self.code.count):
+                old = self.code.load_slot((*key, c), self.code.mask_type)
+                self.code.keep((*key, c), self.code.or_(old, self.code.kept_mask(mask[c])))
+
+    def key(self, linear: Linear, node: Block, entry: bool) -> tuple[object, ...]:
+        return (linear.name, node, "entry" if entry else "mask")
+
+    def back_key(self, linear: Linear, header: Block) -> tuple[object, ...]:
+        return (linear.name, header, "back")
+
+    def set(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | bool) -> None:
+        self.keep(self.key(linear, node, entry), mask)
+
+    def get(self, linear: Linear, node: Block, entry: bool) -> list[Operand]:
+        return self.kept(self.key(linear, node, entry))
+
+    def add(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | None) -> None:
+        self.add_lanes(self.key(linear, node, entry), mask)
+
+    def narrow(self, cond: list[Operand] | Operand, negate: bool) -> list[Operand]:
+        """The current mask and a condition (a name: uniform)."""
+        out = []
+        for c in range(self.code.count):
+            if isinstance(cond, Operand):
+                part = self.values.splat(cond)
+            else:
+                part = cond[c]
+            if negate:
+                part = self.code.not_(part)
+            if self.values.mask is not None:
+                part = self.code.and_(part, self.values.mask[c])
+            out.append(part)
+        return out
