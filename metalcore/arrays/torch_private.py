@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch._compile
@@ -43,6 +43,16 @@ single_level = torch._functorch.utils.enable_single_level_autograd_function
 is_batched_gradient = _functorch.is_legacy_batchedtensor  # by torch.autograd.grad(is_grads_batched=True)
 
 without_compiling = torch._compile._disable_dynamo  # torch.compile leaves such a function as it is
+
+
+_Function = TypeVar("_Function", bound=Callable[..., None])
+
+
+def while_tracing(function: _Function) -> _Function:
+    """torch.compile calls such a function while it traces, and not in what it makes.
+    torch.compiler.assume_constant_result does this too, but imports the compiler, which takes seconds."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def is_fake(tensor: Any) -> bool:

@@ -93,7 +93,7 @@ def _hooked(kernel: ScalarKernel, variant: Variant, dump: Dump | None) -> tuple[
 def _optimised(raw: Module, guarded: bool) -> Module:
     """Scalar code, everything inlined and optimised; a large kernel's in a process of its own."""
     if inlined_size(raw) > child.LARGE and not child.is_bounded:
-        scalar = child.in_child("optimise_scalar", print_module(raw), guarded=guarded).decode()
+        scalar = child.optimise_scalar(print_module(raw), guarded=guarded)
     else:
         scalar = llvm.optimise_scalar(raw, guarded=guarded)
     check_text(scalar, "when it is optimised")

@@ -26,20 +26,20 @@ from metalcore.engine.codegen import llvm
 from metalcore.errors import CompileError
 text = sys.stdin.read()
 try:
-    out = llvm.{function}(text, **{options!r})
+    out = llvm.optimise_scalar(text, guarded={guarded!r})
 except CompileError as error:
     sys.stderr.write(str(error))
     sys.exit({refused})
-sys.stdout.buffer.write(out if isinstance(out, bytes) else out.encode())
+sys.stdout.buffer.write(out.encode())
 """
 
 
-def in_child(function: str, text: str, **options: bool) -> bytes:
-    """What `llvm.<function>(text, **options)` gives, worked out in a child that may be stopped."""
+def optimise_scalar(text: str, *, guarded: bool = False) -> str:
+    """What `llvm.optimise_scalar` gives, worked out by a Python that may be stopped."""
     path = [folder for folder in sys.path if folder]
-    program = _PROGRAM.format(path=path, function=function, options=options, refused=_REFUSED)
+    program = _PROGRAM.format(path=path, guarded=guarded, refused=_REFUSED)
     with scratch_folder() as folder:
-        return _output(run_limited([sys.executable, "-I", "-c", program], text, folder, *_MOST))
+        return _output(run_limited([sys.executable, "-I", "-c", program], text, folder, *_MOST)).decode()
 
 
 def emit_object(text: str, *, quick: bool = False) -> bytes:

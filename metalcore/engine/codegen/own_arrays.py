@@ -157,21 +157,27 @@ class _Guard:
         """The arrays that each pointer may point into; none where it may point elsewhere too."""
         found: dict[_Source, frozenset[Value]] = {array: frozenset([array]) for array in self.sizes}
         found |= {value: frozenset([table]) for value, table in self.constants.items()}
-        lost = {
-            name
-            for name, sources in behind.items()
-            if not sources or any(source not in behind and source not in found for source in sources)
-        }
-        changed = True
+        lost: set[_Source] = set()
+        users: dict[_Source, list[_Source]] = {}
+        for name, sources in behind.items():
+            if not sources or any(source not in behind and source not in found for source in sources):
+                lost.add(name)
+            for source in sources:
+                users.setdefault(source, []).append(name)
+        changed: list[_Source] = list(lost)
         while changed:
-            changed = False
-            for name, sources in behind.items():
-                arrays = frozenset[Value]().union(*(found.get(source, ()) for source in sources))
-                is_lost = name in lost or not lost.isdisjoint(sources)
-                if arrays != found.get(name) or is_lost != (name in lost):
-                    found[name], changed = arrays, True
-                    if is_lost:
-                        lost.add(name)
+            for user in users.get(changed.pop(), ()):
+                if user not in lost:
+                    lost.add(user)
+                    changed.append(user)
+        changed = list(found)
+        while changed:
+            source = changed.pop()
+            for user in users.get(source, ()):
+                known = found.get(user, frozenset())
+                if user not in lost and not known >= found[source]:
+                    found[user] = known | found[source]
+                    changed.append(user)
         return {name: arrays for name, arrays in found.items() if name not in lost}
 
     def _instruction(self, instr: Instr) -> None:

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 
 from metalcore.engine.frontend.tokens import unescape
 
-_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_$\x80-\uffff][\w$]*|\.?\d[\w.]*|\S')
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\x00-#%-@\[-^`{-\x7f][\w$]*|\.?\d[\w.]*|\S')
 _MARKER = re.compile(r'#(?:line)?\s+(\d{1,10})(?:\s+"((?:[^"\\]|\\.)*)")?')
 _MOST_PAIRS = 1 << 20  # of words that are laid beside each other with care
 _AHEAD = 48

@@ -30,6 +30,7 @@ _SPELLING = (
     (re.compile(r"\b__bf16\b"), "bfloat"),
     (re.compile(r"\bdouble\b"), "float"),  # no source has it: it is float, read as double
     (re.compile(r"('[^']*') \(aka \1\)"), r"\1"),
+    (re.compile(r"'[^']*\b__mc_vec\d[^']*' \(aka ('[^']*')\)"), r"\1"),  # what a swizzle gives
     (re.compile(r"static assertion failed due to requirement '[^']*__mc[^']*'(?:: )?"), ""),
 )
 

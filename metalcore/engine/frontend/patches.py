@@ -17,7 +17,7 @@ _WRAPPED = (
     (re.compile(r"conditional expression is ambiguous"), slice(0, 2), "::__mc::value"),
     # In templates clang forgets that a swizzle (a property) has a class type: `v.xy * s`, `-v.xy`.
     (re.compile(r"invalid operands to binary expression \(.*\bvec<"), slice(0, 2), "::__mc::value"),
-    (re.compile(r"invalid argument type '.*\bvec<.*' to unary expression"), slice(-1, None), "::__mc::value"),
+    (re.compile(r"invalid argument type '.*\bvec<.*'\)? to unary expression"), slice(-1, None), "::__mc::value"),
 )
 # `uint4 k = {a, b, c};`, `k = {a, b};`: the rest is zero. A constructor with a tag takes fewer; `uint4(a, b, c)` stays
 # an error.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from metalcore.engine.frontend.tokens import Tokens
 from metalcore.errors import CompileError
 
-_WORD = re.compile(r"[A-Za-z_$\x80-\uffff]")
+_WORD = re.compile(r"[^\x00-#%-@\[-^`{-\x7f]")  # a letter, _, $ or what is not ASCII, as tokens.py has them
 # Words that own the parenthesis behind them; it is no parameter list.
 _OWNERS = frozenset(
     ("decltype", "alignas", "__attribute__", "__declspec", "noexcept", "explicit", "coherent", "typeof", "sizeof")

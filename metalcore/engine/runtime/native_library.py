@@ -22,7 +22,8 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 
 
 # Each library's C files. Sanitize mode is a library of its own, because most programs never need it; `track` may use
-# what this machine has, because it handles shadow records four at a time.
+# what this machine has, because it handles shadow records four at a time. The runtime waits for Python and for memory
+# more than it computes, and a first call waits for it.
 RUNTIME, SANITIZER = ("runtime",), ("sanitizer", "track")
 
 
@@ -44,7 +45,8 @@ def _build(library: Sequence[str]) -> bytes:
         output = os.path.join(folder, "library.so")
         objects = [os.path.join(folder, f"{name}.o") for name in library]
         for name, made in zip(library, objects, strict=True):
-            compile_c(os.path.join(SOURCES, f"{name}.c"), made, _wide() if name == "track" else ())
+            features = _wide() if name == "track" else ()
+            compile_c(os.path.join(SOURCES, f"{name}.c"), made, features, quick=library is RUNTIME)
         link_shared(objects, output)
         with open(output, "rb") as file:
             return file.read()

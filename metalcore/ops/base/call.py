@@ -20,7 +20,7 @@ _FRAMEWORKS = (
     ("numpy", "ndarray", "a NumPy array"),
     ("mlx.core", "array", "an mlx array"),
 )
-_TORCH, _MLX = "metalcore.torch.register", "metalcore.mlx.call"  # what runs ops on these frameworks
+_TORCH, _MLX = "metalcore.torch.dispatch", "metalcore.mlx.call"  # what runs ops on these frameworks
 _torch: Any = None  # the module _TORCH, once torch is there
 
 
@@ -77,11 +77,8 @@ def _framework(value: Any) -> str:
 def _torch_op(noun: str, arguments: tuple[Any, ...]) -> Any:
     global _torch
     if _torch is None:
-        from metalcore.runtimes.cpu import get_ready
-
-        get_ready()
         _torch = import_module(_TORCH)
-    return (_torch.EAGER if _torch.is_eager(arguments) else _torch.OPS)[noun]
+    return _torch.EAGER[noun] if _torch.is_eager(arguments) else _torch.overload(noun)
 
 
 def _public(op: Op, outputs: Any) -> Any:

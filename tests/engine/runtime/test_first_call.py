@@ -30,11 +30,24 @@ for thread in threading.enumerate():
     if thread.name.startswith(("metalcore-header", "metalcore-prepare")):
         thread.join(60)
 assert threading.active_count() == before, threading.enumerate()
+import sys
+from metalcore.torch.dispatch import EAGER
+assert list(EAGER) == ["rms_norm"] and not [name for name in sys.modules if name.startswith("metalcore.ops.linalg")]
+assert "torch._dynamo" not in sys.modules
+"""
+TRACED = """
+import torch, metalcore
+x, w = torch.randn(4, 96), torch.randn(96)
+metalcore.silu(x)
+def both(x):
+    return metalcore.rms_norm(metalcore.gelu(x), (96,), w)
+compiled = torch.compile(both, fullgraph=True, backend="aot_eager")(x)
+assert torch.equal(compiled, both(x))
 """
 
 
-def run(program: str, cache: Path) -> None:
-    environment = {**os.environ, "METALCORE_CACHE": str(cache)}
+def run(program: str, cache: Path | None = None) -> None:
+    environment = {**os.environ, **({"METALCORE_CACHE": str(cache)} if cache else {})}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -48,6 +61,10 @@ def test_the_first_op_in_an_empty_cache(tmp_path: Path) -> None:
     run(FIRST, tmp_path)
     kinds = [path.parent.name for path in (*tmp_path.rglob("*.so"), *tmp_path.rglob("*.pch"))]
     assert sorted(kinds) == ["headers", "kernels", "runtime"]
+
+
+def test_an_op_that_is_first_called_where_torch_traces() -> None:
+    run(TRACED)
 
 
 def test_an_enumeration_is_no_list_of_one_value() -> None:
