@@ -126,6 +126,11 @@ class Watch:
             return self._watch_loop(instr, found, run, size, meta)
         if found is not None:
             self.code.keep((instr, "all rounds"), FALSE)
+        hook = {LOAD: "read_row", STORE: "write_row"}.get(meta >> 16 & 15)
+        is_whole = self.values.mask is None and run.count == LANES and run.step == size
+        if hook is not None and is_whole and meta >> 24 != ANY_ROOT:
+            number = self.code.ptrtoint(self.at.memory.pointer_at(run.base, run.offset))
+            return self.call_hook(hook, number, size, meta, FIRST_THREAD, to=I32)
         return self.call_hook("row", *self._run_arguments(run, size, meta), to=I32)
 
     def _watch_loop(self, instr: Instr, found: LoopRead, run: Run, size: int, meta: int) -> Operand:
