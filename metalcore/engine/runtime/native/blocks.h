@@ -105,6 +105,19 @@ MC_INLINE mc_four words_at(const mc_words* words, uint32_t i) {
   return (mc_four){base, base + step, base + 2 * step, base + 3 * step};
 }
 
+/* Whether further reads of so many blocks, a multiple of four, change nothing. */
+MC_INLINE int all_shared_blocks(const uint64_t* blocks, uint32_t n, const mc_window* w) {
+  mc_four early = all_of(0), bits = early, alone = early, value = all_of(-1);
+  for (uint32_t i = 0; i < n; i += 4) {
+    const mc_four old = load_four(blocks + i);
+    early |= is_before(old, w->own);
+    bits |= old;
+    value &= old;
+    alone |= has_one_thread(old);
+  }
+  return !any_negative(early | alone | has_bit(bits, MC_WRITE)) && (w->may_be_none || all_negative(has_bit(value, MC_HAS_VALUE)));
+}
+
 /* So many whole blocks. What was done before a word that needs a closer look is done again then, which changes nothing. */
 MC_INLINE int quick_blocks(uint64_t* blocks, uint32_t n, const mc_words* words, const mc_window* w, int is_load) {
   mc_four after;

@@ -183,6 +183,12 @@ static int quick_loop(mc_sanitizer* s, mc_touch* t, int64_t stride, int64_t ahea
       t->address += n * (uintptr_t)granule;
     }
   }
+  if (stride && ahead == (int64_t)bytes) {
+    const mc_window w = window_of(s, t);
+    const uint64_t at = (t->address - shadow->lo) >> shadow->shift;
+    const uint32_t n_blocks = MC_LANES / MC_BLOCK * (size >> shadow->shift) * rounds;
+    if (at % MC_BLOCK == 0 && all_shared_blocks(shadow->blocks + at / MC_BLOCK, n_blocks, &w)) return 1;
+  }
   for (; rounds; rounds--, t->address += (uintptr_t)ahead)
     if (!(stride ? quick_row(s, t, MC_LANES) : quick_place(s, t, ~0u))) return 0;
   return 1;
