@@ -49,7 +49,7 @@ class LoopCopies:
         return "S" if self._written is not None and block in self._written.blocks else "F"
 
     def entry(self, source: Block, target: Block) -> str | None:
-        """The label of a loop's way in, where it is one; in sanitize mode, of the way from its first copy to the second."""
+        """The label of a loop's way in, where it is one; in sanitize mode, of the way from one copy to the other."""
         loop = self._loops.get(target)
         if loop is None or self._written is not None or (source in loop.blocks) != self.at.plan.sanitized:
             return None

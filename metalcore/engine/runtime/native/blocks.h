@@ -97,7 +97,7 @@ typedef struct mc_words {
 /* A lane has so many records; 0: one place after the other, each read by the same two lanes. */
 MC_INLINE mc_words words_of(int64_t record, uint32_t per_lane) {
   const int64_t pattern = per_lane == 1 ? MC_ROW : per_lane == 2 ? MC_PAIRS : per_lane == 4 ? MC_QUARTERS : MC_ALIKE;
-  return (mc_words){(record & ~MC_PATTERN) | pattern << MC_MASK_SHIFT, per_lane ? MC_BLOCK / per_lane : 0, !per_lane};
+  return (mc_words){(record & ~MC_PATTERN) | pattern << MC_MASK_SHIFT, per_lane ? MC_BLOCK >> __builtin_ctz(per_lane) : 0, !per_lane};
 }
 
 MC_INLINE mc_four words_at(const mc_words* words, uint32_t i) {

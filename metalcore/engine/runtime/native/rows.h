@@ -42,6 +42,12 @@ typedef struct mc_next {
   uint32_t per_lane; /* records of one lane; 0: one place after the other, each read by the same two lanes */
 } mc_next;
 
+MC_INLINE mc_next next_of(int64_t base, uint32_t per_lane) {
+  const int64_t step = (int64_t)MC_THREAD_STEP;
+  const mc_four one = {base, base + step, base + 2 * step, base + 3 * step}, two = {base, base, base + step, base + step};
+  return (mc_next){per_lane == 1 ? one : per_lane == 2 ? two : all_of(base), per_lane};
+}
+
 MC_INLINE mc_four next_at(const mc_next* next, uint32_t i) {
   return next->per_lane ? next->start + (int64_t)MC_THREAD_STEP * (int64_t)(i / next->per_lane) : next->start;
 }
@@ -99,14 +105,16 @@ MC_INLINE void set_shared(uint64_t* blocks, uint32_t n, const mc_window* w) {
   for (uint32_t i = 0; i < n; i++) blocks[i] = word;
 }
 
+MC_INLINE uint32_t whole_blocks(uint64_t at, uint32_t n, uint32_t per_lane) {
+  return at % MC_BLOCK || n % MC_BLOCK || per_lane > MC_BLOCK ? 0 : n / MC_BLOCK;
+}
+
 /* n records (a multiple of four) from number `at` on. The first tells which question to ask of all of them. Where they are
  * whole blocks and come to be alike, or known to be shared, their words say so. */
-MC_INLINE int quick(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint32_t n, const mc_next* next,
-                    const mc_window* w, int is_load) {
+MC_INLINE int quick_records(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint32_t n, const mc_next* next,
+                            const mc_words* words, const mc_window* w, int is_load) {
   uint64_t *records = shadow->records + at, *blocks = shadow->blocks + at / MC_BLOCK;
-  const uint32_t n_blocks = at % MC_BLOCK || n % MC_BLOCK || next->per_lane > MC_BLOCK ? 0 : n / MC_BLOCK;
-  const mc_words words = words_of(next->start[0], next->per_lane);
-  if (n_blocks && quick_blocks(blocks, n_blocks, &words, w, is_load)) return 1;
+  const uint32_t n_blocks = whole_blocks(at, n, next->per_lane);
   mc_open(s, shadow, at, n);
   const int64_t first = (int64_t)records[0];
   int64_t kind = -1;
@@ -129,7 +137,7 @@ MC_INLINE int quick(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint3
   }
   if (kind >= 0) {
     if (!n_blocks) fill(records, n, next, kind);
-    for (uint32_t i = 0; i < n_blocks; i++) blocks[i] = (uint64_t)(words_at(&words, i)[0] | kind);
+    for (uint32_t i = 0; i < n_blocks; i++) blocks[i] = (uint64_t)(words_at(words, i)[0] | kind);
     return 1;
   }
   if (!next->per_lane) return 0;
@@ -139,6 +147,21 @@ MC_INLINE int quick(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint3
   for (uint32_t i = 0; i < n; i += 4)
     store_four(records + i, merged(load_four(records + i), next_at(next, i), w, is_load));
   return 1;
+}
+
+static __attribute__((noinline)) int look_closer(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint32_t n,
+                                                 const mc_words* words, uint32_t per_lane, const mc_window* w, int is_load) {
+  const mc_next next = next_of(words->base | MC_PATTERN, per_lane);
+  return is_load ? quick_records(s, shadow, at, n, &next, words, w, 1) : quick_records(s, shadow, at, n, &next, words, w, 0);
+}
+
+/* The same by the words, where they tell. `record` is the first one that the access makes. */
+MC_INLINE int quick(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint32_t n, int64_t record, uint32_t per_lane,
+                    const mc_window* w, int is_load) {
+  const mc_words words = words_of(record, per_lane);
+  const uint32_t n_blocks = whole_blocks(at, n, per_lane);
+  if (n_blocks && quick_blocks(shadow->blocks + at / MC_BLOCK, n_blocks, &words, w, is_load)) return 1;
+  return look_closer(s, shadow, at, n, &words, per_lane, w, is_load);
 }
 
 #endif

@@ -21,12 +21,6 @@ static void report(mc_sanitizer* s, const mc_touch* t, const mc_event* event) {
   }
 }
 
-MC_INLINE mc_next next_of(int64_t base, uint32_t per_lane) {
-  const int64_t step = (int64_t)MC_THREAD_STEP;
-  const mc_four one = {base, base + step, base + 2 * step, base + 3 * step}, two = {base, base, base + step, base + step};
-  return (mc_next){per_lane == 1 ? one : per_lane == 2 ? two : all_of(base), per_lane};
-}
-
 /* Lanes side by side. */
 static int quick_row(mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
   const uint32_t per_lane = t->size >> t->shadow->shift;
@@ -34,10 +28,9 @@ static int quick_row(mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
   const mc_window w = window_of(s, t);
   const uint64_t at = (t->address - t->shadow->lo) >> t->shadow->shift;
   const int is_load = t->access == MC_LOAD;
-  const mc_next next =
-      next_of((int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, is_load ? 0 : MC_WRITTEN), per_lane);
-  return is_load ? quick(s, t->shadow, at, lanes * per_lane, &next, &w, 1)
-                 : quick(s, t->shadow, at, lanes * per_lane, &next, &w, 0);
+  const int64_t record = (int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, is_load ? 0 : MC_WRITTEN);
+  return is_load ? quick(s, t->shadow, at, lanes * per_lane, record, per_lane, &w, 1)
+                 : quick(s, t->shadow, at, lanes * per_lane, record, per_lane, &w, 0);
 }
 
 /* Whether the bytes are watched by these records, each by whole ones; a lane's make a power of two. */
@@ -74,8 +67,7 @@ static int quick_place(mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
 static int quick_places(mc_sanitizer* s, const mc_touch* t, uint32_t n) {
   const mc_window w = window_of(s, t);
   const int64_t base = (int64_t)mc_record(s->time, t->thread, t->thread + MC_LANES - 1, t->site, 15, 0);
-  const mc_next next = {{base, base, base, base}, 0};
-  return quick(s, t->shadow, (t->address - t->shadow->lo) >> t->shadow->shift, n, &next, &w, 1);
+  return quick(s, t->shadow, (t->address - t->shadow->lo) >> t->shadow->shift, n, base, 0, &w, 1);
 }
 
 MC_INLINE mc_touch touch_of(mc_sanitizer* s, uint32_t meta, uintptr_t address, uint32_t size) {
