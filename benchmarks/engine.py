@@ -21,8 +21,8 @@ from typing import Any
 
 import click
 from harness.options import row_options
+from harness.progress import steps
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
@@ -73,13 +73,10 @@ def main(
     raw: list[dict[str, Any]] = []
     with_system = not only or "system" in only
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
-    bar = Progress(
-        TextColumn("{task.description:<32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
-    with tempfile.TemporaryDirectory() as folder, bar:
+    with tempfile.TemporaryDirectory() as folder, steps(console) as progress:
         library = Path(folder) / "peers.so"
         peers.build(library)
-        task = bar.add_task("", total=count * (len(chosen) * len(threads) + with_system))
+        progress.expect(count * (len(chosen) * len(threads) + with_system))
         for process in range(count):
             order = {
                 "keys": [case.key for case in chosen],
@@ -95,11 +92,11 @@ def main(
                     row.errors.append(line["error"])
                 else:
                     (row.one if line["threads"] == 1 else row.two).append(line["seconds"])
-                bar.update(task, advance=1, description=line["case"])
+                progress.done(line["case"])
             if with_system:
                 costs.append(system.measure())
                 raw.append({"process": process, "costs": costs[-1]})
-                bar.update(task, advance=1, description="launch, compile, cache")
+                progress.done("launch, compile, cache")
     found = list(table.values())
     others = report.figures(found, costs)
     show(console, found, others)

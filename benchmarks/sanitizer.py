@@ -24,8 +24,8 @@ from typing import Any
 import click
 from engine import WIDTH, restart_with_quiet_malloc, run_worker
 from harness.options import row_options
+from harness.progress import steps
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "sanitizer.md"
@@ -155,30 +155,27 @@ def orders(keys: Sequence[str], library: str, processes: int, budget: float, mem
 def main(
     only: tuple[str, ...], quick: bool, processes: int | None, json_path: Path | None, no_memory: bool, write_docs: bool
 ) -> None:
-    from harness import peers, report, rows, sanitize
-
-    chosen = rows.chosen(only, quick)
-    if write_docs and (only or quick or no_memory):
-        raise click.UsageError("--write-docs needs every row: leave --only, --quick and --no-memory out")
-    if not chosen:
-        raise click.UsageError(f"no row is called {' or '.join(only)}")
-    memory = not no_memory and sanitize.CLEAR.exists()
-    count = processes or (1 if quick else 3)
-    table = {case.key: Row(case.kernel, case.size) for case in chosen}
-    raw: list[dict[str, Any]] = []
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
-    bar = Progress(
-        TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
-    with tempfile.TemporaryDirectory() as folder, bar:
+    raw: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder, steps(console) as progress:
+        from harness import peers, report, rows, sanitize
+
+        chosen = rows.chosen(only, quick)
+        if write_docs and (only or quick or no_memory):
+            raise click.UsageError("--write-docs needs every row: leave --only, --quick and --no-memory out")
+        if not chosen:
+            raise click.UsageError(f"no row is called {' or '.join(only)}")
+        memory = not no_memory and sanitize.CLEAR.exists()
+        count = processes or (1 if quick else 3)
+        table = {case.key: Row(case.kernel, case.size) for case in chosen}
         library = Path(folder) / "peers.so"
         peers.build(library)
-        task = bar.add_task("", total=len(chosen) * (count + memory))
+        progress.expect(len(chosen) * (count + memory))
         for order in orders(list(table), str(library), count, 0.5 if quick else 2.0, memory):
             for line in run_worker(order, "harness.sanitize"):
                 raw.append(line)
                 table[line["case"]].add(line)
-                bar.update(task, advance=1, description=f"{line['case']}{', memory' if order['memory'] else ''}")
+                progress.done(f"{line['case']}{', memory' if order['memory'] else ''}")
     found = list(table.values())
     show(console, found)
     if json_path is not None:

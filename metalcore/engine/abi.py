@@ -98,7 +98,7 @@ class Stop(ctypes.Structure):
 
 HOOKS = (  # functions of sanitize mode, in the order of mc_sanitizer
     *("row", "lanes", "matrix", "barrier", "simdgroup_barrier", "fence"),
-    *("begin_group", "end_simdgroup", "shuffle", "unset", "set_memory", "loop"),
+    *("begin_group", "end_simdgroup", "shuffle", "unset", "set_memory", "loop", "read_row", "write_row"),
 )
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import metalcore
 
-HEAD = """#include <metal_stdlib>
+HEAD = """#include <metal_simdgroup_matrix>
+#include <metal_stdlib>
 using namespace metal;
 kernel void k(device float* out [[buffer(0)]], constant uint& n [[buffer(1)]], constant uint& at [[buffer(2)]],
               uint t [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]],
@@ -189,3 +190,45 @@ def test_matrices_that_several_simdgroups_read() -> None:
     assert "race" in {kind for kind, _ in found(BARRIER, "")}
     for place in ("[5][31]", "[31][7]"):  # of the first matrix of each round, and of the last
         assert found(BARRIER, f"if (t == 100) tile{place} = 2; " + BARRIER) == [("race", 5)]
+
+
+PICKS = {"float": 1, "float2": 2, "float4": 4, "half": 1, "half4": 4}
+
+
+@pytest.mark.parametrize("type_", PICKS)
+@pytest.mark.parametrize("shift", [0, 1, 8])
+@pytest.mark.parametrize("is_write", [True, False])
+def test_one_thread_meets_a_row(type_: str, shift: int, is_write: bool) -> None:
+    """A row that is recorded as words of eight is still a thread for each of its elements: its own may go on, others not."""
+    parts = PICKS[type_]
+    scalar = type_.rstrip("24") if parts > 1 else type_
+    tile = f"threadgroup {type_} tile[64]; if (sg < 2) tile[t] = {type_}(1);\n{BARRIER}\n"
+    row = f"if (sg == 0) tile[{shift} + lane] = {type_}(2);" if is_write else ""
+    row = row or f"if (sg == 0) out[t] = float((({scalar} threadgroup*)(tile + {shift} + lane))[0]);"
+    if not is_write and parts > 1:
+        row = f"if (sg == 0) {{ const {type_} v = tile[{shift} + lane]; out[t] = float(v.x + v.y); }}"
+    for owner in (0, 7, 8, 22):
+        for part in range(parts):
+            place = f"((threadgroup {scalar}*)tile)[{parts * (owner + shift) + part}]"
+            body = f"{tile}{row}\nif (t == at) {place} = 9;"
+            assert not findings(body, at=owner)
+            assert not findings(f"{tile}{row} {BARRIER}\nif (t == at) {place} = 9;", at=32 + owner)
+            if part == parts - 1:
+                assert findings(body, at=owner ^ 1) == [("simdgroup-race", 3)]
+                assert findings(body, at=32 + owner) == [("race", 3)]
+
+
+def test_one_thread_meets_a_matrix() -> None:
+    """Lane l holds elements (row, column) and (row, column + 1) of a line, or of a column where it is transposed."""
+    head = "threadgroup float tile[64]; if (sg == 0) { tile[lane] = 1; tile[lane + 32] = 1; }\n" + BARRIER + "\n"
+    for transposed in (False, True):
+        load = f"simdgroup_float8x8 m; simdgroup_load(m, tile, 8, ulong2(0), {str(transposed).lower()});"
+        both = f"{head}if (sg == 0) {{ {load} simdgroup_store(m, tile, 8, ulong2(0), {str(transposed).lower()}); }}\n"
+        for row, column in ((0, 0), (1, 2), (4, 5), (6, 7)):
+            holder = (row & 4) << 2 | (column & 4) << 1 | (row & 3) << 1 | (column >> 1 & 1)
+            place = 8 * column + row if transposed else 8 * row + column
+            write = f"if (t == at) tile[{place}] = 9;"
+            assert not findings(both + write, at=holder)
+            assert findings(both + write, at=32 + holder) == [("race", 3)]
+            assert findings(both + write, at=holder ^ 1) == [("simdgroup-race", 3)]
+            assert not findings(f"{both}{BARRIER}\n{write}", at=holder ^ 1)

@@ -37,7 +37,8 @@ class Fetching:
         assert where.offsets is not None
         if c * self.code.width * where.size % CACHE_LINE:
             return None
-        step = _PAGE if self.plan.prefetch else self._step(where) if is_load and self.plan.is_cut else None
+        takes_turns = self.plan.is_cut or self.plan.sanitized
+        step = _PAGE if self.plan.prefetch else self._step(where) if is_load and takes_turns else None
         if step is None or (isinstance(step, int) and abs(step) < CACHE_LINE):
             return None
         first = where.offsets[c * self.code.width]
@@ -58,6 +59,8 @@ class Fetching:
             loop = loop.parent
         if loop is None:
             return _PAGE if self._is_own(where.pointer) else None
+        if not self.plan.is_cut:
+            return None
         return self._growth(where.pointer, loop, block)
 
     def _is_own(self, value: Value) -> bool:

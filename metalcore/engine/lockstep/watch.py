@@ -55,6 +55,7 @@ class Watch:
         self.at, self.code, self.values, self.shapes, self.plan = at, at.code, at.values, at.shapes, at.plan
         self.loop_reads = loop_reads(at.graph, at.shapes) if at.plan.sanitized else {}
         self.loop_entries: dict[Block, list[Instr]] = {}
+        self.is_recorded = False  # code is written that runs where the reads of all rounds are (loop_copies.py)
         for instr, found in self.loop_reads.items():
             self.loop_entries.setdefault(found.count.loop.header, []).append(instr)
 
@@ -89,7 +90,7 @@ class Watch:
         runs = self._runs(where)
         value = instr.args[2] if kind == STORE else None
         if runs is None or (kind != LOAD and any(run.step < size for run in runs)):
-            self._watch_each_lane(where, value, meta)
+            self._watch_lanes_apart(where, value, meta, runs)
         else:
             guards = self.at.memory.pattern_guards(where)
             apart, done = self.code.new_label("apart"), self.code.new_label("together")
@@ -110,6 +111,26 @@ class Watch:
                 self.code.place(done)
         self._end_watch(state)
 
+    def _watch_lanes_apart(self, where: Address, value: Value | None, meta: int, runs: list[Run] | None) -> None:
+        """Lanes that may go to one place at once. Where all would go to the same, mostly one of them is there alone."""
+        if runs is None or len(runs) > 1 or runs[0].step or self.values.mask is None:
+            self._watch_each_lane(where, value, meta)
+            return
+        one, several, done = (self.code.new_label(name) for name in ("one", "several", "told"))
+        lanes = self.values.mask_bits()
+        is_one = self.code.icmp("eq", self.code.and_(lanes, self.code.sub(lanes, 1)), 0)
+        self.code.cond_br(is_one, one, several, likely=True)
+        saved = self.at.lanes.snapshot()
+        self.code.place(one)
+        self.call_hook("row", *self._run_arguments(runs[0], where.size, meta), to=I32)
+        self.code.jump(done)
+        self.at.lanes.restore(saved)
+        self.code.place(several)
+        self._watch_each_lane(where, value, meta)
+        self.code.jump(done)
+        self.at.lanes.restore(saved)
+        self.code.place(done)
+
     def _watch_each_lane(self, where: Address, value: Value | None, meta: int) -> None:
         values = NULL
         if value is not None:
@@ -122,10 +143,17 @@ class Watch:
     def _watch_run(self, instr: Instr, run: Run, size: int, meta: int) -> Operand:
         """Lanes that read what has no value."""
         found = self.loop_reads.get(instr)
+        if found is not None and self.is_recorded:
+            return constant(I32, 0)
         if found is not None and self.values.mask is None and run.count == LANES:
             return self._watch_loop(instr, found, run, size, meta)
         if found is not None:
             self.code.keep((instr, "all rounds"), FALSE)
+        hook = {LOAD: "read_row", STORE: "write_row"}.get(meta >> 16 & 15)
+        is_whole = self.values.mask is None and run.count == LANES and run.step == size
+        if hook is not None and is_whole and meta >> 24 != ANY_ROOT:
+            number = self.code.ptrtoint(self.at.memory.pointer_at(run.base, run.offset))
+            return self.call_hook(hook, number, size, meta, FIRST_THREAD, to=I32)
         return self.call_hook("row", *self._run_arguments(run, size, meta), to=I32)
 
     def _watch_loop(self, instr: Instr, found: LoopRead, run: Run, size: int, meta: int) -> Operand:
@@ -229,18 +257,44 @@ class Watch:
     def watch_condition(self, instr: Instr, is_unset: bool) -> None:
         """__mc_report_if(i1, place) and __mc_report_unset(i1, place): tell the runtime of the lanes."""
         place = _number(instr, 1)
+        tell, go_on = self.code.new_label("report"), self.code.new_label("silent")
+        none = self._holds_nowhere(instr.args[0])
+        saved = self.at.lanes.snapshot()
+        if none is not None:
+            look = self.code.new_label("look")
+            self.code.cond_br(none, go_on, look, likely=True)
+            self.code.place(look)
         lanes = self.lanes_where(instr.args[0])
         if lanes is None:
             return
         any_lane = self.code.icmp("ne", lanes, 0)
-        tell, go_on = self.code.new_label("report"), self.code.new_label("silent")
         self.code.cond_br(any_lane, tell, go_on, likely=False)
         self.code.place(tell)
         name = "mc.unset" if is_unset else "mc.report"
         self.code.helpers[name] = _telling(name)
         self.code.call(name, VOID, LAUNCH, WORKER, constant(I32, place), lanes, FIRST_THREAD, how=KEEPS)
         self.code.jump(go_on)
+        if none is not None:
+            self.at.lanes.restore(saved)
         self.code.place(go_on)
+
+    def _holds_nowhere(self, condition: Value) -> Operand | None:
+        """One test of scalars that shows that a condition holds for no lane: two indices that are the same line."""
+        if not isinstance(condition, Instr) or not self.values.shape(condition).varying:
+            return None
+        if condition.op == "and":
+            parts = [part for part in map(self._holds_nowhere, condition.args) if part is not None]
+            return self.code.or_(*parts) if len(parts) == 2 else parts[0] if parts else None
+        if condition.op != "icmp" or condition.extra["pred"] != "ne" or condition.args[0].type.kind != "int":
+            return None
+        left, right = (self.values.shape(arg) for arg in condition.args)
+        if left.varying or left.offsets != right.offsets:
+            return None
+        none = self.code.icmp("eq", *(self.values.scalar(arg) for arg in condition.args))
+        for arg in condition.args:
+            for guard in self.at.guards.wrap_guards(arg):
+                none = self.code.and_(none, guard)
+        return none
 
     def _begin_watch(self, roots: frozenset[Root]) -> tuple[str, Names]:
         """Memory that this launch does not write has no records: its hooks cost a test."""

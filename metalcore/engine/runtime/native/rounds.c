@@ -10,6 +10,16 @@ uint64_t mc_random(mc_sanitizer* s) { /* splitmix64 */
   return x ^ x >> 31;
 }
 
+/* Whenever a threadgroup begins or a barrier is passed. */
+static void set_limits(mc_sanitizer* s) {
+  const int64_t start = (int64_t)s->group_start << MC_TIME_SHIFT;
+  for (uint32_t space = 0; space < MC_SPACES; space++) {
+    const int64_t since = (int64_t)s->since[space] << MC_TIME_SHIFT;
+    const int64_t floor = space == MC_GROUP_SPACE ? start : (int64_t)s->launch_start << MC_TIME_SHIFT;
+    s->limits[space] = (mc_limits){floor, start, since, space == MC_GROUP_SPACE ? since : floor};
+  }
+}
+
 /* A record has 25 bits for the time. When they are used up, all history is forgotten: races over it are missed. */
 static void tick(mc_sanitizer* s) {
   if (s->time < MC_LAST_TIME) {
@@ -17,7 +27,6 @@ static void tick(mc_sanitizer* s) {
     return;
   }
   mc_wipe_shadows();
-  memset(s->shared, 0, sizeof s->shared);
   s->has_forgotten = 1;
   s->time = s->launch_start = s->group_start = s->since_any = s->since_fence = 1;
   s->since[0] = s->since[1] = 1;
@@ -25,6 +34,8 @@ static void tick(mc_sanitizer* s) {
   memset(s->own_since_any, 0, sizeof s->own_since_any);
   s->lost_history = s->groups_begun ? s->groups_begun - 1 : 0;
   if (s->groups_begun) s->group_times[s->lost_history] = 1;
+  for (uint32_t i = 0; i < s->n_shadows; i++) s->shadows[i].is_set_first = 0;
+  set_limits(s);
 }
 
 static uint32_t all_lanes(const mc_sanitizer* s, uint32_t simdgroup) {
@@ -47,6 +58,7 @@ void mc_begin_group(mc_sanitizer* s, const mc_worker* worker, uint32_t threads) 
   s->worker = worker;
   s->group_times[s->groups_begun++] = s->time;
   s->group_start = s->since_any = s->since[0] = s->since[1] = s->time;
+  set_limits(s);
   s->n_threads = threads;
   s->n_simdgroups = (threads + MC_LANES - 1) / MC_LANES;
   s->n_arrived = s->n_ended = 0;
@@ -59,6 +71,7 @@ void mc_begin_group(mc_sanitizer* s, const mc_worker* worker, uint32_t threads) 
     memset(worker->group_memory, unset, s->launch->group_memory_size);
     memory->lo = (uintptr_t)worker->group_memory;
     memory->hi = memory->lo + s->launch->group_memory_size;
+    mc_set_rows_end(memory);
   }
   for (uint32_t i = 0; i < s->n_simdgroups; i++) {
     uint32_t j = s->options->is_shuffled ? (uint32_t)(mc_random(s) % (i + 1)) : i;
@@ -71,12 +84,15 @@ void mc_begin_group(mc_sanitizer* s, const mc_worker* worker, uint32_t threads) 
 void mc_at_set_memory(mc_sanitizer* s, uintptr_t address, uint64_t size) {
   const mc_shadow* memory = s->roots[MC_GROUP_ROOT];
   if (!memory || !size) return;
-  uint64_t *record = memory->records + ((address - memory->lo) >> memory->shift);
+  const uint64_t first = (address - memory->lo) >> memory->shift;
+  uint64_t* record = memory->records + first;
   const uint64_t* last = memory->records + ((address + size - 1 - memory->lo) >> memory->shift);
+  mc_open(s, memory, first, (uint64_t)(last - record) + 1);
   for (; record <= last; record++) *record = mc_record(s->group_start, 0, 0, MC_NO_SITE, 15, MC_WRITTEN);
   if (s->time != s->group_start) return;
   tick(s);
   s->since_any = s->since[0] = s->since[1] = s->time;
+  set_limits(s);
 }
 
 static void finish_round(mc_sanitizer* s) {
@@ -88,6 +104,7 @@ static void finish_round(mc_sanitizer* s) {
   if (s->round_flags & MC_FLAG_DEVICE) s->since[MC_DEVICE_SPACE] = s->time;
   if (s->round_flags & MC_FLAG_THREADGROUP) s->since[MC_GROUP_SPACE] = s->time;
   s->since_any = s->time;
+  set_limits(s);
   s->n_arrived = 0;
 }
 

@@ -2,69 +2,7 @@
 #ifndef METALCORE_ROWS_H
 #define METALCORE_ROWS_H
 
-#include "sanitize.h"
-
-typedef int64_t mc_four __attribute__((vector_size(32)));
-typedef int32_t mc_eight __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int64_t mc_four_in_memory __attribute__((vector_size(32), aligned(8), may_alias));
-
-#define MC_INLINE static inline __attribute__((always_inline))
-#define MC_THREADS ((int64_t)(1023ull << MC_THREAD_SHIFT | 1023ull << MC_SECOND_SHIFT))
-#define MC_SECOND (1023ll << MC_SECOND_SHIFT)
-
-MC_INLINE mc_four load_four(const uint64_t* p) { return *(const mc_four_in_memory*)p; }
-MC_INLINE void store_four(uint64_t* p, mc_four v) { *(mc_four_in_memory*)p = v; }
-MC_INLINE mc_four all_of(int64_t x) { return (mc_four){x, x, x, x}; }
-
-/* A truth is the sign of a number: compares of vectors take more instructions to combine. No record has a sign. */
-MC_INLINE int all_negative(mc_four v) { return __builtin_reduce_and(v) < 0; }
-MC_INLINE int any_negative(mc_four v) { return __builtin_reduce_or(v) < 0; }
-MC_INLINE mc_four is_before(mc_four old, int64_t limit) { return old - limit; }
-MC_INLINE mc_four has_bit(mc_four old, int64_t bit) { return old << (63 - __builtin_ctzll((uint64_t)bit)); }
-MC_INLINE mc_four is_zero(mc_four bits) { return bits - 1; }
-MC_INLINE mc_four choose(mc_four truth, mc_four yes, mc_four no) {
-  const mc_four mask = truth < 0;
-  return (mask & yes) | (~mask & no);
-}
-
-typedef struct mc_window {
-  int64_t floor, start, since; /* records below floor count as none; [start, since) are in order */
-  int64_t own;                 /* records from here on are not in order with this simdgroup */
-  uint32_t own_time;           /* the same as a time */
-  int is_group;                /* threadgroup memory: floor is start */
-  int may_be_none;             /* whether an access may be the first of its granule */
-} mc_window;
-
-MC_INLINE mc_window window_of(const mc_sanitizer* s, const mc_touch* t) {
-  const mc_shadow* shadow = t->shadow;
-  uint32_t own = s->own_since[t->thread / MC_LANES][shadow->space], since = s->since[shadow->space];
-  mc_window w;
-  w.is_group = shadow->space == MC_GROUP_SPACE;
-  w.start = (int64_t)s->group_start << MC_TIME_SHIFT;
-  w.floor = w.is_group ? w.start : (int64_t)s->launch_start << MC_TIME_SHIFT;
-  w.since = (int64_t)since << MC_TIME_SHIFT;
-  w.own_time = own > since ? own : since;
-  w.own = (int64_t)w.own_time << MC_TIME_SHIFT;
-  w.may_be_none = !t->needs_value || t->access != MC_LOAD || s->has_forgotten || (!w.is_group && !shadow->is_fresh);
-  return w;
-}
-
-/* -- blocks of threadgroup memory that are known to be read by two threads each: reads of them change nothing -------- */
-MC_INLINE int is_shared(const mc_sanitizer* s, uint64_t at, uint32_t n, uint32_t own_time) {
-  if (at % MC_BLOCK || n % MC_BLOCK || at + n > MC_BLOCK * MC_SHARED_BLOCKS) return 0;
-  const uint32_t *block = s->shared + at / MC_BLOCK, *end = block + n / MC_BLOCK;
-  mc_eight early = {0};
-  for (; end - block >= 8; block += 8) early |= *(const mc_eight*)block - (int32_t)own_time;
-  if (__builtin_reduce_or(early) < 0) return 0;
-  for (; block < end; block++)
-    if (*block < own_time) return 0;
-  return 1;
-}
-
-MC_INLINE void set_shared(mc_sanitizer* s, uint64_t at, uint32_t n, uint32_t own_time) {
-  if (at % MC_BLOCK || n % MC_BLOCK || at + n > MC_BLOCK * MC_SHARED_BLOCKS) return;
-  for (uint32_t i = 0; i < n / MC_BLOCK; i++) s->shared[at / MC_BLOCK + i] = own_time;
-}
+#include "blocks.h"
 
 /* -- any mixture of records ------------------------------------------------------------------------------------------ */
 /* The same thread, and no barrier since that others would have seen. */
@@ -75,10 +13,6 @@ MC_INLINE mc_four is_own(mc_four old, mc_four next, const mc_window* w) {
 /* Read, and not in order. */
 MC_INLINE mc_four is_open_read(mc_four old, const mc_window* w) {
   return ~has_bit(old, MC_WRITE) & ~is_before(old, w->own);
-}
-
-MC_INLINE mc_four has_one_thread(mc_four old) {
-  return is_zero((old >> (MC_THREAD_SHIFT - MC_SECOND_SHIFT) ^ old) & MC_SECOND);
 }
 
 /* Where nothing is to be reported. */
@@ -107,6 +41,12 @@ typedef struct mc_next {
   mc_four start;
   uint32_t per_lane; /* records of one lane; 0: one place after the other, each read by the same two lanes */
 } mc_next;
+
+MC_INLINE mc_next next_of(int64_t base, uint32_t per_lane) {
+  const int64_t step = (int64_t)MC_THREAD_STEP;
+  const mc_four one = {base, base + step, base + 2 * step, base + 3 * step}, two = {base, base, base + step, base + step};
+  return (mc_next){per_lane == 1 ? one : per_lane == 2 ? two : all_of(base), per_lane};
+}
 
 MC_INLINE mc_four next_at(const mc_next* next, uint32_t i) {
   return next->per_lane ? next->start + (int64_t)MC_THREAD_STEP * (int64_t)(i / next->per_lane) : next->start;
@@ -160,17 +100,28 @@ MC_INLINE int all_shared(const uint64_t* records, uint32_t n, const mc_window* w
          (!needs_value || __builtin_reduce_and(value) & MC_HAS_VALUE);
 }
 
-/* n records (a multiple of four) from number `at` on. The first tells which question to ask of all of them. */
-MC_INLINE int quick(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint32_t n, const mc_next* next,
-                    const mc_window* w, int is_load) {
-  uint64_t* records = shadow->records + at;
+MC_INLINE void set_shared(uint64_t* blocks, uint32_t n, const mc_window* w) {
+  const uint64_t word = (uint64_t)w->own | 1ull << MC_SECOND_SHIFT | MC_SHARED << MC_MASK_SHIFT | MC_READ_WRITTEN;
+  for (uint32_t i = 0; i < n; i++) blocks[i] = word;
+}
+
+MC_INLINE uint32_t whole_blocks(uint64_t at, uint32_t n, uint32_t per_lane) {
+  return at % MC_BLOCK || n % MC_BLOCK || per_lane > MC_BLOCK ? 0 : n / MC_BLOCK;
+}
+
+/* n records (a multiple of four) from number `at` on. The first tells which question to ask of all of them. Where they are
+ * whole blocks and come to be alike, or known to be shared, their words say so. */
+MC_INLINE int quick_records(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint32_t n, const mc_next* next,
+                            const mc_words* words, const mc_window* w, int is_load) {
+  uint64_t *records = shadow->records + at, *blocks = shadow->blocks + at / MC_BLOCK;
+  const uint32_t n_blocks = whole_blocks(at, n, next->per_lane);
+  mc_open(s, shadow, at, n);
   const int64_t first = (int64_t)records[0];
-  if (is_load && w->is_group && is_shared(s, at, n, w->own_time)) return 1;
   int64_t kind = -1;
   if (is_load) {
     if (first >= w->own && (first >> (MC_THREAD_SHIFT - MC_SECOND_SHIFT) ^ first) & MC_SECOND) {
       if (all_shared(records, n, w, !w->may_be_none)) {
-        if (w->is_group && (!w->may_be_none || all_shared(records, n, w, 1))) set_shared(s, at, n, w->own_time);
+        if (!w->may_be_none || all_shared(records, n, w, 1)) set_shared(blocks, n_blocks, w);
         return 1;
       }
     } else if (first >= w->own) {
@@ -185,18 +136,32 @@ MC_INLINE int quick(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint3
     if (first < limit ? all_before(records, n, limit) : all_own(records, n, next, w, 0)) kind = 0;
   }
   if (kind >= 0) {
-    if (w->is_group) mc_forget_shared(s, at, n);
-    fill(records, n, next, kind);
+    if (!n_blocks) fill(records, n, next, kind);
+    for (uint32_t i = 0; i < n_blocks; i++) blocks[i] = (uint64_t)(words_at(words, i)[0] | kind);
     return 1;
   }
   if (!next->per_lane) return 0;
   mc_four fine = all_of(-1);
   for (uint32_t i = 0; i < n; i += 4) fine &= is_fine(load_four(records + i), next_at(next, i), w, is_load);
   if (!all_negative(fine)) return 0;
-  if (w->is_group) mc_forget_shared(s, at, n);
   for (uint32_t i = 0; i < n; i += 4)
     store_four(records + i, merged(load_four(records + i), next_at(next, i), w, is_load));
   return 1;
+}
+
+static __attribute__((noinline)) int look_closer(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint32_t n,
+                                                 const mc_words* words, uint32_t per_lane, const mc_window* w, int is_load) {
+  const mc_next next = next_of(words->base | MC_PATTERN, per_lane);
+  return is_load ? quick_records(s, shadow, at, n, &next, words, w, 1) : quick_records(s, shadow, at, n, &next, words, w, 0);
+}
+
+/* The same by the words, where they tell. `record` is the first one that the access makes. */
+MC_INLINE int quick(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint32_t n, int64_t record, uint32_t per_lane,
+                    const mc_window* w, int is_load) {
+  const mc_words words = words_of(record, per_lane);
+  const uint32_t n_blocks = whole_blocks(at, n, per_lane);
+  if (n_blocks && quick_blocks(shadow->blocks + at / MC_BLOCK, n_blocks, &words, w, is_load)) return 1;
+  return look_closer(s, shadow, at, n, &words, per_lane, w, is_load);
 }
 
 #endif

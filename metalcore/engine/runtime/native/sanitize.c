@@ -96,9 +96,11 @@ static mc_sanitizer* keep_sanitizer(void) {
 static mc_shadow* add_shadow(mc_sanitizer* s, uint64_t size, uint32_t shift, uint32_t space, uint32_t root) {
   mc_shadow* shadow = &s->shadows[s->n_shadows];
   *shadow = (mc_shadow){.shift = shift, .space = space, .root = root};
-  shadow->bytes = pages(((size >> shift) + 8) * sizeof(uint64_t));
+  const uint64_t records = ((size >> shift) / MC_BLOCK + 2) * MC_BLOCK, blocks = records / MC_BLOCK;
+  shadow->bytes = pages((records + blocks) * sizeof(uint64_t));
   shadow->records = keep_records(s->n_shadows, shadow->bytes);
   if (!shadow->records) return 0;
+  shadow->blocks = shadow->records + records;
   s->options->shadow_bytes += ((size >> shift) + 1) * sizeof(uint64_t);
   s->n_shadows++;
   return shadow;
@@ -123,7 +125,8 @@ static int make_shadows(mc_sanitizer* s, const mc_plan* plan, mc_launch* launch)
     mc_shadow* shadow = add_shadow(s, size, shift, MC_DEVICE_SPACE, root);
     if (!shadow) return 0;
     shadow->lo = ranges[r].lo, shadow->hi = ranges[r].hi;
-    shadow->is_fresh = is_fresh;
+    shadow->is_fresh = shadow->is_set_first = is_fresh;
+    mc_set_rows_end(shadow);
     for (uint32_t i = 0; i < MC_BUFFERS; i++)
       if (ranges[r].slots >> i & 1) s->roots[i] = shadow;
   }
@@ -131,6 +134,7 @@ static int make_shadows(mc_sanitizer* s, const mc_plan* plan, mc_launch* launch)
     uint32_t shift = o->granule[MC_GROUP_ROOT] < 2 ? o->granule[MC_GROUP_ROOT] : 2;
     mc_shadow* shadow = add_shadow(s, launch->group_memory_size, shift, MC_GROUP_SPACE, MC_GROUP_ROOT);
     if (!shadow) return 0;
+    shadow->is_set_first = 1;
     s->roots[MC_GROUP_ROOT] = shadow;
   }
   s->roots[MC_ANY_ROOT] = s->n_shadows ? s->shadows : 0;
@@ -144,7 +148,8 @@ static void find_unwritten(mc_sanitizer* s) {
     mc_event event = {.kind = MC_UNWRITTEN_OUTPUT, .site = ~0u, .other_site = ~0u, .root = shadow->root};
     uint64_t n = (shadow->hi - shadow->lo) >> shadow->shift;
     for (uint64_t at = 0; at < n; at++) {
-      uint64_t record = shadow->records[at];
+      const uint64_t word = shadow->blocks[at / MC_BLOCK];
+      const uint64_t record = mc_mask_of(word) ? word : shadow->records[at];
       if (mc_time_of(record) >= s->launch_start && mc_kind_of(record) & MC_HAS_VALUE) continue;
       if (!event.count++) event.address = shadow->lo + (at << shadow->shift);
     }
@@ -183,6 +188,8 @@ MC_EXPORT int mc_sanitize(const mc_plan* plan, const uint64_t* packed, mc_region
   s->unset = mc_at_use_of_unset;
   s->set_memory = mc_at_set_memory;
   s->loop = mc_track_loop;
+  s->read_row = mc_read_row;
+  s->write_row = mc_write_row;
   s->nth_group = mc_nth_group;
   s->out_of_bounds = mc_out_of_bounds;
   s->group_times = keep_group_times(pages((total + 1) * sizeof(uint32_t)));

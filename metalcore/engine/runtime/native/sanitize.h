@@ -9,8 +9,7 @@
 #define MC_ANY_ROOT 32     /* a pointer that may lead anywhere: the address decides */
 #define MC_NO_SITE 1023    /* a record has ten bits for a site */
 #define MC_EVENTS 512
-#define MC_BLOCK 8           /* records of threadgroup memory that are shared together */
-#define MC_SHARED_BLOCKS 4096
+#define MC_BLOCK 8           /* records that have a word together */
 #define MC_ALL_ROUNDS (1ull << 32) /* an answer: all rounds of the loop are recorded */
 
 enum mc_event_kind {
@@ -61,12 +60,21 @@ MC_AT(mc_options, events, 72);
 typedef struct mc_shadow {
   uintptr_t lo, hi;
   uint64_t* records;
+  uint64_t* blocks; /* a word for each MC_BLOCK records */
   uint32_t shift; /* log2 of the granule */
   uint32_t space;
   uint32_t root;
   uint32_t is_fresh;
+  uint32_t is_set_first; /* what a read finds has to be written before, and whether it was is known */
+  uint64_t rows_end;     /* a row of all lanes, a record each, fits in at offsets below this */
   uint64_t bytes; /* of the records, as mapped */
 } mc_shadow;
+
+/* The times that decide, where a record has its time: mc_set_limits. */
+typedef struct mc_limits {
+  int64_t floor, start, since; /* records below floor count as none; [start, since) are in order */
+  int64_t replaced;            /* what is below is of no interest to a write */
+} mc_limits;
 
 /* An access that wrote where another thread had: whether the values differ shows when the store is done. */
 typedef struct mc_pending {
@@ -97,6 +105,9 @@ struct mc_sanitizer {
   /* All lanes read a row, or a place, in each of so many rounds of a loop. Returns MC_ALL_ROUNDS, or what row does. */
   uint64_t (*loop)(mc_sanitizer*, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t first_thread,
                      int64_t ahead, uint32_t rounds);
+  /* All lanes, side by side, in memory that is watched and known by its root: as row. */
+  uint32_t (*read_row)(mc_sanitizer*, uintptr_t base, uint32_t size, uint32_t meta, uint32_t first_thread);
+  uint32_t (*write_row)(mc_sanitizer*, uintptr_t base, uint32_t size, uint32_t meta, uint32_t first_thread);
   /* For the runtime. */
   uint64_t (*nth_group)(const mc_sanitizer*, uint64_t n);
   void (*out_of_bounds)(mc_sanitizer*, const mc_access*, uint32_t lane, uint32_t refusal, const char* lo, const char* hi);
@@ -113,6 +124,7 @@ struct mc_sanitizer {
   uint32_t since[MC_SPACES]; /* start of the first interval behind the last barrier that orders this memory */
   uint32_t since_any;        /* the same for barriers of whatever flags */
   uint32_t own_since[MC_SIMDGROUPS][MC_SPACES], own_since_any[MC_SIMDGROUPS];
+  mc_limits limits[MC_SPACES];
   uint32_t since_fence; /* last fence of device scope */
   uint32_t* group_times; /* when the n-th threadgroup of this launch began */
   uint64_t groups_begun, group_times_bytes;
@@ -129,10 +141,6 @@ struct mc_sanitizer {
 
   mc_pending pending[2 * MC_LANES]; /* a matrix has so many elements */
   uint32_t n_pending;
-
-  /* Where not 0: since this time two threads have read each record of the block, and it has a value; nobody has written.
-   * A read behind the last barrier changes nothing then. Whoever writes a record forgets it. */
-  uint32_t shared[MC_SHARED_BLOCKS];
 };
 MC_AT(mc_sanitizer, order, 264);
 MC_AT(mc_sanitizer, row, 392);
@@ -180,10 +188,35 @@ static inline uint64_t mc_record(uint32_t time, uint32_t thread, uint32_t second
          (uint64_t)site << MC_SITE_SHIFT | (uint64_t)mask << MC_MASK_SHIFT | kind;
 }
 
-/* Records of threadgroup memory are written. */
-static inline void mc_forget_shared(mc_sanitizer* s, uint64_t at, uint64_t n) {
-  for (uint64_t block = at / MC_BLOCK; block <= (at + n - 1) / MC_BLOCK && block < MC_SHARED_BLOCKS; block++)
-    s->shared[block] = 0;
+/* The word of a block: a record whose quarters are a pattern, which says how the block's eight records follow from it:
+ * by the threads that each of them has more than the first. Its time is that of the latest of them, or later. */
+enum mc_pattern {
+  MC_MIXED = 0, /* the records tell, and the word has nothing but a time */
+  MC_ROW,       /* a thread each */
+  MC_PAIRS,     /* two records a thread */
+  MC_QUARTERS,  /* four */
+  MC_ALIKE,     /* all of one thread, or of the same two */
+  MC_LINE,      /* of a matrix that lanes hold */
+  MC_COLUMN,
+  MC_SHARED,    /* the records tell; each has a value, and two threads have read it since the word's time */
+};
+
+/* touch.c */
+void mc_write_records(uint64_t* records, uint64_t word);
+
+/* From now on the records tell. Every record that is read or written alone goes through this. */
+static inline void mc_open(const mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, uint64_t n) {
+  const uint32_t floor = shadow->space == MC_GROUP_SPACE ? s->group_start : s->launch_start; /* older ones count as none */
+  for (uint64_t block = at / MC_BLOCK; block <= (at + n - 1) / MC_BLOCK; block++) {
+    uint64_t* word = &shadow->blocks[block];
+    if (mc_time_of(*word) >= floor && mc_mask_of(*word) % MC_SHARED) mc_write_records(shadow->records + block * MC_BLOCK, *word);
+    *word = (uint64_t)s->time << MC_TIME_SHIFT;
+  }
+}
+
+static inline void mc_set_rows_end(mc_shadow* shadow) {
+  const uint64_t room = shadow->hi - shadow->lo, row = (uint64_t)MC_LANES << shadow->shift;
+  shadow->rows_end = room >= row ? room - row + 1 : 0;
 }
 
 /* One thread's access. */
@@ -211,6 +244,8 @@ void mc_settle(mc_sanitizer*);
 uint32_t mc_track_row(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
 uint32_t mc_track_lanes(mc_sanitizer*, const uintptr_t*, const uint64_t*, uint32_t, uint32_t, uint32_t, uint32_t);
 void mc_track_matrix(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, uint32_t);
+uint32_t mc_read_row(mc_sanitizer*, uintptr_t, uint32_t, uint32_t, uint32_t);
+uint32_t mc_write_row(mc_sanitizer*, uintptr_t, uint32_t, uint32_t, uint32_t);
 uint64_t mc_track_loop(mc_sanitizer*, uintptr_t, int64_t, uint32_t, uint32_t, uint32_t, int64_t, uint32_t);
 
 /* rounds.c */

@@ -123,6 +123,15 @@ static int touch(mc_sanitizer* s, mc_touch* t, uint64_t* record, uint32_t mask, 
   return 0;
 }
 
+static const uint8_t threads_of[MC_SHARED][MC_BLOCK] = {
+    [MC_ROW] = {0, 1, 2, 3, 4, 5, 6, 7},  [MC_PAIRS] = {0, 0, 1, 1, 2, 2, 3, 3},    [MC_QUARTERS] = {0, 0, 0, 0, 1, 1, 1, 1},
+    [MC_LINE] = {0, 0, 1, 1, 8, 8, 9, 9}, [MC_COLUMN] = {0, 2, 4, 6, 16, 18, 20, 22}};
+
+void mc_write_records(uint64_t* records, uint64_t word) {
+  const uint8_t* threads = threads_of[mc_mask_of(word)];
+  for (uint32_t i = 0; i < MC_BLOCK; i++) records[i] = (word | 15 << MC_MASK_SHIFT) + MC_THREAD_STEP * threads[i];
+}
+
 /* Which quarters of a granule an access smaller than it touches. */
 static uint32_t part_mask(uintptr_t offset, uint32_t size, uint32_t granule) {
   uint32_t quarter = granule / 4, from = (uint32_t)(offset & (granule - 1)) / quarter, n = (size + quarter - 1) / quarter;
@@ -137,7 +146,7 @@ int mc_touch_all(mc_sanitizer* s, mc_touch* t, mc_event* found) {
   uint32_t granule = 1u << shadow->shift;
   uint64_t *record = shadow->records + (offset >> shadow->shift);
   uint64_t *last = shadow->records + ((offset + t->size - 1) >> shadow->shift);
-  if (shadow->space == MC_GROUP_SPACE) mc_forget_shared(s, (uint64_t)(record - shadow->records), (uint64_t)(last - record) + 1);
+  mc_open(s, shadow, (uint64_t)(record - shadow->records), (uint64_t)(last - record) + 1);
   if (t->size < granule && record == last) return touch(s, t, record, part_mask(offset, t->size, granule), found);
   if (t->meta & MC_META_LOSES) {
     for (; record <= last; record++) *record &= ~(uint64_t)MC_HAS_VALUE;

@@ -21,40 +21,16 @@ static void report(mc_sanitizer* s, const mc_touch* t, const mc_event* event) {
   }
 }
 
-MC_INLINE mc_next next_of(int64_t base, uint32_t per_lane) {
-  const int64_t step = (int64_t)MC_THREAD_STEP;
-  const mc_four one = {base, base + step, base + 2 * step, base + 3 * step}, two = {base, base, base + step, base + step};
-  return (mc_next){per_lane == 1 ? one : per_lane == 2 ? two : all_of(base), per_lane};
-}
-
-/* Whether so many elements side by side are known to be read by two threads each. */
-static int is_shared_row(const mc_sanitizer* s, const mc_touch* t, uint32_t n) {
-  const mc_shadow* shadow = t->shadow;
-  const mc_window w = window_of(s, t);
-  return w.is_group && is_shared(s, (t->address - shadow->lo) >> shadow->shift, n * (t->size >> shadow->shift), w.own_time);
-}
-
-/* 32 lanes side by side, a record each: the common case, with everything known. */
-MC_INLINE int quick_whole_row(mc_sanitizer* s, const mc_touch* t) {
-  const mc_window w = window_of(s, t);
-  const uint64_t at = (t->address - t->shadow->lo) >> t->shadow->shift;
-  const int is_load = t->access == MC_LOAD;
-  const mc_next next = next_of((int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, is_load ? 0 : MC_WRITTEN), 1);
-  return is_load ? quick(s, t->shadow, at, MC_LANES, &next, &w, 1) : quick(s, t->shadow, at, MC_LANES, &next, &w, 0);
-}
-
 /* Lanes side by side. */
 static int quick_row(mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
   const uint32_t per_lane = t->size >> t->shadow->shift;
-  if (per_lane == 1 && lanes == MC_LANES) return quick_whole_row(s, t);
   if (lanes * per_lane % 4) return 0;
   const mc_window w = window_of(s, t);
   const uint64_t at = (t->address - t->shadow->lo) >> t->shadow->shift;
   const int is_load = t->access == MC_LOAD;
-  const mc_next next =
-      next_of((int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, is_load ? 0 : MC_WRITTEN), per_lane);
-  return is_load ? quick(s, t->shadow, at, lanes * per_lane, &next, &w, 1)
-                 : quick(s, t->shadow, at, lanes * per_lane, &next, &w, 0);
+  const int64_t record = (int64_t)mc_record(s->time, t->thread, t->thread, t->site, 15, is_load ? 0 : MC_WRITTEN);
+  return is_load ? quick(s, t->shadow, at, lanes * per_lane, record, per_lane, &w, 1)
+                 : quick(s, t->shadow, at, lanes * per_lane, record, per_lane, &w, 0);
 }
 
 /* Whether the bytes are watched by these records, each by whole ones; a lane's make a power of two. */
@@ -70,7 +46,9 @@ static int quick_place(mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
   if (t->address < shadow->lo || t->address >= shadow->hi || t->size != 1u << shadow->shift) return 0;
   const uint64_t index = (t->address - shadow->lo) >> shadow->shift;
   const mc_window w = window_of(s, t);
-  if (w.is_group && index / MC_BLOCK < MC_SHARED_BLOCKS && s->shared[index / MC_BLOCK] >= w.own_time) return 1;
+  const mc_four word = all_of((int64_t)shadow->blocks[index / MC_BLOCK]);
+  if (is_shared(word, &w)[0] < 0 && (w.may_be_none || word[0] & MC_HAS_VALUE)) return 1;
+  mc_open(s, shadow, index, 1);
   uint64_t *record = &shadow->records[index], old = *record;
   const int64_t at = (int64_t)old;
   uint32_t kind = mc_kind_of(old);
@@ -81,7 +59,6 @@ static int quick_place(mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
   else return 0;
   if (!(kind & MC_HAS_VALUE) && !w.may_be_none) return 0;
   uint32_t first = t->thread + (uint32_t)__builtin_ctz(lanes), last = t->thread + 31 - (uint32_t)__builtin_clz(lanes);
-  if (w.is_group) mc_forget_shared(s, index, 1);
   *record = mc_record(s->time, first, last, t->site, 15, kind);
   return 1;
 }
@@ -90,8 +67,7 @@ static int quick_place(mc_sanitizer* s, const mc_touch* t, uint32_t lanes) {
 static int quick_places(mc_sanitizer* s, const mc_touch* t, uint32_t n) {
   const mc_window w = window_of(s, t);
   const int64_t base = (int64_t)mc_record(s->time, t->thread, t->thread + MC_LANES - 1, t->site, 15, 0);
-  const mc_next next = {{base, base, base, base}, 0};
-  return quick(s, t->shadow, (t->address - t->shadow->lo) >> t->shadow->shift, n, &next, &w, 1);
+  return quick(s, t->shadow, (t->address - t->shadow->lo) >> t->shadow->shift, n, base, 0, &w, 1);
 }
 
 MC_INLINE mc_touch touch_of(mc_sanitizer* s, uint32_t meta, uintptr_t address, uint32_t size) {
@@ -114,8 +90,8 @@ static uint32_t touch_lane(mc_sanitizer* s, mc_touch* t, uintptr_t address, uint
   return t->is_unset;
 }
 
-static __attribute__((noinline)) uint32_t track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size,
-                                                    uint32_t meta, uint32_t lanes, uint32_t first_thread) {
+uint32_t mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
+                      uint32_t first_thread) {
   if (s->n_pending) mc_settle(s);
   mc_touch t = touch_of(s, meta, base, size);
   const mc_shadow* shadow = t.shadow;
@@ -139,16 +115,47 @@ static __attribute__((noinline)) uint32_t track_row(mc_sanitizer* s, uintptr_t b
   return unset ? unset | every : 0;
 }
 
-uint32_t mc_track_row(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t size, uint32_t meta, uint32_t lanes,
-                      uint32_t first_thread) {
-  if (lanes == ~0u && stride == (int64_t)size && !s->n_pending && meta >> 24 < MC_ANY_ROOT) {
-    mc_touch t = touch_of(s, meta, base, size);
-    t.thread = first_thread;
-    if (t.access != MC_ATOMIC && size == 1u << t.shadow->shift &&
-        is_whole(t.shadow, base, MC_LANES * (uint64_t)size, size) && quick_whole_row(s, &t))
+/* The words of a row, where it is whole blocks, a record for each lane; else none. */
+MC_INLINE uint64_t* blocks_of_row(const mc_sanitizer* s, const mc_shadow* shadow, uintptr_t base, uint32_t size) {
+  const uint64_t offset = base - shadow->lo;
+  const int is_plain = size == 1u << shadow->shift && !(offset & (MC_BLOCK * size - 1)) && offset < shadow->rows_end;
+  return is_plain && !s->n_pending ? shadow->blocks + (offset >> shadow->shift) / MC_BLOCK : 0;
+}
+
+/* What the lanes of a row make of its words. */
+MC_INLINE mc_four row_words(const mc_sanitizer* s, uint32_t meta, uint32_t first_thread, int64_t kind) {
+  const int64_t step = (int64_t)MC_THREAD_STEP * MC_BLOCK;
+  const mc_four steps = {0, step, 2 * step, 3 * step};
+  return (int64_t)mc_record(s->time, first_thread, first_thread, meta & 0xffff, MC_ROW, (uint32_t)kind) + steps;
+}
+
+/* The common cases of rows, with as few instructions as they take. */
+uint32_t mc_read_row(mc_sanitizer* s, uintptr_t base, uint32_t size, uint32_t meta, uint32_t first_thread) {
+  const mc_shadow* shadow = s->roots[meta >> 24];
+  uint64_t* blocks = blocks_of_row(s, shadow, base, size);
+  if (blocks) {
+    const mc_window w = window(s, shadow, first_thread, !(meta & MC_META_NEEDS_NO_VALUE));
+    mc_four after;
+    if (touch_blocks(load_four(blocks), row_words(s, meta, first_thread, 0), &w, 1, 0, &after)) {
+      store_four(blocks, after);
       return 0;
+    }
   }
-  return track_row(s, base, stride, size, meta, lanes, first_thread);
+  return mc_track_row(s, base, size, size, meta, ~0u, first_thread);
+}
+
+uint32_t mc_write_row(mc_sanitizer* s, uintptr_t base, uint32_t size, uint32_t meta, uint32_t first_thread) {
+  const mc_shadow* shadow = s->roots[meta >> 24];
+  uint64_t* blocks = blocks_of_row(s, shadow, base, size);
+  if (blocks) {
+    const mc_four old = load_four(blocks), next = row_words(s, meta, first_thread, MC_WRITTEN);
+    const mc_four same = is_zero((old ^ next) & (MC_THREADS | MC_PATTERN)) & ~is_before(old, own_limit(s, shadow, first_thread));
+    if (all_negative(is_before(old, s->limits[shadow->space].replaced) | same)) {
+      store_four(blocks, next);
+      return 0;
+    }
+  }
+  return mc_track_row(s, base, size, size, meta, ~0u, first_thread);
 }
 
 /* The reads of all rounds of a loop in which no barrier stands and nothing of this memory is written. Returns 0 where one
@@ -168,7 +175,12 @@ static int quick_loop(mc_sanitizer* s, mc_touch* t, int64_t stride, int64_t ahea
       t->address += n * (uintptr_t)granule;
     }
   }
-  if (stride && ahead == (int64_t)bytes && is_shared_row(s, t, MC_LANES * rounds)) return 1;
+  if (stride && ahead == (int64_t)bytes) {
+    const mc_window w = window_of(s, t);
+    const uint64_t at = (t->address - shadow->lo) >> shadow->shift;
+    const uint32_t n_blocks = MC_LANES / MC_BLOCK * (size >> shadow->shift) * rounds;
+    if (at % MC_BLOCK == 0 && all_shared_blocks(shadow->blocks + at / MC_BLOCK, n_blocks, &w)) return 1;
+  }
   for (; rounds; rounds--, t->address += (uintptr_t)ahead)
     if (!(stride ? quick_row(s, t, MC_LANES) : quick_place(s, t, ~0u))) return 0;
   return 1;
@@ -229,18 +241,35 @@ static const int64_t holders[2][8][8] = {
 /* Eight records side by side. */
 MC_INLINE int quick_line(mc_sanitizer* s, const mc_shadow* shadow, uint64_t at, const int64_t* holder, int64_t base,
                          const mc_window* w, int is_load) {
-  if (is_load && w->is_group && is_shared(s, at, 8, w->own_time)) return 1;
   uint64_t* records = shadow->records + at;
   mc_four next[2], old[2], fine = all_of(-1);
+  mc_open(s, shadow, at, MC_BLOCK);
   for (uint32_t half = 0; half < 2; half++) {
     old[half] = load_four(records + 4 * half);
     next[half] = base + (int64_t)MC_THREAD_STEP * load_four((const uint64_t*)holder + 4 * half);
     fine &= is_fine(old[half], next[half], w, is_load);
   }
   if (!all_negative(fine)) return 0;
-  if (w->is_group) mc_forget_shared(s, at, 8);
   for (uint32_t half = 0; half < 2; half++) store_four(records + 4 * half, merged(old[half], next[half], w, is_load));
-  if (is_load && w->is_group && all_shared(records, 8, w, 1)) set_shared(s, at, 8, w->own_time);
+  if (is_load && at % MC_BLOCK == 0 && all_shared(records, MC_BLOCK, w, 1))
+    set_shared(shadow->blocks + at / MC_BLOCK, 1, w);
+  return 1;
+}
+
+/* Whole blocks, `apart` from line to line. The first lines of both halves are held by lanes 0, 2, 4, 6 and these plus 16;
+ * columns by 0, 0, 1, 1 and these plus 8. */
+MC_INLINE int quick_matrix(const mc_shadow* shadow, uint64_t at, int64_t apart, const int64_t (*holder)[8], int64_t word,
+                           const mc_window* w, int is_load) {
+  uint64_t* blocks = shadow->blocks + at / MC_BLOCK;
+  for (uint32_t line = 0; line < 8; line += 4) {
+    mc_four old, next, after;
+    for (uint32_t i = 0; i < 4; i++) {
+      old[i] = (int64_t)blocks[apart * (line + i)];
+      next[i] = word + (int64_t)MC_THREAD_STEP * holder[line + i][0];
+    }
+    if (!touch_blocks(old, next, w, is_load, 0, &after)) return 0;
+    for (uint32_t i = 0; i < 4; i++) blocks[apart * (line + i)] = (uint64_t)after[i];
+  }
   return 1;
 }
 
@@ -252,14 +281,23 @@ void mc_track_matrix(mc_sanitizer* s, uintptr_t base, int64_t stride, uint32_t s
   if (!shadow) return;
   t.thread = first_thread;
   const mc_window w = window_of(s, &t);
-  const int is_load = t.access == MC_LOAD;
+  const int is_load = t.access == MC_LOAD, is_exact = size == 1u << shadow->shift;
   const int64_t first = (int64_t)mc_record(s->time, first_thread, first_thread, t.site, 15, is_load ? 0 : MC_WRITTEN);
+  const uint64_t index = (base - shadow->lo) >> shadow->shift;
+  if (is_exact && stride > 0 && (uint64_t)stride < shadow->hi - shadow->lo && !(stride % (MC_BLOCK * (int64_t)size)) && !(index % MC_BLOCK) &&
+      is_whole(shadow, base, 7 * (uint64_t)stride + 8 * size, size)) {
+    const int64_t pattern = transposed ? MC_COLUMN : MC_LINE, word = (first & ~MC_PATTERN) | pattern << MC_MASK_SHIFT;
+    const int64_t apart = stride / (MC_BLOCK * (int64_t)size);
+    if (is_load ? quick_matrix(shadow, index, apart, holders[transposed], word, &w, 1)
+                : quick_matrix(shadow, index, apart, holders[transposed], word, &w, 0))
+      return;
+  }
   for (uint32_t line = 0; line < 8; line++) {
     const uintptr_t at = base + (uintptr_t)(stride * line);
     const int64_t* holder = holders[transposed][line];
-    if (is_whole(shadow, at, 8 * size, size) && size == 1u << shadow->shift) {
-      const uint64_t index = (at - shadow->lo) >> shadow->shift;
-      if (is_load ? quick_line(s, shadow, index, holder, first, &w, 1) : quick_line(s, shadow, index, holder, first, &w, 0))
+    if (is_whole(shadow, at, 8 * size, size) && is_exact) {
+      const uint64_t number = (at - shadow->lo) >> shadow->shift;
+      if (is_load ? quick_line(s, shadow, number, holder, first, &w, 1) : quick_line(s, shadow, number, holder, first, &w, 0))
         continue;
     }
     for (uint32_t i = 0; i < 8; i++) touch_lane(s, &t, at + (uintptr_t)i * size, first_thread + (uint32_t)holder[i]);
