@@ -199,7 +199,7 @@ PICKS = {"float": 1, "float2": 2, "float4": 4, "half": 1, "half4": 4}
 @pytest.mark.parametrize("shift", [0, 1, 8])
 @pytest.mark.parametrize("is_write", [True, False])
 def test_one_thread_meets_a_row(type_: str, shift: int, is_write: bool) -> None:
-    """A row that is recorded as words of eight is still a thread for each of its elements: its own may go on, others not."""
+    """A row that is recorded as words of eight is a thread for each of its elements: its own may go on, others not."""
     parts = PICKS[type_]
     scalar = type_.rstrip("24") if parts > 1 else type_
     tile = f"threadgroup {type_} tile[64]; if (sg < 2) tile[t] = {type_}(1);\n{BARRIER}\n"

@@ -10,13 +10,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from metalcore.engine.abi import LOAD, STORE
 from metalcore.engine.ir import I64, Block, Const, Instr, Type, is_ignored
 from metalcore.errors import UnsupportedFeature
 
+from .addresses import SLOTS, Address
 from .externals import EXTERNALS, PREFIX
 from .guards import signed32
+from .inside import Test
 from .interleave import Group
-from .memory import LOAD, SLOTS, STORE, Address, Test
 from .operands import Operand, constant
 from .roots import Root
 from .values import scalar_type
@@ -158,7 +160,7 @@ class Body:
         if not isinstance(slot, Const) or slot.value is None or not 0 <= slot.value < SLOTS:
             raise UnsupportedFeature("a buffer slot that is not a constant from 0 to 30")
         root = Root("buffer" if name == "arg" else "tgarg", slot.value)
-        self.values.define_scalar(instr, self.at.memory.root_base(root))
+        self.values.define_scalar(instr, self.at.addresses.root_base(root))
 
     # -- memory ------------------------------------------------------------------------------------
     def _place_load(self, instr: Instr) -> None:
@@ -169,7 +171,7 @@ class Body:
                 self.flush()
             self.values.define_scalar(instr, self.at.memory.load_uniform(instr))
             return
-        where = self.at.memory.address(instr.args[0], instr.type.size)
+        where = self.at.addresses.of(instr.args[0], instr.type.size)
         if where.offsets is not None and (not where.uniform or where.private):
             self.segment.append(instr)
             return
@@ -181,7 +183,7 @@ class Body:
         assert isinstance(stored, Type)
         if stored.is_aggregate or stored.kind == "vector":
             raise UnsupportedFeature(f"a store of {stored.text} as one value")
-        where = self.at.memory.address(instr.args[1], stored.size)
+        where = self.at.addresses.of(instr.args[1], stored.size)
         if where.uniform:
             self.flush()
             self.at.memory.store_uniform(instr)
@@ -197,8 +199,8 @@ class Body:
         pointer = instr.args[0] if kind == LOAD else instr.args[1]
         ty = instr.type if kind == LOAD else instr.extra["stored"]
         assert isinstance(ty, Type)
-        where = self.at.memory.address(pointer, ty.size)
-        addresses = [self.at.memory.address_chunk(where, c) for c in range(self.code.count)]
+        where = self.at.addresses.of(pointer, ty.size)
+        addresses = [self.at.addresses.chunk(where, c) for c in range(self.code.count)]
         if kind == LOAD:
             got = self.at.lanes.access_lanes(instr, pointer, addresses, scalar_type(ty), ty.size, LOAD, None)
             for c, name in enumerate(got):
@@ -211,11 +213,11 @@ class Body:
     # -- segments ----------------------------------------------------------------------------------
     def _access(self, instr: Instr) -> Address | None:
         if instr.op == "load":
-            return self.at.memory.address(instr.args[0], instr.type.size)
+            return self.at.addresses.of(instr.args[0], instr.type.size)
         if instr.op == "store":
             stored = instr.extra["stored"]
             assert isinstance(stored, Type)
-            return self.at.memory.address(instr.args[1], stored.size)
+            return self.at.addresses.of(instr.args[1], stored.size)
         return None
 
     def flush(self) -> None:
@@ -239,7 +241,7 @@ class Body:
         outer = [i for i in own if i not in self.values.crossing and self._used_after(i, inside)]
         self.values.crossing.update(outer)
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
-        self.at.memory.branch_on(tests, later, fast, slow)
+        self.at.inside.branch_on(tests, later, fast, slow)
         saved = self.at.lanes.snapshot()
         self.code.place(fast)
         self._segment_fast(segment, accesses, groups, masked=False)
@@ -270,7 +272,7 @@ class Body:
                 self._define(instr, self.at.outlined.access(instr, where, _memory_type(instr), align))
                 continue
             fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
-            if not self.at.memory.branch_inside(where, fast, slow):
+            if not self.at.inside.branch(where, fast, slow):
                 self._segment_fast([instr], accesses, {}, masked=False)
                 continue
             if instr.name:
@@ -310,9 +312,9 @@ class Body:
             if all(self.plan.bounds.proves(w.pointer, w.size, w.roots) or self.at.proofs.shows(w) for w in parts):
                 continue
             if all(self.at.proofs.covers(w) for w in parts):
-                later.append(partial(self.at.memory.inside_record, whole))
+                later.append(partial(self.at.inside.record, whole))
             else:
-                tests.append(self.at.memory.inside_record(whole))
+                tests.append(self.at.inside.record(whole))
         return tests, later
 
     def _used_after(self, value: Instr, inside: set[Instr]) -> bool:
@@ -374,17 +376,17 @@ class Body:
         if self.at.outlined.takes(instr, where):
             self._define(instr, self.at.outlined.slow(instr, where, _memory_type(instr)))
             return
-        data = self.at.memory.scratch("data", 16)
-        lanes = self.at.memory.spill_addresses(where)
+        data = self.at.slow.scratch("data", 16)
+        lanes = self.at.slow.spill_addresses(where)
         bits = self.values.bits_aside()
         if instr.op == "load":
             ty = scalar_type(instr.type)
-            self.at.memory.call_slow(instr, where, LOAD, lanes, data, bits)
+            self.at.slow.call(instr, where, LOAD, lanes, data, bits)
             for c in range(self.code.count):
-                self.values.define_chunk(instr, c, self.at.memory.reload_chunk(data, ty, where.size, c))
+                self.values.define_chunk(instr, c, self.at.slow.reload_chunk(data, ty, where.size, c))
         else:
-            self.at.memory.spill_chunks(data, where.size, self.values.chunks(instr.args[0]))
-            self.at.memory.call_slow(instr, where, STORE, lanes, data, bits)
+            self.at.slow.spill_chunks(data, where.size, self.values.chunks(instr.args[0]))
+            self.at.slow.call(instr, where, STORE, lanes, data, bits)
 
     def _vector(self, instr: Instr, c: int) -> None:
         if instr.op == "extractvalue":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from metalcore.engine.ir import Module
 
+from .addresses import Addresses
 from .agreement import Agreement
 from .barriers import Barriers
 from .body import Body
@@ -16,6 +17,7 @@ from .flow import Flow
 from .gathers import Gathers
 from .guards import Guards
 from .ids import Ids
+from .inside import Inside
 from .interleave import Interleave
 from .lanes import Lanes
 from .loop_copies import LoopCopies
@@ -34,6 +36,7 @@ from .regions import Regions
 from .roots import Roots
 from .shapes import Shapes
 from .simd import Simd
+from .slow import Slow
 from .streaming import Streaming
 from .turns import Turns
 from .values import Values
@@ -52,6 +55,9 @@ class Emitters:
         self.chunked = Chunked(self)
         self.gathers = Gathers(self)
         self.streaming = Streaming(self)
+        self.addresses = Addresses(self)
+        self.inside = Inside(self)
+        self.slow = Slow(self)
         self.memory = Memory(self)
         self.fetching = Fetching(self)
         self.proofs = Proofs(self)

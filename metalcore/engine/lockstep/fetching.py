@@ -18,8 +18,8 @@ from .streaming import CACHE_LINE
 from .turns import ends_with_barrier
 
 if TYPE_CHECKING:
+    from .addresses import Address
     from .emitters import Emitters
-    from .memory import Address
 
 _PAGE = 4096
 _SAME = frozenset(["zext", "sext", "trunc", "freeze"])
@@ -43,8 +43,8 @@ class Fetching:
             return None
         first = where.offsets[c * self.code.width]
         if isinstance(step, int):
-            return self.at.memory.pointer_at(where.base_of(c), first + step)
-        return self.code.gep(self.at.memory.pointer_at(where.base_of(c), first), step)
+            return self.at.addresses.pointer_at(where.base_of(c), first + step)
+        return self.code.gep(self.at.addresses.pointer_at(where.base_of(c), first), step)
 
     def _step(self, where: Address) -> Growth:
         """How far ahead simdgroups that take turns look."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import I16, I32, PTR, Instr, Type, Value, anchor_of, integer, vector
 
-from .memory import Address
+from .addresses import Address
 from .operands import Operand, poison
 from .shapes import LANE
 from .streaming import Row
@@ -119,7 +119,7 @@ class Interleave:
         shape = self.values.shape(pointer)
         assert shape.offsets is not None
         offset = shape.offsets[0] + group.low - delta + c * self.code.width * group.stride
-        return self.at.memory.pointer_at(self.values.scalar(pointer), offset)
+        return self.at.addresses.pointer_at(self.values.scalar(pointer), offset)
 
     def load_group(self, group: Group, c: int) -> None:
         """All members of chunk c."""
@@ -178,7 +178,7 @@ class Interleave:
 
     def _quad_fields(self, group: Group, base: Operand) -> dict[int, Operand]:
         """Eight float4: a transpose within 128-bit halves, so that no shuffle crosses them."""
-        rows = [self.code.load(vector(4, I32), self.at.memory.pointer_at(base, 16 * i), 4) for i in range(8)]
+        rows = [self.code.load(vector(4, I32), self.at.addresses.pointer_at(base, 16 * i), 4) for i in range(8)]
         pairs = [self.code.shuffle(rows[i], range(8), rows[i + 4]) for i in range(4)]
         return dict(enumerate(self.code.transpose_quads(pairs)))
 
@@ -199,7 +199,7 @@ class Interleave:
             for i, quad in enumerate(self.code.transpose_quads(fields)):
                 for half in (0, 1):
                     part = self.code.shuffle(quad, range(4 * half, 4 * half + 4))
-                    row.add(part, self.at.memory.pointer_at(base, 16 * (i + 4 * half)), 0, 16)
+                    row.add(part, self.at.addresses.pointer_at(base, 16 * (i + 4 * half)), 0, 16)
         elif self._is_pair(group):
             row.add(self._pair(fields), base, 0, 4 * self.code.width)
         else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.abi import ATOMIC, ATOMIC_LOAD
 from metalcore.engine.ir import I8, I32, I64, PTR, VOID, Instr, Type, Value, integer
 from metalcore.errors import UnsupportedFeature
 
-from .memory import ATOMIC, ATOMIC_LOAD, Address
+from .addresses import Address
 from .operands import FALSE, NULL, TRUE, Operand, constant, zero
 from .shapes import LANES
 from .values import scalar_type
@@ -58,7 +59,7 @@ class Lanes:
     ) -> list[Operand]:
         """A gather or scatter of 32 addresses under the current mask, checked where the mode asks for it. *is_outside*:
         some are known to be out of bounds."""
-        where = self.at.memory.address(pointer, size)
+        where = self.at.addresses.of(pointer, size)
         align = int(str(instr.extra.get("align", size if instr.op == "call" else 1)))
         mask = self.values.mask
 
@@ -81,7 +82,7 @@ class Lanes:
             return self._slow_lanes(instr, where, addresses, ty, kind, values, self.values.bits_aside())
         if is_outlined and mask is not None:
             return self.at.outlined.access(instr, where, ty, align)
-        inside = self.at.memory.inside_lanes(where, addresses)
+        inside = self.at.inside.lanes(where, addresses)
         if mask is not None:
             tests = []
             for c in range(self.code.count):
@@ -124,14 +125,14 @@ class Lanes:
         values: list[Operand] | None,
         bits: Operand,
     ) -> list[Operand]:
-        data, lanes = self.at.memory.scratch("data", 16), self.at.memory.scratch("addresses", 8)
-        self.at.memory.spill_chunks(lanes, 8, addresses)
+        data, lanes = self.at.slow.scratch("data", 16), self.at.slow.scratch("addresses", 8)
+        self.at.slow.spill_chunks(lanes, 8, addresses)
         if values is not None:
-            self.at.memory.spill_chunks(data, where.size, values)
-        self.at.memory.call_slow(instr, where, kind, lanes, data, bits)
+            self.at.slow.spill_chunks(data, where.size, values)
+        self.at.slow.call(instr, where, kind, lanes, data, bits)
         if values is not None:
             return []
-        return [self.at.memory.reload_chunk(data, ty, where.size, c) for c in range(self.code.count)]
+        return [self.at.slow.reload_chunk(data, ty, where.size, c) for c in range(self.code.count)]
 
     # -- atomics -----------------------------------------------------------------------------------
     def atomic(self, instr: Instr) -> None:
@@ -145,14 +146,14 @@ class Lanes:
         else:
             value_type = instr.type.items[0] if instr.op == "cmpxchg" else instr.type
         ty, size = scalar_type(value_type), value_type.size
-        where = self.at.memory.address(pointer, size)
-        lanes = self.at.memory.spill_addresses(where)
+        where = self.at.addresses.of(pointer, size)
+        lanes = self.at.slow.spill_addresses(where)
         places = []
         for n, i in enumerate(operands):
-            place = self.at.memory.scratch(f"operand{n}", 8)
-            self.at.memory.spill_chunks(place, size, self.values.chunks(instr.args[i]))
+            place = self.at.slow.scratch(f"operand{n}", 8)
+            self.at.slow.spill_chunks(place, size, self.values.chunks(instr.args[i]))
             places.append(place)
-        result, flags = self.at.memory.scratch("result", 8), self.at.memory.scratch("flags", 1)
+        result, flags = self.at.slow.scratch("result", 8), self.at.slow.scratch("flags", 1)
         bits = self.code.bits(self.values.mask)
         if self.plan.checked:
             bits = self._atomic_bounds(instr, where, lanes, bits)
@@ -189,9 +190,9 @@ class Lanes:
         if instr.op == "store" or not instr.name:
             return
         for c in range(self.code.count):
-            name = self.at.memory.reload_chunk(result, ty, size, c)
+            name = self.at.slow.reload_chunk(result, ty, size, c)
             if instr.op == "cmpxchg":
-                flag = self.at.memory.reload_chunk(flags, I8, 1, c)
+                flag = self.at.slow.reload_chunk(flags, I8, 1, c)
                 flag = self.code.icmp("ne", flag, zero(self.code.vec(I8)))
                 self.values.pairs[instr, c] = (name, flag)
                 if instr in self.values.crossing:
@@ -211,21 +212,21 @@ class Lanes:
             return self._atomic_lookup(instr, where, lanes, bits)
         good_bits: Operand | None = None
         if where.offsets is not None and not where.bases:
-            test = self.at.memory.inside(where)
+            test = self.at.inside.holds(where)
             if test is None:
                 return bits
             if where.uniform:
                 good_bits = self.code.select(test, constant(I32, -1), 0)
         if good_bits is None:
-            addresses = [self.at.memory.reload_chunk(lanes, PTR, 8, c) for c in range(self.code.count)]
-            good_bits = self.code.bits([self.code.freeze(m) for m in self.at.memory.inside_lanes(where, addresses)])
+            addresses = [self.at.slow.reload_chunk(lanes, PTR, 8, c) for c in range(self.code.count)]
+            good_bits = self.code.bits([self.code.freeze(m) for m in self.at.inside.lanes(where, addresses)])
         good = self.code.and_(bits, good_bits)
         bad = self.code.icmp("ne", good, bits)
         slow, done = self.code.new_label("out"), self.code.new_label("done")
         self.code.cond_br(bad, slow, done, likely=False)
         self.code.place(slow)
         self._atomic_results(instr)
-        self.at.memory.call_slow(instr, where, ATOMIC, lanes, NULL, bits)
+        self.at.slow.call(instr, where, ATOMIC, lanes, NULL, bits)
         self.code.jump(done)
         self.code.place(done)
         return good
@@ -233,22 +234,22 @@ class Lanes:
     def _atomic_lookup(self, instr: Instr, where: Address, lanes: Operand, bits: Operand) -> Operand:
         """Pointers that were loaded from memory: the runtime looks each lane up and says which may go on."""
         self._atomic_results(instr)
-        data, kind = self.at.memory.scratch("data", 16), ATOMIC_LOAD if instr.op == "load" else ATOMIC
+        data, kind = self.at.slow.scratch("data", 16), ATOMIC_LOAD if instr.op == "load" else ATOMIC
         self._fill(data, 1, LANES * where.size)
-        self.at.memory.call_slow(instr, where, kind, lanes, data, bits)
+        self.at.slow.call(instr, where, kind, lanes, data, bits)
         good = []
         for c in range(self.code.count):
-            told = self.at.memory.reload_chunk(data, integer(8 * where.size), where.size, c)
+            told = self.at.slow.reload_chunk(data, integer(8 * where.size), where.size, c)
             good.append(self.code.icmp("ne", told, zero(told.type)))
         return self.code.and_(bits, self.code.bits(good))
 
     def _atomic_results(self, instr: Instr) -> None:
         """What lanes that may not go on get."""
-        result = self.at.memory.scratch("result", 8)
+        result = self.at.slow.scratch("result", 8)
         self._fill(result, 0, LANES * 8)
         if instr.op == "cmpxchg":
             # A lane that may not exchange must not try for ever: it is told that it found what it expected.
-            flags, expected = self.at.memory.scratch("flags", 1), self.at.memory.scratch("operand0", 8)
+            flags, expected = self.at.slow.scratch("flags", 1), self.at.slow.scratch("operand0", 8)
             self._fill(flags, 1, LANES)
             self.code.call("llvm.memcpy.p0.p0.i64", VOID, result, expected, constant(I64, LANES * 8), FALSE)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from metalcore.engine.abi import LOAD, STORE
 from metalcore.engine.ir import I16, I32, I64, Const, Instr, integer
 
-from .memory import LOAD, STORE, Address
+from .addresses import Address
 from .operands import FALSE, Operand, poison, zero
 from .products import COL, HOLDER, ROW
 
@@ -34,7 +35,7 @@ class Matrix:
         uniform = (
             self.values.shape(instr.args[0]).uniform and self.values.shape(instr.args[1]).uniform and flip is not None
         )
-        where = self.at.memory.address(instr.args[0], size)
+        where = self.at.addresses.of(instr.args[0], size)
         if not uniform or where.private:
             self._matrix_lanes(instr, size, None)
             return
@@ -109,7 +110,7 @@ class Matrix:
         if row not in rows:
             at = self.code.mul(stride, row * size)
             rows[row] = self.code.gep(base, at)
-        return self.at.memory.pointer_at(rows[row], column * size)
+        return self.at.addresses.pointer_at(rows[row], column * size)
 
     def _matrix_inside(self, instr: Instr, where: Address, size: int) -> Operand:
         """Scalar test of a whole 8x8 block: [p, p + 7 * stride + 8) elements."""
@@ -122,12 +123,12 @@ class Matrix:
         for root in sorted(where.roots, key=str):
             if root.kind == "unknown" or (origin is not None and not self.values.shape(origin).uniform):
                 continue
-            offset = self.code.sub(number, self.at.memory.root_number(root))
-            low = self.code.icmp("ult", offset, self.at.memory.limit(root, 8 * size))
+            offset = self.code.sub(number, self.at.inside.root_number(root))
+            low = self.code.icmp("ult", offset, self.at.inside.limit(root, 8 * size))
             end = self.code.add(offset, far)
-            high = self.code.icmp("ult", end, self.at.memory.limit(root, 8 * size))
+            high = self.code.icmp("ult", end, self.at.inside.limit(root, 8 * size))
             both = self.code.and_(low, high)
-            both = self.at.memory.only_from(where, root, self.code.and_(both, small))
+            both = self.at.inside.only_from(where, root, self.code.and_(both, small))
             result = self.code.or_(result, both)
         return result
 
@@ -151,7 +152,7 @@ class Matrix:
                 at = self.code.mul(at, size)
                 addresses.append(self.code.gep(self.values.chunk(instr.args[0], c), at))
             if not is_outside and self.plan.sanitized:
-                where = self.at.memory.address(instr.args[0], size)
+                where = self.at.addresses.of(instr.args[0], size)
                 self.at.watch.watch_lanes(instr, where, addresses, LOAD if store is None else STORE)
             if store is None:
                 got = self.at.lanes.access_lanes(instr, instr.args[0], addresses, ty, size, LOAD, None, is_outside)
@@ -169,7 +170,7 @@ class Matrix:
 
     def _store(self, instr: Instr, size: int) -> None:
         transpose = instr.args[2]
-        where = self.at.memory.address(instr.args[0], size)
+        where = self.at.addresses.of(instr.args[0], size)
         uniform = self.values.shape(instr.args[0]).uniform and self.values.shape(instr.args[1]).uniform
         if (
             not uniform

@@ -122,7 +122,7 @@ class Ops:
         if op == "call":
             return self._intrinsic(instr, c)
         if op == "getelementptr":
-            return self.at.memory.gep(instr, c)
+            return self.at.addresses.gep(instr, c)
         handler = self._handlers.get(op)
         if handler is not None:
             return handler(instr, c)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metalcore.engine.abi import LANES
+from metalcore.engine.abi import LANES, LOAD, STORE
 from metalcore.engine.ir import I32, I64, PTR, VOID, Instr, Type, array, integer, struct, vector
 
+from .addresses import Address
 from .builder import Builder
 from .frame import FIRST_THREAD, LAUNCH, WORKER, parameters
 from .gathers import gather_at_once, scatter_at_once, to_active
-from .memory import LOAD, STORE, Address
 from .operands import FALSE, Operand, constant, constants, poison, zero
 from .support import KEEPS, function
 
@@ -43,14 +43,14 @@ class Outlined:
     def access(self, instr: Instr, where: Address, ty: Type, align: int) -> list[Operand]:
         """A tested load or store under a mask."""
         if where.offsets is None or where.bases or self.values.may_wrap(where.pointer):
-            addresses = [self.at.memory.address_chunk(where, c) for c in range(self.code.count)]
+            addresses = [self.at.addresses.chunk(where, c) for c in range(self.code.count)]
             return self._call("access", instr, where, ty, align, addresses)
         table = Operand(self.plan.offset_table(where.offsets), PTR)
         return self._call("pattern", instr, where, ty, align, [where.base, table])
 
     def slow(self, instr: Instr, where: Address, ty: Type) -> list[Operand]:
         """What is done where a test failed: the runtime does what is in bounds and reports the rest."""
-        addresses = [self.at.memory.address_chunk(where, c) for c in range(self.code.count)]
+        addresses = [self.at.addresses.chunk(where, c) for c in range(self.code.count)]
         return self._call("slow", instr, where, ty, 1, addresses)
 
     def uniform(self, instr: Instr, where: Address, ty: Type, value: Operand | None = None) -> list[Operand]:
@@ -75,9 +75,9 @@ class Outlined:
                 self.code.helpers[writer.name(each)] = writer.function(each)
         self.code.declarations |= writer.declarations
         (root,) = where.roots
-        size = self.at.memory.root_size(root)
+        size = self.at.addresses.root_size(root)
         site = constant(I32, self.plan.site(instr, where, STORE if store else LOAD))
-        bounds = self.at.memory.root_number(root), size if isinstance(size, Operand) else constant(I64, size)
+        bounds = self.at.inside.root_number(root), size if isinstance(size, Operand) else constant(I64, size)
         self.plan.uses_slow = True
         if values is None:
             values = self.values.chunks(instr.args[0]) if store else []

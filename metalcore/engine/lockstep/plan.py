@@ -8,11 +8,11 @@ from metalcore.engine.ir import Instr, Module, Value
 from metalcore.engine.model import PRIVATE, TABLE, Site
 from metalcore.engine.names import plain_name
 
+from .addresses import Address
 from .bounds import Bounds
 from .factors import Factors
 from .homes import Home
 from .live import Liveness
-from .memory import Address
 from .roots import Root
 from .same import Same
 from .shapes import Shape

@@ -74,7 +74,7 @@ class Products:
             found = self.values.splats[key] = self.code.slot(key, _ROWS, align=64)
             for e, element in enumerate(elements):
                 for c, chunk in enumerate(self.values.chunks(element)):
-                    self.code.store(chunk, self.at.memory.pointer_at(found, 32 * (2 * c + e)), 32)
+                    self.code.store(chunk, self.at.addresses.pointer_at(found, 32 * (2 * c + e)), 32)
         return (found,)
 
     def _factor(self, product: Instr, i: int) -> tuple[Operand, Operand]:
@@ -141,7 +141,7 @@ class Products:
         apart = self._distance(load) or _ROW_BYTES
         place = self.code.slot((load, "matrix"), array(7 * apart + _ROW_BYTES, I8), align=64)
         for number, row in enumerate(rows):
-            self.code.store(row, self.at.memory.pointer_at(place, apart * number), 4)
+            self.code.store(row, self.at.addresses.pointer_at(place, apart * number), 4)
         self.take_rows(load, place, constant(I64, apart))
 
     # -- sums --------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Products:
     # -- rows and lanes ----------------------------------------------------------------------------
     def _lanes(self, place: Operand, c: int) -> tuple[Operand, Operand]:
         def quad(row: int, column: int) -> Operand:
-            return self.at.memory.pointer_at(place, 32 * row + 4 * column)
+            return self.at.addresses.pointer_at(place, 32 * row + 4 * column)
 
         return self.lanes_of(quad, c, FLOAT)
 
@@ -202,7 +202,7 @@ class Products:
     def _keep(self, place: Operand, elements: Sequence[Sequence[Operand]]) -> None:
         """Chunks of both elements as rows."""
         for row, value in enumerate(self._rows(elements)):
-            self.code.store(value, self.at.memory.pointer_at(place, 32 * row), 32)
+            self.code.store(value, self.at.addresses.pointer_at(place, 32 * row), 32)
 
     def _rows(self, elements: Sequence[Sequence[Operand]]) -> list[Operand]:
         first = elements[0][0]

@@ -15,8 +15,8 @@ from .frame import ALL_INSIDE, SIZE
 from .operands import TRUE, Operand
 
 if TYPE_CHECKING:
+    from .addresses import Address
     from .emitters import Emitters
-    from .memory import Address
 
 KINDS = ("shared", "tgarg", "table")
 
@@ -47,7 +47,7 @@ class Proofs:
         key = (most, where.size, root)
         if key not in self._known:
             end = self.entry.add(most, where.size)
-            self._known[key] = self.entry.icmp("ule", end, self.at.memory.root_size(root))
+            self._known[key] = self.entry.icmp("ule", end, self.at.addresses.root_size(root))
         self._tests[self._known[key]] = None
         return True
 

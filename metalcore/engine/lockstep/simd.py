@@ -129,11 +129,11 @@ class Simd:
             for c, name in enumerate(self.code.split(self.code.shuffle(whole, picks, other))):
                 self.values.define_chunk(instr, c, name)
             return
-        data = self.at.memory.scratch("shuffle", 8)
-        self.at.memory.spill_chunks(data, 4, self.values.chunks(instr.args[0]))
+        data = self.at.slow.scratch("shuffle", 8)
+        self.at.slow.spill_chunks(data, 4, self.values.chunks(instr.args[0]))
         if kind.startswith("fill"):
             second = self.code.gep(data, 128)
-            self.at.memory.spill_chunks(second, 4, self.values.chunks(instr.args[1]))
+            self.at.slow.spill_chunks(second, 4, self.values.chunks(instr.args[1]))
         sources = [self._dynamic_source(kind, self.values.chunk(amount, c), c, modulo) for c in range(self.code.count)]
         if watched:
             self.at.watch.watch_shuffle(instr, sources)
@@ -172,8 +172,8 @@ class Simd:
             return self.values.scalar(value)
         if isinstance(lane, int):
             return self.code.extract(self.values.chunk(value, lane // self.code.width), lane % self.code.width)
-        data = self.at.memory.scratch("shuffle", 8)
-        self.at.memory.spill_chunks(data, 4, self.values.chunks(value))
+        data = self.at.slow.scratch("shuffle", 8)
+        self.at.slow.spill_chunks(data, 4, self.values.chunks(value))
         wide = self.code.zext(lane, I64)
         at = self.code.gep(data, wide, I32)
         return self.code.load(I32, at)

@@ -79,7 +79,7 @@ class Simdgroup:
         load_frame(head)
         head.as_(FIRST_THREAD).mul(SIMDGROUP, LANES)
         if tokens:
-            tokens.begin(self.at.memory.private_total)
+            tokens.begin(self.at.addresses.private_total)
         enter = Builder("%b")
         if tokens:
             # Wait before the first instruction: LLVM then keeps one copy of the body, in the function that resumes.

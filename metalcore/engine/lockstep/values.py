@@ -109,11 +109,11 @@ class Values:
         if isinstance(value, Const):
             return Operand(constant_text(value), scalar_type(value.type))
         if isinstance(value, Global):
-            return self.at.memory.global_address(value)
+            return self.at.addresses.global_address(value)
         name = self.scalars.get(value)
         if name is None:
             if value.op == "alloca":
-                name = self.at.memory.private_base(value)
+                name = self.at.addresses.private_base(value)
             else:
                 name = self.code.load_slot((value, "scalar"), scalar_type(value.type))
             self.scalars[value] = name
@@ -157,7 +157,7 @@ class Values:
         if isinstance(value, Const):
             return self.constant_chunk(value)
         if isinstance(value, Global):
-            return self.splat(self.at.memory.global_address(value))
+            return self.splat(self.at.addresses.global_address(value))
         name = self.vectors.get((value, c))
         if name is not None:
             return name

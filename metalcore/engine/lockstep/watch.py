@@ -15,11 +15,11 @@ from metalcore.engine.abi import ANY_ROOT, ATOMIC, GROUP_ROOT, LOAD, STORE
 from metalcore.engine.ir import I1, I32, I64, PTR, VOID, Block, Const, Instr, Type, Value
 from metalcore.errors import UnsupportedFeature
 
+from .addresses import Address
 from .builder import Builder
 from .frame import FIRST_THREAD, LAUNCH, SIMDGROUP, WORKER, of_launch, of_sanitizer, parameters
 from .lanes import Names
 from .loop_reads import MOST_ROUNDS, LoopRead, loop_reads
-from .memory import Address
 from .operands import FALSE, NULL, Operand, constant
 from .roots import Root
 from .shapes import LANES
@@ -78,7 +78,7 @@ class Watch:
     def watch_access(self, instr: Instr, name: str) -> None:
         """__mc_read(ptr, size), __mc_write(ptr, size, value), and the two atomic ones: checks/accesses.py."""
         size = _number(instr, 1)
-        where = self.at.memory.address(instr.args[0], size)
+        where = self.at.addresses.of(instr.args[0], size)
         if not is_watched(where.roots):
             return
         kind = _KINDS[name]
@@ -92,7 +92,7 @@ class Watch:
         if runs is None or (kind != LOAD and any(run.step < size for run in runs)):
             self._watch_lanes_apart(where, value, meta, runs)
         else:
-            guards = self.at.memory.pattern_guards(where)
+            guards = self.at.inside.pattern_guards(where)
             apart, done = self.code.new_label("apart"), self.code.new_label("together")
             for guard in guards:  # an index that wrapped around: the lanes are no row
                 row = self.code.new_label("row")
@@ -134,9 +134,9 @@ class Watch:
     def _watch_each_lane(self, where: Address, value: Value | None, meta: int) -> None:
         values = NULL
         if value is not None:
-            values = self.at.memory.scratch("values", 8)
-            self.at.memory.spill_chunks(values, 8, self.values.chunks(value))
-        addresses = self.at.memory.spill_addresses(where)
+            values = self.at.slow.scratch("values", 8)
+            self.at.slow.spill_chunks(values, 8, self.values.chunks(value))
+        addresses = self.at.slow.spill_addresses(where)
         lanes = self.values.mask_bits()
         self.call_hook("lanes", addresses, values, where.size, meta, lanes, FIRST_THREAD)
 
@@ -152,7 +152,7 @@ class Watch:
         hook = {LOAD: "read_row", STORE: "write_row"}.get(meta >> 16 & 15)
         is_whole = self.values.mask is None and run.count == LANES and run.step == size
         if hook is not None and is_whole and meta >> 24 != ANY_ROOT:
-            number = self.code.ptrtoint(self.at.memory.pointer_at(run.base, run.offset))
+            number = self.code.ptrtoint(self.at.addresses.pointer_at(run.base, run.offset))
             return self.call_hook(hook, number, size, meta, FIRST_THREAD, to=I32)
         return self.call_hook("row", *self._run_arguments(run, size, meta), to=I32)
 
@@ -167,7 +167,7 @@ class Watch:
         saved = self.at.lanes.snapshot()
         is_first = self.code.icmp("eq", self.values.scalar(found.count.phi), found.start)
         rounds = self.code.select(is_first, self._rounds(found), 1)
-        number = self.code.ptrtoint(self.at.memory.pointer_at(run.base, run.offset))
+        number = self.code.ptrtoint(self.at.addresses.pointer_at(run.base, run.offset))
         step, ahead = constant(I64, run.step), constant(I64, found.ahead)
         answer = self.call_hook("loop", number, step, size, meta, FIRST_THREAD, ahead, rounds, to=I64)
         self.code.keep((instr, "all rounds"), self.code.icmp("ugt", answer, (1 << 32) - 1))
@@ -198,11 +198,11 @@ class Watch:
 
     def watch_value(self, instr: Instr) -> None:
         """__mc_has_no_value(ptr, size): a read of threadgroup memory, and which lanes read what nobody wrote."""
-        where = self.at.memory.address(instr.args[0], _number(instr, 1))
+        where = self.at.addresses.of(instr.args[0], _number(instr, 1))
         meta = self._meta(instr, where, LOAD) | _ASKS
-        runs = self._runs(where) if not self.at.memory.pattern_guards(where) else None
+        runs = self._runs(where) if not self.at.inside.pattern_guards(where) else None
         if runs is None:
-            addresses, lanes = self.at.memory.spill_addresses(where), self.values.mask_bits()
+            addresses, lanes = self.at.slow.spill_addresses(where), self.values.mask_bits()
             unset = self.call_hook("lanes", addresses, NULL, where.size, meta, lanes, FIRST_THREAD, to=I32)
         else:
             unset = constant(I32, 0)
@@ -224,8 +224,8 @@ class Watch:
         self.code.cond_br(any_lane, some, done, likely=False)
         saved = self.at.lanes.snapshot()
         self.code.place(some)
-        where = self.at.memory.address(instr.args[0], size)
-        addresses, meta = self.at.memory.spill_addresses(where), self._meta(instr, where, STORE) | _LOSES
+        where = self.at.addresses.of(instr.args[0], size)
+        addresses, meta = self.at.slow.spill_addresses(where), self._meta(instr, where, STORE) | _LOSES
         self.call_hook("lanes", addresses, NULL, where.size, meta, lanes, FIRST_THREAD)
         self._end_watch((done, saved))
 
@@ -341,7 +341,7 @@ class Watch:
         return runs
 
     def _run_arguments(self, run: Run, size: int, meta: int) -> tuple[Operand | int, ...]:
-        base = self.at.memory.pointer_at(run.base, run.offset)
+        base = self.at.addresses.pointer_at(run.base, run.offset)
         number = self.code.ptrtoint(base)
         lanes, first = self.values.mask_bits(), FIRST_THREAD
         if run.count < LANES:
@@ -370,8 +370,8 @@ class Watch:
         if not is_watched(where.roots):
             return
         state = self._begin_watch(where.roots)
-        spilled = self.at.memory.scratch("addresses", 8)
-        self.at.memory.spill_chunks(spilled, 8, addresses)
+        spilled = self.at.slow.scratch("addresses", 8)
+        self.at.slow.spill_chunks(spilled, 8, addresses)
         meta, lanes = self._meta(instr, where, kind), self.values.mask_bits()
         self.call_hook("lanes", spilled, NULL, where.size, meta, lanes, FIRST_THREAD)
         self._end_watch(state)
@@ -390,8 +390,8 @@ class Watch:
         """Which lane each lane reads, where some lanes may be idle."""
         if not self.plan.sanitized or self.values.mask is None:
             return
-        place = self.at.memory.scratch("sources", 4)
-        self.at.memory.spill_chunks(place, 4, sources)
+        place = self.at.slow.scratch("sources", 4)
+        self.at.slow.spill_chunks(place, 4, sources)
         site = self.plan.bare_site(instr, "shuffle")
         self.call_hook("shuffle", site, place, self.values.mask_bits(), FIRST_THREAD)
 
