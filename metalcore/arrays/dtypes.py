@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 NAMES = (
@@ -19,6 +20,11 @@ _names: dict[Any, str] = {}  # of torch's dtypes alone: torch.compile reads it a
 def spelled(dtype: Any) -> str:
     """float32, bfloat16, ..., of NumPy's `float32`, `torch.float32` and `mlx.core.float32`."""
     return str(dtype).rpartition(".")[2]
+
+
+if "torch" in sys.modules:  # known before torch.compile traces, which goes by what the table lacks too
+    _dtype = sys.modules["torch"].dtype
+    _names.update((x, spelled(x)) for x in vars(sys.modules["torch"]).values() if isinstance(x, _dtype))
 
 
 def dtype_name(array: Any) -> str:

@@ -22,6 +22,7 @@ _FRAMEWORKS = (
 )
 _TORCH, _MLX = "metalcore.torch.dispatch", "metalcore.mlx.call"  # what runs ops on these frameworks
 _torch: Any = None  # the module _TORCH, once torch is there
+_has_torch = False  # a name of its own: torch.compile reads a name once
 
 
 def call(op: Op, arguments: tuple[Any, ...]) -> Any:
@@ -75,10 +76,18 @@ def _framework(value: Any) -> str:
 
 
 def _torch_op(noun: str, arguments: tuple[Any, ...]) -> Any:
-    global _torch
-    if _torch is None:
-        _torch = import_module(_TORCH)
+    if not _has_torch:
+        _load_torch()
     return _torch.EAGER[noun] if _torch.is_eager(arguments) else _torch.overload(noun)
+
+
+def _load_torch() -> None:
+    global _torch, _has_torch
+    _torch, _has_torch = import_module(_TORCH), True
+
+
+# As `torch_private.while_tracing`, which imports torch: the first op may stand in what torch.compile traces.
+vars(_load_torch)["_dynamo_marked_constant"] = True
 
 
 def _public(op: Op, outputs: Any) -> Any:
