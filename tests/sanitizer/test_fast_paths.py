@@ -199,23 +199,24 @@ PICKS = {"float": 1, "float2": 2, "float4": 4, "half": 1, "half4": 4}
 @pytest.mark.parametrize("shift", [0, 1, 8])
 @pytest.mark.parametrize("is_write", [True, False])
 def test_one_thread_meets_a_row(type_: str, shift: int, is_write: bool) -> None:
-    """A row that is recorded as words of eight is a thread for each of its elements: its own may go on, others not."""
+    """A row that is recorded as words of eight is still a thread for each of its elements."""
     parts = PICKS[type_]
     scalar = type_.rstrip("24") if parts > 1 else type_
     tile = f"threadgroup {type_} tile[64]; if (sg < 2) tile[t] = {type_}(1);\n{BARRIER}\n"
-    row = f"if (sg == 0) tile[{shift} + lane] = {type_}(2);" if is_write else ""
-    row = row or f"if (sg == 0) out[t] = float((({scalar} threadgroup*)(tile + {shift} + lane))[0]);"
-    if not is_write and parts > 1:
-        row = f"if (sg == 0) {{ const {type_} v = tile[{shift} + lane]; out[t] = float(v.x + v.y); }}"
+    read = "v" if parts == 1 else "v.x + v.y"
+    row = (
+        f"tile[{shift} + lane] = {type_}(2);"
+        if is_write
+        else f"const {type_} v = tile[{shift} + lane]; out[t] = {read};"
+    )
+    row = f"if (sg == 0) {{ {row} }}"
+    write = f"if (t == at) ((threadgroup {scalar}*)tile)[n] = 9;"
     for owner in (0, 7, 8, 22):
-        for part in range(parts):
-            place = f"((threadgroup {scalar}*)tile)[{parts * (owner + shift) + part}]"
-            body = f"{tile}{row}\nif (t == at) {place} = 9;"
-            assert not findings(body, at=owner)
-            assert not findings(f"{tile}{row} {BARRIER}\nif (t == at) {place} = 9;", at=32 + owner)
-            if part == parts - 1:
-                assert findings(body, at=owner ^ 1) == [("simdgroup-race", 3)]
-                assert findings(body, at=32 + owner) == [("race", 3)]
+        for n in range(parts * (owner + shift), parts * (owner + shift + 1)):
+            assert not findings(f"{tile}{row}\n{write}", n=n, at=owner)
+            assert not findings(f"{tile}{row} {BARRIER}\n{write}", n=n, at=32 + owner)
+            assert findings(f"{tile}{row}\n{write}", n=n, at=owner ^ 1) == [("simdgroup-race", 3)]
+            assert findings(f"{tile}{row}\n{write}", n=n, at=32 + owner) == [("race", 3)]
 
 
 def test_one_thread_meets_a_matrix() -> None:
@@ -227,8 +228,8 @@ def test_one_thread_meets_a_matrix() -> None:
         for row, column in ((0, 0), (1, 2), (4, 5), (6, 7)):
             holder = (row & 4) << 2 | (column & 4) << 1 | (row & 3) << 1 | (column >> 1 & 1)
             place = 8 * column + row if transposed else 8 * row + column
-            write = f"if (t == at) tile[{place}] = 9;"
-            assert not findings(both + write, at=holder)
-            assert findings(both + write, at=32 + holder) == [("race", 3)]
-            assert findings(both + write, at=holder ^ 1) == [("simdgroup-race", 3)]
-            assert not findings(f"{both}{BARRIER}\n{write}", at=holder ^ 1)
+            write = "if (t == at) tile[n] = 9;"
+            assert not findings(both + write, n=place, at=holder)
+            assert findings(both + write, n=place, at=32 + holder) == [("race", 3)]
+            assert findings(both + write, n=place, at=holder ^ 1) == [("simdgroup-race", 3)]
+            assert not findings(f"{both}{BARRIER}\n{write}", n=place, at=holder ^ 1)

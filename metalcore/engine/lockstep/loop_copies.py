@@ -51,9 +51,11 @@ class LoopCopies:
     def entry(self, source: Block, target: Block) -> str | None:
         """The label of a loop's way in, where it is one; in sanitize mode, of the way from one copy to the other."""
         loop = self._loops.get(target)
-        if loop is None or self._written is not None or (source in loop.blocks) != self.at.plan.sanitized:
+        if loop is None:
             return None
-        return self._gate(target)
+        is_inside = source in loop.blocks
+        is_gate = is_inside and self._written is not loop if self.at.plan.sanitized else not is_inside
+        return self._gate(target) if is_gate else None
 
     def _gate(self, header: Block) -> str:
         return quoted(f"F.gate.{header.name}")
