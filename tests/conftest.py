@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # kernels one test for each feature; the rest waits for `pytest -m "sweep or not sweep"`.
 MOST_ALIKE = {
     **{"engine": 1, "foreign": 1, "dropins": 1, "runtimes": 1, "torch": 1, "stress": 5, "sanitizer": 4, "ops": 1},
-    **{"benchmarks": 2, "linalg": 1, "precise": 1, "lint": 3, "optim": 1, "mlx": 1, "launch": 3},
+    **{"benchmarks": 1, "linalg": 1, "precise": 1, "lint": 3, "optim": 1, "mlx": 1, "launch": 3},
 }
 
 

@@ -22,9 +22,9 @@ def spelled(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-if "torch" in sys.modules:  # known before torch.compile traces, which goes by what the table lacks too
-    _dtype = sys.modules["torch"].dtype
-    _names.update((x, spelled(x)) for x in vars(sys.modules["torch"]).values() if isinstance(x, _dtype))
+_torch = sys.modules.get("torch")
+if _torch is not None:  # all known before torch.compile traces: it goes by what the table lacks, too
+    _names.update((x, spelled(x)) for x in vars(_torch).values() if isinstance(x, _torch.dtype))
 
 
 def dtype_name(array: Any) -> str:

@@ -122,6 +122,7 @@ def test_the_page_has_the_table_the_kernels_and_the_plot(tmp_path: Path) -> None
     assert drawn.count("<circle") == 4 and drawn.count('fill="none"') == 2 and ">prefill 1x8x512x64<" in drawn
 
 
+@pytest.mark.sweep
 def test_peak_memory_counts_the_arrays() -> None:
     found = attention_worker.peak("float32", 1, 1024, 8)
     assert found["arrays"] == 8 * 1024 * 8 * 4

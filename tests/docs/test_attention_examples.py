@@ -24,6 +24,7 @@ def test_long_context() -> None:
     assert "6 blocks are shared, 2 are not" in found and "the same logits as dense attention" in found
 
 
+@pytest.mark.sweep
 def test_mlx_attention() -> None:
     pytest.importorskip("mlx.core")
     found = output("mlx_attention.py", "--tokens", "40")

@@ -11,8 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [path for path in sorted((ROOT / "metalcore").rglob("*.py")) if ">>>" in path.read_text()]
 MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in FILES]
-# Over 8 CPU seconds each, all of it for compiling kernels that other tests have in other variants.
-SLOW = ("metalcore.mlx.nn", "metalcore.ops.linalg.least_squares", "metalcore.torch.xlstm")
+# Over 7 CPU seconds each, all of it for compiling kernels that other tests have in other variants.
+SLOW = (
+    *("metalcore.mlx.nn", "metalcore.torch.xlstm"),
+    *("metalcore.ops.linalg.least_squares", "metalcore.ops.linalg.lowrank"),
+)
 
 
 @pytest.mark.parametrize("name", [pytest.param(m, marks=[pytest.mark.sweep] if m in SLOW else []) for m in MODULES])

@@ -68,6 +68,7 @@ def test_overloads_are_all_instantiated() -> None:
     assert len(with_types) + len(with_flag) == len(expressions)
 
 
+@pytest.mark.sweep
 def test_every_header_is_read() -> None:
     """No header of MLX's kernels is beside the corpus, helpers included."""
     seen = set().union(*(coverage.included(unit(path)) for path in SOURCES.values()))

@@ -72,6 +72,7 @@ def test_gradients() -> None:
         assert torch.autograd.gradcheck(lambda a: metalcore.linalg.svdvals(a, driver="gesvd"), a)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("route", ROUTES)
 def test_routes(route: str) -> None:
     run = runtime(route)

@@ -43,6 +43,7 @@ def test_what_is_no_array_is_refused() -> None:
             linalg.svd(given)
 
 
+@pytest.mark.sweep
 def test_gradient_of_residuals() -> None:
     a, b = random(6, 3).requires_grad_(), random(6, 2).requires_grad_()
     for driver in ("gels", "gelsd"):

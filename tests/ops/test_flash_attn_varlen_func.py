@@ -86,6 +86,7 @@ GRADIENTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("key_heads", [2, 1])
 @pytest.mark.parametrize(
     "feature", [pytest.param(f, marks=[] if f == "all" else [pytest.mark.sweep]) for f in GRADIENTS]

@@ -130,6 +130,7 @@ def test_split_keys_of_many_elements() -> None:
     assert_near([found], [cache.dense(query)], 1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("heads, kernel", [(4, "decode"), pytest.param(24, "forward", marks=pytest.mark.sweep)])
 def test_split_keys_with_the_launches_of_a_gpu(heads: int, kernel: str) -> None:
     """Rows of a key head: 2 (lanes are elements) and 12 (lanes are rows)."""

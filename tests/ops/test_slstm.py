@@ -170,6 +170,7 @@ def test_the_same_bits_in_every_run() -> None:
         assert all(torch.equal(a, b) for run in runs[1:] for a, b in zip(run, runs[0], strict=True))
 
 
+@pytest.mark.sweep
 def test_states_of_another_dtype() -> None:
     """float32 states beside half inputs; gradients come in the dtype of their input."""
     x, R, b = drawn(2, 6, 2, 8, dtype=torch.float16)
