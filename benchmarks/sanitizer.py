@@ -30,7 +30,7 @@ from rich.table import Table
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "sanitizer.md"
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
-TIME_TARGET, MEMORY_TARGET = 10.0, 3.0
+TIME_TARGET, MEMORY_TARGET = 4.0, 3.0
 HEADERS = ("kernel", "size", "fast", "sanitize", "time, x", "memory, x", "findings")
 
 
