@@ -266,17 +266,17 @@ def cases() -> list[Case]:
             make = partial(_norm, name, rows, n, ROW_GROUP)
             table.append(Case(name, f"{rows}x{n}", make, 0.8, target, quick=small))
         make = partial(_norm, name, 1024, 1024, GPU_ROW_GROUP)
-        table.append(Case(name, f"1024x1024, {GPU_ROW_GROUP} threads", make, None, None))
+        table.append(Case(name, f"1024x1024, {GPU_ROW_GROUP} threads", make, 0.8, None))
     for name in ("row_sum", "row_scan"):
         for rows, n in ((1024, 1024), (4096, 4096)):
             make = partial(_row_reduce, name, rows, n, ROW_GROUP)
             table.append(Case(name, f"{rows}x{n}", make, 0.5, None, quick=rows == 1024))
-        make = partial(_row_reduce, name, 1024, 1024, GPU_ROW_GROUP)
-        table.append(Case(name, f"1024x1024, {GPU_ROW_GROUP} threads", make, None, None))
+        make, target = partial(_row_reduce, name, 1024, 1024, GPU_ROW_GROUP), 0.8 if name == "row_sum" else 0.5
+        table.append(Case(name, f"1024x1024, {GPU_ROW_GROUP} threads", make, target, None))
     for count in (1 << 20, 1 << 24):
         table.append(Case("full_sum", f"{count >> 20} M", partial(_full_sum, count), 0.5, None, quick=count == 1 << 20))
-    table.append(Case("bitonic_sort", "1024x1024", partial(_sort, 1024), 0.5, None, memory_light=True))
-    table.append(Case("gemm_tiled", "1024^3", partial(_gemm, "gemm_tiled", 1024), 0.5, None, memory_light=True))
-    table.append(Case("gemm_simdgroup", "1024^3", partial(_gemm, "gemm_simdgroup", 1024), 0.5, 0.25, memory_light=True))
+    table.append(Case("bitonic_sort", "1024x1024", partial(_sort, 1024), 0.8, None, memory_light=True))
+    table.append(Case("gemm_tiled", "1024^3", partial(_gemm, "gemm_tiled", 1024), 0.9, None, memory_light=True))
+    table.append(Case("gemm_simdgroup", "1024^3", partial(_gemm, "gemm_simdgroup", 1024), 0.9, 0.25, memory_light=True))
     order = ["saxpy", "silu", "gelu", "rms_norm", "layer_norm", "softmax", "row_sum", "full_sum", "row_scan"]
     return sorted(table, key=lambda case: order.index(case.kernel) if case.kernel in order else len(order))
