@@ -99,7 +99,6 @@ def test_qvm(name: str) -> None:
         check(out, x, weights, name)
 
 
-@pytest.mark.sweep
 @pytest.mark.feature("corpus", "MLX: quantized matrix multiply (affine)")
 @pytest.mark.parametrize("name", swept(FLOATS, ("float32",)))
 @pytest.mark.parametrize("form", swept(("t", "n"), ("t",)))

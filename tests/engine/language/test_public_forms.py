@@ -14,7 +14,6 @@ from tests.engine.language.helpers import HEADER, Array, feature, per_thread
 SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bfloat", "float", "bool")
 
 
-@pytest.mark.sweep
 @pytest.mark.feature("types", "conversion from packed vectors of another element type")
 @pytest.mark.parametrize("lanes", [2, 3, pytest.param(4, marks=pytest.mark.sweep)])
 def test_packed_vectors_convert_to_every_element_type(lanes: int) -> None:
