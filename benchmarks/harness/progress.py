@@ -19,6 +19,9 @@ class Steps(Protocol):
     def expect(self, total: int) -> None:
         """So many steps there will be."""
 
+    def begin(self, name: str) -> None:
+        """What the next steps are."""
+
     def done(self, name: str) -> None:
         """One step more is done."""
 
@@ -33,6 +36,9 @@ class _Bar:
     def expect(self, total: int) -> None:
         self.bar.update(self.task, total=total)
 
+    def begin(self, name: str) -> None:
+        self.bar.update(self.task, description=name)
+
     def done(self, name: str) -> None:
         self.bar.update(self.task, advance=1, description=name)
 
@@ -44,6 +50,9 @@ class _Lines:
 
     def expect(self, total: int) -> None:
         self.total = total
+
+    def begin(self, name: str) -> None:
+        self.name = name
 
     def done(self, name: str) -> None:
         self.count, self.name = self.count + 1, name
@@ -62,7 +71,7 @@ class _Lines:
 def steps(console: Console) -> Iterator[Steps]:
     if console.is_terminal:
         columns = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=console) as bar:
+        with Progress(*columns, console=console, transient=console.stderr) as bar:
             yield _Bar(bar)
         return
     lines, end = _Lines(Console(stderr=True, width=console.width)), threading.Event()

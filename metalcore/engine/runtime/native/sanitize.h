@@ -70,7 +70,7 @@ typedef struct mc_shadow {
   uint64_t bytes; /* of the records, as mapped */
 } mc_shadow;
 
-/* The times that decide, where a record has its time: mc_set_limits. */
+/* The times that decide, where a record has its time: set_limits in rounds.c. */
 typedef struct mc_limits {
   int64_t floor, start, since; /* records below floor count as none; [start, since) are in order */
   int64_t replaced;            /* what is below is of no interest to a write */
