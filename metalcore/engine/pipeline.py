@@ -120,6 +120,7 @@ def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module) -> Locks
         tail=variant.tail,
         width=llvm.vector_width(any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions)),
         value_sizes=value_sizes(kernel),
+        max_threads=kernel.max_threads,
         wide=variant.wide,
         keep_tests=variant.keep_tests,
         keeps_registers=llvm.keeps_registers(),

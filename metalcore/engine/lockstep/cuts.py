@@ -25,7 +25,6 @@ from .turns import ends_with_barrier
 if TYPE_CHECKING:
     from .emitters import Emitters
 
-MOST_SIMDGROUPS = 32
 MOST_KEPT = 512 << 10  # bytes on the stack
 _ALIGN = 64
 
@@ -226,7 +225,7 @@ class Cuts:
         return self.places[key]
 
     def stack(self) -> int:
-        return MOST_SIMDGROUPS * self.own
+        return self.plan.most_simdgroups * self.own
 
     @property
     def own(self) -> int:
@@ -265,7 +264,7 @@ class Cuts:
         cut = self.code.slot("cut", I32)
         lines = self.code.text()  # now all that is kept has its place
         top, first = Builder("%h"), Builder()
-        kept = top.alloca(array(MOST_SIMDGROUPS * self.own, I8), _ALIGN)
+        kept = top.alloca(array(self.stack(), I8), _ALIGN)
         load_frame(top)
         top.store(constant(I32, 0), cut)
         loops = self.turns.write(cut, kept, self.own, self.numbers, self.code.entry.text())

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec
 
+from metalcore.engine.abi import SIMDGROUPS
 from metalcore.engine.ir import Global, Instr, Value, flattened, is_barrier, parse
 from metalcore.engine.ir import Module as ScalarModule
-from metalcore.engine.model import STACK_AROUND, Site, ThreadgroupVariable
+from metalcore.engine.model import LANES, STACK_AROUND, Site, ThreadgroupVariable
 from metalcore.errors import UnsupportedFeature
 
 from .ahead import compute_ahead
 from .block_copies import LONGEST_SANITIZED, LONGEST_UNROLLED, loop_long_copies
 from .bounds import Bounds
 from .cfg import Graph, canonicalise
-from .cuts import MOST_KEPT, MOST_SIMDGROUPS, kept_bytes, split_at_barriers
+from .cuts import MOST_KEPT, kept_bytes, split_at_barriers
 from .driver import LONG_BODY, SPAN, Driver, knows_its_group
 from .emitters import Emitters
 from .factors import Factors, find_factors
@@ -73,6 +74,10 @@ def _without_collections(function: Callable[_Given, LockstepModule]) -> Callable
     return run
 
 
+def _simdgroups_of(max_threads: int | None) -> int:
+    return SIMDGROUPS if max_threads is None else min(SIMDGROUPS, -(-max_threads // LANES))
+
+
 @_without_collections
 def vectorise(
     scalar: str | ScalarModule,
@@ -84,12 +89,14 @@ def vectorise(
     width: int,
     tail: bool = True,
     value_sizes: dict[int, int] | None = None,
+    max_threads: int | None = None,
     wide: bool = False,
     keep_tests: bool = False,
     keeps_registers: str = "",
 ) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run.
 
+    *max_threads*: what the source allows of a threadgroup; launches with more are refused.
     *keeps_registers*: attributes of functions that preserve all registers, which the target may need.
     """
     module = flattened(parse(scalar) if isinstance(scalar, str) else scalar)
@@ -147,13 +154,14 @@ def vectorise(
         find_homes(graph, shapes, users) if width == 8 else {},
         find_factors(graph, shapes, roots, users) if width == 8 else Factors(),
         coroutine=bool(barriers) and not single,
+        most_simdgroups=_simdgroups_of(max_threads),
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
         is_large=accesses(graph.order) > MANY_ACCESSES,
         streamed=frozenset() if checked or sanitized else streamed_stores(graph.order, roots),
     )
     if may_cut and not roots.allocas and not roots.origins:
         same = plan.same = Same(graph, shapes, roots, layout, None if writes_anywhere else written)
-        is_small = MOST_SIMDGROUPS * kept_bytes(plan.live, same, barriers, shapes, plan.homes) <= MOST_KEPT
+        is_small = plan.most_simdgroups * kept_bytes(plan.live, same, barriers, shapes, plan.homes) <= MOST_KEPT
         if same.meet_at_barriers and is_small:
             plan.is_cut, plan.coroutine = True, False
     functions, sizes = [], []

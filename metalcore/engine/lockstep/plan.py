@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from metalcore.engine.abi import SIMDGROUPS
 from metalcore.engine.ir import Instr, Module, Value
 from metalcore.engine.model import PRIVATE, TABLE, Site
 from metalcore.engine.names import plain_name
@@ -37,6 +38,7 @@ class Plan:
     coroutine: bool = False
     is_cut: bool = False  # simdgroups take turns between barriers (cuts.py)
     same: Same | None = None  # where that may be
+    most_simdgroups: int = SIMDGROUPS  # of a threadgroup: what the source allows
     is_large: bool = False  # accesses under masks are calls
     prefetch: bool = False  # ask early for what the next simdgroups read and write
     streamed: frozenset[Instr] = frozenset()  # stores whose rows may go past the cache

@@ -41,14 +41,15 @@ def inputs(threads: int = 256, groups: int = 3) -> np.ndarray:
     return (np.arange(groups * threads, dtype=np.int64) * 7 % 101).reshape(groups, threads)
 
 
-def code(body: str) -> str:
+def code(body: str, max_threads: int | None = None) -> str:
     unit = make_unit(source(body), path=None, include_dirs=[], defines={}, math_mode="safe")
     scalar = llvm.optimise_scalar(lower(unit, "k", None).ir)
-    return vectorise(scalar, layout="line", single=False, checked=True, width=8, tail=False).ir
+    given = {"layout": "line", "single": False, "checked": True, "width": 8, "tail": False, "max_threads": max_threads}
+    return vectorise(scalar, **given).ir  # type: ignore[arg-type]
 
 
-def is_cut(body: str) -> bool:
-    written = code(body)
+def is_cut(body: str, max_threads: int | None = None) -> bool:
+    written = code(body, max_threads)
     assert ("presplitcoroutine" in written) != ("%turn.end" in written)
     return "%turn.end" in written
 
@@ -300,3 +301,32 @@ def test_simdgroups_that_come_to_different_barriers_are_reported() -> None:
         with metalcore.mode(mode):
             kernel(both, both, 1, threadgroups=1, group_size=256)
         np.testing.assert_array_equal(both[256:], 255)
+
+
+MANY = range(160)  # numbers of 128 bytes that a simdgroup keeps: too many for 32 simdgroups, not for two
+HEAVY = "".join(f"int v{k} = x[(g + i * {k + 1}) % n];" for k in MANY)
+HEAVY += f"t[i] = x[i]; {MEET} int s = t[n - 1 - i];"
+HEAVY += "".join(f"s = s * 3 + v{k};" for k in MANY) + "y[g * n + i] = s;"
+
+
+def test_small_groups_may_keep_more() -> None:
+    """Room is made for as many simdgroups as the source allows."""
+    assert not is_cut(HEAVY)
+    assert not is_cut(HEAVY, max_threads=1024)
+    assert is_cut(HEAVY, max_threads=64)
+    assert is_cut(HEAVY, max_threads=33)
+
+
+@pytest.mark.parametrize("mode", ["checked", "fast", "sanitize"])
+@pytest.mark.parametrize("threads", [32, 33, 64])
+def test_values_of_small_groups(threads: int, mode: str) -> None:
+    x = np.arange(3 * threads, dtype=np.int32) * 7 % 101
+    y = np.zeros(3 * threads, np.int32)
+    limited = source(HEAVY).replace("kernel void", "[[max_total_threads_per_threadgroup(64)]] kernel void")
+    with metalcore.mode(mode):
+        metalcore.Library(limited).function("k")(x, y, 0, threadgroups=3, group_size=threads)
+    g, i = np.arange(3)[:, None], np.arange(threads)
+    s = np.broadcast_to(x[threads - 1 - i], (3, threads)).astype(np.int64)
+    for k in MANY:
+        s = (s * 3 + x[(g + i * (k + 1)) % threads]) & 0xFFFFFFFF
+    np.testing.assert_array_equal(y.reshape(3, threads).astype(np.int64) & 0xFFFFFFFF, s)
