@@ -27,6 +27,7 @@ class External:
     is_uniform: bool = False  # one result for all lanes
     feature: str = ""  # of a GPU family, where not all have it
     reduction: Reduction | None = None
+    decided_by: int | None = None  # one result for all lanes where this operand is one for all
     is_hook: bool = False  # sanitize mode's own
 
     @property
@@ -58,7 +59,7 @@ _REDUCTIONS = {
     "xor_u32": Reduction("xor", I32, "0"),
 }
 _PERMUTE, _REDUCE, _FILL = "simd-permute", "simd-reduction", "simd-shift-and-fill"
-_SHUFFLES = ("shuffle", *(f"shuffle_{how}" for how in ("xor", "up", "down", "rotate_up", "rotate_down")))
+_SHIFTS = ("xor", "up", "down", "rotate_up", "rotate_down")
 ATTRIBUTES = (
     *("thread_position_in_grid", "threadgroup_position_in_grid", "thread_position_in_threadgroup"),
     *("threads_per_threadgroup", "threads_per_grid", "threadgroups_per_grid", "dispatch_threads_per_threadgroup"),
@@ -80,9 +81,10 @@ _TABLE = (
         for n, how in _REDUCTIONS.items()
         if n.startswith(("sum", "product"))
     ),
-    *(External(f"simd_{name}", "shuffle", 2, feature=_PERMUTE) for name in _SHUFFLES),
+    External("simd_shuffle", "shuffle", 2, feature=_PERMUTE, decided_by=1),
+    *(External(f"simd_shuffle_{how}", "shuffle", 2, feature=_PERMUTE) for how in _SHIFTS),
     *(External(f"simd_{name}", "shuffle", 4, feature=_FILL) for name in ("fill_up", "fill_down")),
-    External("simd_take", "take", 2),  # a shuffle of the headers' own
+    External("simd_take", "take", 2, decided_by=1),  # a shuffle of the headers' own
     External("simd_broadcast", "broadcast", 2, True, _PERMUTE),
     External("simd_broadcast_first", "first", 1, True, _PERMUTE),
     *(External(f"simd_{name}", "vote", 1, True, _PERMUTE) for name in ("ballot", "any", "all")),
@@ -103,3 +105,8 @@ EXTERNALS = {PREFIX + external.name: external for external in _TABLE}
 def is_uniform_call(callee: str) -> bool:
     external = EXTERNALS.get(callee)
     return external is not None and external.is_uniform
+
+
+def deciding_operand(callee: str) -> int | None:
+    external = EXTERNALS.get(callee)
+    return external.decided_by if external is not None else None

@@ -14,7 +14,7 @@ from metalcore.engine.ir import Block, Const, Global, Instr, Module, Value, gep_
 from metalcore.engine.model import LANES as LANES
 
 from .cfg import Graph, Loop
-from .externals import is_uniform_call
+from .externals import deciding_operand, is_uniform_call
 from .private import private_stride
 from .ranges import Ranges
 from .roots import Roots
@@ -271,9 +271,14 @@ class Shapes:
             key = (name[5:], instr.args[0].value or 0) if instr.args and isinstance(instr.args[0], Const) else None
             if key in self.ids:
                 return self.ids[key]
-            return UNIFORM if is_uniform_call(name) else VARYING
+            decided_by = deciding_operand(name)
+            if decided_by is None:
+                return UNIFORM if is_uniform_call(name) else VARYING
+            deciding = instr.args[decided_by : decided_by + 1]
+        else:
+            deciding = instr.args
         shapes = []
-        for arg in instr.args:
+        for arg in deciding:
             if isinstance(arg, Instr) and arg not in self.of:
                 return None
             shapes.append(self.at(arg, block))

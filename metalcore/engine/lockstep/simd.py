@@ -51,6 +51,8 @@ class Simd:
         reduction = external.reduction
         if external.emitter == "matrix":
             self.at.matrix.matrix_call(instr, *external.name.removeprefix("simdgroup_").split("_"))
+        elif external.decided_by is not None and self.values.shape(instr).uniform:
+            self._broadcast(instr, watched=external.emitter == "shuffle")
         elif external.emitter == "shuffle":
             self._shuffle(instr, external.kind)
         elif external.emitter == "take":
@@ -178,18 +180,20 @@ class Simd:
         at = self.code.gep(data, wide, I32)
         return self.code.load(I32, at)
 
-    def _broadcast(self, instr: Instr) -> None:
+    def _broadcast(self, instr: Instr, watched: bool = True) -> None:
         lane = instr.args[1]
         known = self.values.shape(lane).known
         if known is not None:
             source: Operand | int = known[0] & 31
-            self.at.watch.watch_fixed_shuffle(instr, [known[0] & 31] * len(LANE))
+            if watched:
+                self.at.watch.watch_fixed_shuffle(instr, [known[0] & 31] * len(LANE))
         else:
             raw = (
                 self.values.scalar(lane) if self.values.shape(lane).uniform else self._lane_of(lane, self._first_lane())
             )
             source = self.code.and_(raw, 31)
-            self.at.watch.watch_shuffle(instr, [self.values.splat(source)] * self.code.count)
+            if watched:
+                self.at.watch.watch_shuffle(instr, [self.values.splat(source)] * self.code.count)
         self.values.define_scalar(instr, self._lane_of(instr.args[0], source))
 
     def _first_lane(self) -> Operand | int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import metalcore
 from tests.engine.include.probe import DTYPES, Array, parts, probe
 
 LANES = np.arange(32)
@@ -41,6 +42,29 @@ def test_moves(name: str) -> None:
     for column, (expression, want) in enumerate(wanted.items()):
         # Lanes that would read past the edge are undefined for up and down; ours keep their own value.
         assert got[:, column].tolist() == want.tolist(), expression
+
+
+@pytest.mark.parametrize("mode", ["checked", "fast", "sanitize"])
+@pytest.mark.parametrize("threads", [32, 64, 160])
+def test_shuffles_from_one_lane(mode: str, threads: int) -> None:
+    """The lane is a constant, an argument, or counted in a loop that lanes leave at different times."""
+    source = """#include <metal_stdlib>
+    using namespace metal;
+    kernel void k(device const int* x, device int4* y, constant uint& from, uint i [[thread_position_in_grid]]) {
+      int v = x[i], s = 0, odd = -1;
+      for (uint k = 0; k <= i % 4; ++k) s += simd_shuffle(v, ushort(31 - 4 * k));
+      if (i % 2) odd = simd_shuffle(v, ushort(from | 1)) + int(i);
+      y[i] = int4(simd_shuffle(v, ushort(7)), simd_shuffle(v, ushort(from)), s, odd);
+    }"""
+    x, lane = np.arange(threads, dtype=np.int32) * 37 % 101, np.arange(threads) % 32
+    rows = x.reshape(-1, 32)[np.arange(threads) // 32]
+    for source_lane in (0, 6, 17, 31):
+        y = np.zeros((threads, 4), np.int32)
+        with metalcore.mode(mode):
+            metalcore.Library(source).function("k")(x, y, source_lane, threads=threads, group_size=threads)
+        summed = sum(np.where(lane % 4 >= k, rows[:, 31 - 4 * k], 0) for k in range(4))
+        odd = np.where(lane % 2 == 1, rows[:, source_lane | 1] + np.arange(threads), -1)
+        assert np.array_equal(y, np.stack([rows[:, 7], rows[:, source_lane], summed, odd], 1)), source_lane
 
 
 @pytest.mark.feature("simdgroup", "moves of vectors")

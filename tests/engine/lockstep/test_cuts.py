@@ -330,3 +330,14 @@ def test_values_of_small_groups(threads: int, mode: str) -> None:
     for k in MANY:
         s = (s * 3 + x[(g + i * (k + 1)) % threads]) & 0xFFFFFFFF
     np.testing.assert_array_equal(y.reshape(3, threads).astype(np.int64) & 0xFFFFFFFF, s)
+
+
+def test_a_branch_on_one_lane_of_all() -> None:
+    """A shuffle from a lane that is the same for all gives one number for all: the barrier behind the branch is met."""
+    body = f"int s = simd_shuffle(x[g * n + lane], ushort(rounds)); t[i] = x[g * n + i]; if (s % 2 == 0) {{ {MEET} }}"
+    body += " y[g * n + i] = s % 2 == 0 ? t[n - 1 - i] : s;"
+    assert is_cut(body)
+    for rounds in (0, 5, 31):
+        x = inputs()
+        s = x[:, rounds : rounds + 1]
+        assert np.array_equal(run(body, rounds=rounds), np.where(s % 2 == 0, x[:, ::-1], s)), rounds
