@@ -83,6 +83,14 @@ def unforked() -> Iterator[None]:
         _gate.leave()
 
 
+def temporary_folder() -> str:
+    """A new one. `tempfile` takes a lock at first, which a child that is forked meanwhile would wait for for ever."""
+    import tempfile
+
+    with unforked():
+        return tempfile.mkdtemp(prefix="metalcore-")
+
+
 class UnforkedLock:
     """A lock that is free in every child process: whoever has it is `unforked`."""
 

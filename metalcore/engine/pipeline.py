@@ -6,7 +6,6 @@ both ways on disk and asks for what is not there.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 
 from metalcore import settings
@@ -20,6 +19,7 @@ from metalcore.engine.ir import Module, parse, print_module
 from metalcore.engine.lockstep import LockstepModule, vectorise
 from metalcore.engine.model import NativeKernel, Place, ScalarKernel, Variant
 from metalcore.errors import LaunchError, UnsupportedFeature
+from metalcore.forking import temporary_folder
 
 # Bytes of private arrays that a thread may have. Metal has such a limit too, but Apple names no number for it.
 PRIVATE_MEMORY = 256 << 10
@@ -62,7 +62,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
         dump("lockstep.ll", module.ir)
     _check_private(kernel, variant, module)
     code = _emitted(module, dump, quick=variant.sanitized)
-    path = link(tempfile.mkdtemp(prefix="metalcore-"), code, () if llvm.has_fma() else MATH)
+    path = link(temporary_folder(), code, () if llvm.has_fma() else MATH)
     return NativeKernel(
         path,
         module.sites,

@@ -19,6 +19,7 @@ from metalcore import settings
 from metalcore.engine.codegen.identity import digest, engine_content, engine_stamp, key_of, machine_key
 from metalcore.engine.codegen.trust import check_own, is_own, make_private, private_folder
 from metalcore.errors import CacheWarning, MetalcoreError
+from metalcore.forking import temporary_folder
 
 FORMAT = "2"  # of the folder's layout: FORMAT/version of the engine/kind/key
 _CHECKSUM = 64
@@ -70,9 +71,8 @@ def _scratch(pid: int) -> str:
     """A folder for this process alone, removed when it ends; a forked child has its own."""
     import atexit
     import shutil
-    import tempfile
 
-    folder = tempfile.mkdtemp(prefix="metalcore-")
+    folder = temporary_folder()
 
     def remove() -> None:
         if os.getpid() == pid:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from metalcore import settings
 from metalcore.errors import CompileError
-from metalcore.forking import import_whole, unforked
+from metalcore.forking import import_whole, temporary_folder, unforked
 
 if TYPE_CHECKING:
     import subprocess
@@ -133,9 +133,8 @@ def _check_limits(code: int, messages: str, late: bool, seconds: int, memory: in
 def scratch_folder() -> Iterator[str]:
     """A folder that only this user can enter, removed at the end."""
     import shutil
-    import tempfile
 
-    folder = tempfile.mkdtemp(prefix="metalcore-")
+    folder = temporary_folder()
     try:
         yield folder
     finally:
