@@ -100,13 +100,3 @@ _TABLE = (
     *(External(name, "report", 2, is_hook=True) for name in ("report_if", "report_unset")),
 )
 EXTERNALS = {PREFIX + external.name: external for external in _TABLE}
-
-
-def is_uniform_call(callee: str) -> bool:
-    external = EXTERNALS.get(callee)
-    return external is not None and external.is_uniform
-
-
-def deciding_operand(callee: str) -> int | None:
-    external = EXTERNALS.get(callee)
-    return external.decided_by if external is not None else None

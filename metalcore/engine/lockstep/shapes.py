@@ -14,7 +14,7 @@ from metalcore.engine.ir import Block, Const, Global, Instr, Module, Value, gep_
 from metalcore.engine.model import LANES as LANES
 
 from .cfg import Graph, Loop
-from .externals import deciding_operand, is_uniform_call
+from .externals import EXTERNALS
 from .private import private_stride
 from .ranges import Ranges
 from .roots import Roots
@@ -271,10 +271,10 @@ class Shapes:
             key = (name[5:], instr.args[0].value or 0) if instr.args and isinstance(instr.args[0], Const) else None
             if key in self.ids:
                 return self.ids[key]
-            decided_by = deciding_operand(name)
-            if decided_by is None:
-                return UNIFORM if is_uniform_call(name) else VARYING
-            deciding = instr.args[decided_by : decided_by + 1]
+            external = EXTERNALS.get(name)
+            if external is None or external.decided_by is None:
+                return UNIFORM if external is not None and external.is_uniform else VARYING
+            deciding = instr.args[external.decided_by : external.decided_by + 1]
         else:
             deciding = instr.args
         shapes = []

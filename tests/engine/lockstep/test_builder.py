@@ -19,7 +19,7 @@ from metalcore.engine.ir.types import BFLOAT, DOUBLE, FLOAT, HALF, I1, I8, I16, 
 from metalcore.engine.lockstep.builder import Builder, WrongType
 from metalcore.engine.lockstep.code import Code
 from metalcore.engine.lockstep.division import divide, divide_by_double
-from metalcore.engine.lockstep.externals import EXTERNALS, is_uniform_call
+from metalcore.engine.lockstep.externals import EXTERNALS
 from metalcore.engine.lockstep.halves import fma_to_odd, saturated, to_bfloat, to_half
 from metalcore.engine.lockstep.operands import FALSE, NULL, TRUE, Operand, constant, constants, poison, zero
 from metalcore.engine.lockstep.products import product_function
@@ -270,5 +270,5 @@ def test_the_table_of_externals_has_every_function_that_the_headers_declare() ->
     found = re.findall(r"^__mc_(?:external|fixed) [^;(#]*\b(__mc_[a-z0-9_]+)\(([^)]*)\);", text, re.MULTILINE)
     declared = {name: given.count(",") + 1 if given else 0 for name, given in found}
     assert len(declared) > 30 and declared == {name: EXTERNALS[name].operands for name in declared}
-    assert all(is_uniform_call(f"__mc_{name}") for name in ("arg", "simd_sum_f32", "simd_ballot", "simd_broadcast"))
-    assert not any(is_uniform_call(f"__mc_{name}") for name in ("simd_is_first", "simd_shuffle", "read", "no_such"))
+    assert all(EXTERNALS[f"__mc_{name}"].is_uniform for name in ("arg", "simd_sum_f32", "simd_ballot", "simd_broadcast"))
+    assert not any(EXTERNALS[f"__mc_{name}"].is_uniform for name in ("simd_is_first", "simd_shuffle", "read"))
