@@ -21,6 +21,7 @@ from .cfg import Graph, canonicalise
 from .cuts import MOST_KEPT, kept_bytes, split_at_barriers
 from .driver import LONG_BODY, SPAN, Driver, knows_its_group
 from .emitters import Emitters
+from .extremes import choose_between_extremes
 from .factors import Factors, find_factors
 from .flags import drop_silent_hooks, number_lanes
 from .gathers import MANY_ACCESSES
@@ -104,6 +105,7 @@ def vectorise(
     canonicalise(module.function)
     expand_block_copies(module.function.blocks)
     split_pairs(module.function.blocks)
+    choose_between_extremes(module.function.blocks)
     if sanitized:
         drop_silent_hooks(module.function)
         number_lanes(module.function)

@@ -168,7 +168,8 @@ class Ops:
     def _select(self, instr: Instr, c: int | None) -> Operand:
         is_one = c is None or self.values.shape(instr.args[0]).uniform
         test = self.operand(instr, 0, None if is_one else c)
-        return self.code.select(test, self.operand(instr, 1, c), self.operand(instr, 2, c))
+        result = self.code.select(test, self.operand(instr, 1, c), self.operand(instr, 2, c))
+        return self.code.fenced(result) if c is not None and instr.extra.get("is_extreme") else result
 
     def _freeze(self, instr: Instr, c: int | None) -> Operand:
         return self.code.freeze(self.operand(instr, 0, c))

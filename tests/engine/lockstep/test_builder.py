@@ -172,9 +172,7 @@ def test_the_functions_of_every_module_are_accepted() -> None:
 # -- emitters alone --------------------------------------------------------------------------------
 
 
-def run(
-    write: Callable[[Code, list[Operand]], list[Operand]], given: list[Type], data: bytes, width: int = 8
-) -> bytes:
+def run(write: Callable[[Code, list[Operand]], list[Operand]], given: list[Type], data: bytes, width: int = 8) -> bytes:
     """Compile what *write* writes, with operands read from memory one behind the other, and give the results' bytes."""
     code = Code(width)
     at, operands = 0, []
@@ -270,5 +268,7 @@ def test_the_table_of_externals_has_every_function_that_the_headers_declare() ->
     found = re.findall(r"^__mc_(?:external|fixed) [^;(#]*\b(__mc_[a-z0-9_]+)\(([^)]*)\);", text, re.MULTILINE)
     declared = {name: given.count(",") + 1 if given else 0 for name, given in found}
     assert len(declared) > 30 and declared == {name: EXTERNALS[name].operands for name in declared}
-    assert all(EXTERNALS[f"__mc_{name}"].is_uniform for name in ("arg", "simd_sum_f32", "simd_ballot", "simd_broadcast"))
+    assert all(
+        EXTERNALS[f"__mc_{name}"].is_uniform for name in ("arg", "simd_sum_f32", "simd_ballot", "simd_broadcast")
+    )
     assert not any(EXTERNALS[f"__mc_{name}"].is_uniform for name in ("simd_is_first", "simd_shuffle", "read"))
