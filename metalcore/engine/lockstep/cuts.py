@@ -18,6 +18,7 @@ from .frame import ALL, GROUP, LAUNCH, OWN, SIZE, WORKER, load_frame, parameters
 from .homes import HOME_BYTES, Home
 from .live import Liveness
 from .operands import Operand, constant
+from .places import owners
 from .same import Same
 from .shapes import LANES, Shapes
 from .turns import ends_with_barrier
@@ -25,7 +26,7 @@ from .turns import ends_with_barrier
 if TYPE_CHECKING:
     from .emitters import Emitters
 
-MOST_KEPT = 512 << 10  # bytes on the stack
+MOST_KEPT = 1 << 20  # bytes on the stack
 _ALIGN = 64
 
 
@@ -60,7 +61,7 @@ class Cuts:
         self.numbers: dict[Instr, int] = {}
         self.places: dict[object, int] = {}  # of slots in a simdgroup's part of `kept`
         self.size = 0
-        self._web_of: dict[object, Instr] | None = None
+        self._owner_of: Mapping[object, Instr] | None = None
         self._early_values: dict[Block, set[Instr]] | None = None
 
     @property
@@ -79,7 +80,7 @@ class Cuts:
             self.code.place(self.code.new_label("never"))
             return
         self.code.place(f"cut.{number}")
-        self.code.later(lambda: self._forget(self._with_operands(self.plan.live.across(barrier))))
+        self.code.later(lambda: self._forget(self._alive(self.turns.beside(barrier)), self._alive([barrier])))
         self.code.later(lambda: self._get_back(barrier))
         self.values.forget()
         for value in self._positions(barrier):
@@ -185,36 +186,30 @@ class Cuts:
 
     def _place(self, key: tuple[object, ...], ty: Type) -> int:
         value, *form = key
-        return self.room((self._webs().get(value, value), *form), _bytes(ty))
+        size = _bytes(ty)
+        return self.room((self._owners().get(value, value), *form, size), size)
 
-    def _webs(self) -> dict[object, Instr]:
-        """Phis and what comes to them share a place where one is not needed any more when another is kept."""
-        if self._web_of is None:
-            lives: dict[Instr, set[object]] = {}  # across which barriers, and beside which others as they are kept
-            for barrier in self.numbers:
-                for value in self._living(barrier):
-                    lives.setdefault(value, set()).add(barrier)
-            for value in [value for value in lives if self._is_kept_on_edges(value)]:
-                assert value.block is not None
-                for other in self._with_operands(self.plan.live.into[value.block]) & set(lives):
-                    meeting = object()
-                    lives[value].add(meeting)
-                    lives[other].add(meeting)
-            early = {value for values in self._early().values() for value in values}  # kept while others may live
-            members = {value: {value} for value in lives}
-            for phi in [value for value in lives if value.op == "phi"]:
-                for arg in phi.args:
-                    ours = members[phi]
-                    if not isinstance(arg, Instr) or arg not in lives or arg in ours or early & {phi, arg}:
-                        continue
-                    theirs = members[arg]
-                    if not any(lives[a] & lives[b] for a in ours for b in theirs):
-                        ours |= theirs
-                        members.update(dict.fromkeys(theirs, ours))
-            self._web_of = {}
-            for web in members.values():
-                self._web_of |= dict.fromkeys(web, min(web, key=lambda value: value.name))
-        return self._web_of
+    def _owners(self) -> Mapping[object, Instr]:
+        if self._owner_of is None:
+            self._owner_of = owners(self._neighbours())
+        return self._owner_of
+
+    def _neighbours(self) -> dict[Instr, set[Instr]]:
+        """What may still be needed of others when one of the kept values is written to its place."""
+        kept = self._lives_anywhere()
+        near: dict[Instr, set[Instr]] = {value: set() for value in kept}
+        early = {value for values in self._early().values() for value in values}
+        for barrier in self.numbers:
+            living = self._living(barrier)
+            for value in living:
+                near[value] |= living
+        for value in kept:
+            assert value.block is not None
+            if value in early:
+                near[value] |= kept & self._with_operands(self.plan.live.out[value.block])
+            if self._is_kept_on_edges(value):
+                near[value] |= kept & self._with_operands([*self.plan.live.into[value.block], *value.block.phis()])
+        return near
 
     def room(self, key: object, size: int) -> int:
         """Where in a simdgroup's part something of a power of two of bytes lies."""
@@ -238,12 +233,19 @@ class Cuts:
     def _get_back(self, barrier: Instr) -> list[str]:
         return [line for slot in self._slots(self._needed(barrier)) for line in self._copy(*slot, keeps=False)]
 
-    def _forget(self, living: set[Instr]) -> list[str]:
-        """A turn begins: nobody needs what another simdgroup had in the slots of all values but these."""
+    def _alive(self, barriers: Iterable[Instr | None]) -> set[Instr]:
+        return {v for b in barriers if b is not None for v in self._with_operands(self.plan.live.across(b))}
+
+    def forget_all_but(self, barriers: Iterable[Instr | None]) -> list[str]:
+        """A turn begins: nobody needs what another simdgroup had in slots of what lives across none of these."""
+        held = {key[0] for key in self.code.slots if isinstance(key, tuple) and isinstance(key[0], Instr)}
+        return self._forget(held, self._alive(barriers))
+
+    def _forget(self, values: set[Instr], living: set[Instr]) -> list[str]:
         code = Builder("%k", beside=self.code)
         for key, (name, ty) in self.code.slots.items():
             value = key[0] if isinstance(key, tuple) else None
-            if isinstance(value, Instr) and ty.is_vector and value not in living and value not in self.plan.homes:
+            if value in values and value not in living and ty.is_vector and value not in self.plan.homes:
                 code.store(Operand("undef", ty), name)
         return code.text()
 
@@ -267,12 +269,12 @@ class Cuts:
         kept = top.alloca(array(self.stack(), I8), _ALIGN)
         load_frame(top)
         top.store(constant(I32, 0), cut)
-        loops = self.turns.write(cut, kept, self.own, self.numbers, self.code.entry.text())
+        loops = self.turns.write(cut, kept, self.own, self.numbers, self.code.entry.text(), self.forget_all_but)
         if not self.turns.is_one:
             top.lines += self.code.entry.text()
         top.jump(loops.start)
         first.place("turn.first")
-        first.lines += [*self._forget(set()), *blank]
+        first.lines += [*self._forget(self._alive(self.turns.beside(None)), set()), *blank]
         first.jump(start)
         head = f"define internal void @{name}({parameters(LAUNCH, WORKER, *GROUP, *SIZE, ALL)}) #0 {{"
         around = [*self.code.alloca_lines, *top.text(), *loops.top, *first.text()]
@@ -291,7 +293,9 @@ def _bytes(ty: Type) -> int:
 
 
 def kept_bytes(live: Liveness, same: Same, barriers: list[Instr], shapes: Shapes, homes: Mapping[Value, Home]) -> int:
-    """About how much each simdgroup would keep."""
-    values = {v for barrier in barriers for v in live.across(barrier) if not same.is_kept(v) and v not in homes}
-    sizes = (LANES * max(4, v.type.size) if shapes.get(v).varying else 8 for v in values)
-    return HOME_BYTES * len(set(homes.values())) + sum(sizes)
+    """About how much each simdgroup would keep: what does not live at the same time shares its places."""
+    most = 0
+    for barrier in barriers:
+        values = (value for value in live.across(barrier) if not same.is_kept(value) and value not in homes)
+        most = max(most, sum(LANES * max(4, v.type.size) if shapes.get(v).varying else 8 for v in values))
+    return HOME_BYTES * len(set(homes.values())) + most

@@ -10,6 +10,7 @@ from .cfg import Loop
 from .operands import Operand
 from .phis import Moves
 from .regions import cost
+from .turns import ends_with_barrier
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -280,6 +281,9 @@ class Partial:
         self.values.mask = mask
         self.at.polls.poll(block)
         self.at.body.block_code(block)
+        if self.plan.is_cut and ends_with_barrier(block):  # the turn is over, and the next begins in F
+            self.code.unreachable()
+            return
         branch = block.terminator
         waiting = set(linear.waiting.get((level, block), set()))
         moves = [self.at.phis.moves(block, t) if t is not None else [] for t in branch.targets]

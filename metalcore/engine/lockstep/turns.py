@@ -11,6 +11,7 @@ finds what is the same in each turn; those that do share one, which asks where t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -94,11 +95,24 @@ class Turns:
         return found
 
     # -- the loops ---------------------------------------------------------------------------------
-    def write(self, cut: Operand, kept: Operand, own_bytes: int, numbers: dict[Instr, int], entry: list[str]) -> Loops:
-        """*entry*: what the code has at its top, in each turn where that depends on the simdgroup."""
+    def beside(self, barrier: Barrier) -> list[Barrier]:
+        """From where turns in the same loop go on."""
+        return self._starting(barrier).starts
+
+    def write(
+        self,
+        cut: Operand,
+        kept: Operand,
+        own_bytes: int,
+        numbers: dict[Instr, int],
+        entry: list[str],
+        forget: Callable[[list[Barrier]], list[str]],
+    ) -> Loops:
+        """*entry*: what the code has at its top, in each turn where that depends on the simdgroup. *forget*: of a turn
+        that goes on from one of these barriers."""
         top, bottom = Builder("%n"), Builder("%x")
         for stretch in self.stretches:
-            self._begin(top, stretch, cut, kept, numbers, entry if self.is_one else [])
+            self._begin(top, stretch, cut, kept, numbers, [*(entry if self.is_one else []), *forget(stretch.starts)])
         bottom.place("exit")
         bottom.store(_ZERO, cut)
         bottom.jump(self.end_label(None))

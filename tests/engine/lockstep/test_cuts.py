@@ -303,7 +303,7 @@ def test_simdgroups_that_come_to_different_barriers_are_reported() -> None:
         np.testing.assert_array_equal(both[256:], 255)
 
 
-MANY = range(160)  # numbers of 128 bytes that a simdgroup keeps: too many for 32 simdgroups, not for two
+MANY = range(320)  # numbers of 128 bytes that a simdgroup keeps: too many for 32 simdgroups, not for two
 HEAVY = "".join(f"int v{k} = x[(g + i * {k + 1}) % n];" for k in MANY)
 HEAVY += f"t[i] = x[i]; {MEET} int s = t[n - 1 - i];"
 HEAVY += "".join(f"s = s * 3 + v{k};" for k in MANY) + "y[g * n + i] = s;"
@@ -341,3 +341,54 @@ def test_a_branch_on_one_lane_of_all() -> None:
         x = inputs()
         s = x[:, rounds : rounds + 1]
         assert np.array_equal(run(body, rounds=rounds), np.where(s % 2 == 0, x[:, ::-1], s)), rounds
+
+
+def kept(body: str) -> int:
+    """Bytes of each simdgroup."""
+    return max(int(size) for size in re.findall(r"alloca \[(\d+) x i8\], align 64", code(body))) // 32
+
+
+def branch(first: int, count: int = 12) -> str:
+    """A loop with barriers that needs numbers from before it and carries two sums, needed behind different barriers."""
+    made = "".join(f"int a{k} = x[(i + {first + k}) % n] * 3;" for k in range(count))
+    used = "".join(f" + a{k} * {k + 1}" for k in range(count))
+    return f"""{{ {made} int p = i, q = lane;
+      for (int j = 0; j < rounds; j++) {{
+        t[i] = p + q; {MEET} p = p * 3 + t[(i + 33) % n]; {MEET}
+        if ((j + int(g)) % 2 == 0) {{ t[i] = q; {MEET} q += t[n - 1 - i]; {MEET} }}
+        else {{ t[i] = p; {MEET} p ^= t[(i + 1) % n]; {MEET} }}
+      }}
+      s = p * 5 + q {used}; }}"""
+
+
+def branches(count: int) -> str:
+    cases = "".join(f"if (g == {k}) {branch(7 * k)} else " for k in range(count))
+    return f"int s = 0; {cases} {{ s = 1; }} y[g * n + i] = s;"
+
+
+def expected(threads: int, rounds: int, groups: int, first: int = 7, count: int = 12) -> np.ndarray:
+    x, i = (np.arange(groups * threads, dtype=np.int64) * 7 % 101), np.arange(threads)
+    rows = []
+    for g in range(groups):
+        p, q = i.copy(), i % 32
+        for j in range(rounds):
+            p = p * 3 + (p + q)[(i + 33) % threads]
+            if (j + g) % 2 == 0:
+                q = q + q[threads - 1 - i]
+            else:
+                p = p ^ p[(i + 1) % threads]
+        rows.append(p * 5 + q + sum(x[(i + first * g + k) % threads] * 3 * (k + 1) for k in range(count)))
+    return np.array(rows).astype(np.int32)
+
+
+@pytest.mark.parametrize("mode", ["checked", "fast"])
+@pytest.mark.parametrize("threads", [64, 97, 256])
+def test_values_that_share_a_place(threads: int, mode: str) -> None:
+    body = branches(3)
+    assert is_cut(body)
+    np.testing.assert_array_equal(run(body, threads, rounds=4, mode=mode), expected(threads, 4, 3))
+
+
+def test_branches_share_their_places() -> None:
+    """Only one of them runs in a threadgroup."""
+    assert kept(branches(4)) <= kept(branches(1)) + 3 * 128
