@@ -324,9 +324,16 @@ class Body:
         self, segment: list[Instr], accesses: dict[Instr, Address], groups: dict[Instr, Group], masked: bool
     ) -> None:
         grouped = {instr for group in groups.values() for _, instr in group.members}
+        tiles = self.at.tiles.find(segment, accesses, grouped) if self.values.mask is None else {}
+        rows = self.at.tiles.find_stores(segment, accesses, grouped) if self.values.mask is None else {}
         step = self._chunks_at_once(segment)
         for start in range(0, self.code.count, step):
             for instr in segment:
+                if instr in rows:
+                    if (tile := rows[instr]) is not None:
+                        for c in range(start, start + step):
+                            self.at.tiles.store(tile, c)
+                    continue
                 if instr.op == "store" and instr not in grouped:
                     self.at.memory.store_chunks(instr, accesses[instr], range(start, start + step))
                     continue
@@ -338,6 +345,9 @@ class Body:
                                 self.at.interleave.store_group(group, c)
                             else:
                                 self.at.interleave.load_group(group, c)
+                    elif instr in tiles:
+                        if (tile := tiles[instr]) is not None:
+                            self.at.tiles.load(tile, c)
                     elif instr.op == "load":
                         self.values.define_chunk(
                             instr, c, self.at.memory.load_pattern(instr, accesses[instr], c, masked)

@@ -38,6 +38,7 @@ from .shapes import Shapes
 from .simd import Simd
 from .slow import Slow
 from .streaming import Streaming
+from .tiles import Tiles
 from .turns import Turns
 from .values import Values
 from .watch import Watch
@@ -68,6 +69,7 @@ class Emitters:
         self.matrix = Matrix(self)
         self.products = Products(self)
         self.interleave = Interleave(self)
+        self.tiles = Tiles(self)
         self.body = Body(self)
         self.ids = Ids(self)
         self.turns = Turns(self)

@@ -80,7 +80,7 @@ class Lanes:
         is_outlined = self.at.outlined.takes(instr, where)
         if is_outside and not is_outlined:
             return self._slow_lanes(instr, where, addresses, ty, kind, values, self.values.bits_aside())
-        if is_outlined and mask is not None:
+        if is_outlined and (mask is not None or self.plan.calls_lanes):
             return self.at.outlined.access(instr, where, ty, align)
         inside = self.at.inside.lanes(where, addresses)
         if mask is not None:

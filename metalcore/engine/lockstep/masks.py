@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import I32, Block
 
+from .builder import Builder
 from .operands import Operand, constant, zero
 
 if TYPE_CHECKING:
@@ -21,12 +22,22 @@ class Masks:
 
     def keep(self, key: tuple[object, ...], mask: list[Operand] | bool) -> None:
         """*mask*: of lanes, or of all of them, or of none."""
-        if self.plan.is_large:
-            self.code.keep(key, constant(I32, -int(mask)) if isinstance(mask, bool) else self.values.bits_of(mask))
-            return
-        same = self.code.all_lanes if mask is True else zero(self.code.mask_type)
-        for c in range(self.code.count):
-            self.code.keep((*key, c), same if isinstance(mask, bool) else self.code.kept_mask(mask[c]))
+        if isinstance(mask, bool):
+            self.code.later(lambda: self._fill(key, mask))
+        elif self.plan.is_large:
+            self.code.keep(key, self.values.bits_of(mask))
+        else:
+            for c in range(self.code.count):
+                self.code.keep((*key, c), self.code.kept_mask(mask[c]))
+
+    def _fill(self, key: tuple[object, ...], is_all: bool) -> list[str]:
+        """All lanes or none, once all code is written: most masks of blocks far away are never asked for."""
+        code, part = Builder("%k", beside=self.code), self.code.all_lanes if is_all else zero(self.code.mask_type)
+        value = constant(I32, -int(is_all)) if self.plan.is_large else part
+        for each in [key] if self.plan.is_large else [(*key, c) for c in range(self.code.count)]:
+            if each in self.code.slots:
+                code.store(value, self.code.slots[each][0])
+        return code.text()
 
     def kept(self, key: tuple[object, ...], to: tuple[object, ...] | None = None) -> list[Operand]:
         """*to*: where it is kept from now on too."""

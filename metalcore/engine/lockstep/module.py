@@ -35,6 +35,7 @@ from .regions import accesses
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .same import Same, quiet_regions
 from .shapes import Shape, Shapes
+from .shorts import widen_shorts
 from .simdgroup import Simdgroup
 from .streaming import streamed_stores
 from .support import support
@@ -75,6 +76,19 @@ def _without_collections(function: Callable[_Given, LockstepModule]) -> Callable
     return run
 
 
+MANY_LANES = 96  # accesses of lanes that have an address each; with more, they are calls
+MANY_ROUNDINGS = 128  # to bfloat
+
+
+def _lane_accesses(graph: Graph, shapes: Shapes) -> int:
+    pointers = (i.args[i.op == "store"] for b in graph.order for i in b.instrs if i.op in ("load", "store"))
+    return sum(shapes.get(pointer).varying for pointer in pointers)
+
+
+def _roundings(graph: Graph) -> int:
+    return sum(i.op == "fptrunc" and i.type.kind == "bfloat" for b in graph.order for i in b.instrs)
+
+
 def _simdgroups_of(max_threads: int | None) -> int:
     return SIMDGROUPS if max_threads is None else min(SIMDGROUPS, -(-max_threads // LANES))
 
@@ -106,6 +120,7 @@ def vectorise(
     expand_block_copies(module.function.blocks)
     split_pairs(module.function.blocks)
     choose_between_extremes(module.function.blocks)
+    widen_shorts(module.function, "%mc.short.")
     if sanitized:
         drop_silent_hooks(module.function)
         number_lanes(module.function)
@@ -159,6 +174,8 @@ def vectorise(
         most_simdgroups=_simdgroups_of(max_threads),
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
         is_large=accesses(graph.order) > MANY_ACCESSES,
+        calls_lanes=_lane_accesses(graph, shapes) > MANY_LANES,
+        calls_rounding=_roundings(graph) > MANY_ROUNDINGS,
         streamed=frozenset() if checked or sanitized else streamed_stores(graph.order, roots),
     )
     if may_cut and not roots.allocas and not roots.origins:

@@ -109,6 +109,8 @@ class Ops:
         """float -> half or bfloat, to nearest even."""
         if ty.kind == "half":
             return to_half(self.code, value)
+        if self.at.plan.calls_rounding and value.type.is_vector:
+            return self.at.outlined.to_bfloat(value)
         result, top, rounded, filled = to_bfloat(self.code, value)
         if value.type.is_vector:
             self.values.tops[result] = top

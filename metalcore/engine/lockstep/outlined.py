@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import LANES, LOAD, STORE
-from metalcore.engine.ir import I32, I64, PTR, VOID, Instr, Type, array, integer, struct, vector
+from metalcore.engine.ir import I16, I32, I64, PTR, VOID, Instr, Type, array, integer, struct, vector
 
 from .addresses import Address
 from .builder import Builder
 from .frame import FIRST_THREAD, LAUNCH, WORKER, parameters
 from .gathers import gather_at_once, scatter_at_once, to_active
+from .halves import to_bfloat
 from .operands import FALSE, Operand, constant, constants, poison, zero
 from .support import KEEPS, function
 
@@ -57,6 +58,15 @@ class Outlined:
         """The same for an access that all lanes make at one address."""
         values = [value] if value is not None else []
         return self._call("uniform", instr, where, ty, 1, [where.base], values)
+
+    def to_bfloat(self, value: Operand) -> Operand:
+        """Rounding to 16 bits is eleven lines."""
+        name, ty = f"mc.bfloat.{value.type.suffix}", value.type.with_item(I16)
+        if name not in self.code.helpers:
+            code, given = Builder(), Operand("%value", value.type)
+            code.ret(to_bfloat(code, given)[0])
+            self.code.helpers[name] = function(code, name, ty, parameters(given), "noinline nounwind")
+        return self.code.call(name, ty, value)
 
     def _call(
         self,

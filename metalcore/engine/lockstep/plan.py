@@ -40,6 +40,8 @@ class Plan:
     same: Same | None = None  # where that may be
     most_simdgroups: int = SIMDGROUPS  # of a threadgroup: what the source allows
     is_large: bool = False  # accesses under masks are calls
+    calls_lanes: bool = False  # so are those of lanes that have an address each
+    calls_rounding: bool = False  # and rounding to bfloat
     prefetch: bool = False  # ask early for what the next simdgroups read and write
     streamed: frozenset[Instr] = frozenset()  # stores whose rows may go past the cache
     uses_slow: bool = False

@@ -56,7 +56,9 @@ class Products:
         self.code.declarations.update(declared)
         self.code.call(name, VOID, *places, *left, *(part for right in rights for part in right), how="fastcc ")
         for product, place in zip(products, places, strict=True):
-            if product not in self.plan.homes:
+            if product in self.plan.homes:
+                self._forget(self.plan.homes[product])
+            else:
                 for c in range(self.code.count):
                     first, second = self._lanes(place, c)
                     self.values.pairs[product, c] = (first, second)
@@ -167,7 +169,16 @@ class Products:
     def lanes_at_home(self, value: Instr, c: int) -> Operand:
         """A chunk of a value that has a home."""
         home = self.plan.homes[value]
-        return self._lanes(self._places[home], c)[home.element[value]]
+        if ("at home", (home, c, 0)) not in self.values.splats:
+            for e, lanes in enumerate(self._lanes(self._places[home], c)):
+                self.values.splats["at home", (home, c, e)] = lanes
+        return self.values.splats["at home", (home, c, home.element[value])]
+
+    def _forget(self, home: Home) -> None:
+        """What was read of it is not what it has now."""
+        for c in range(self.code.count):
+            for e in (0, 1):
+                self.values.splats.pop(("at home", (home, c, e)), None)
 
     def keep_at_home(self, moves: Mapping[Instr, Sequence[Operand]]) -> None:
         """All chunks of values that have homes."""
@@ -177,6 +188,7 @@ class Products:
             for e in {0, 1} - set(new):
                 new[e] = [self._lanes(place, c)[e] for c in range(self.code.count)]
             self._keep(place, [new[0], new[1]])
+            self._forget(home)
 
     def is_at_home(self, phi: Instr, value: Value) -> bool:
         """Whether a value is where the phi wants it."""

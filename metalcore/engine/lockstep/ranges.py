@@ -22,7 +22,8 @@ _ID_LIMITS = {
 
 
 class Ranges:
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: Shapes | None) -> None:
+        """Without shapes less is known: nothing of numbers that are folded lane by lane, nor of counters."""
         self.shapes = shapes
         self._memo: dict[Instr, tuple[int, int] | None] = {}
 
@@ -38,7 +39,7 @@ class Ranges:
         return self._memo[value]
 
     def _of(self, value: Instr, depth: int) -> tuple[int, int] | None:
-        known = self.shapes.get(value).known
+        known = self.shapes.get(value).known if self.shapes is not None else None
         if known is not None and min(known) >= 0:
             return min(known), max(known)
         op = value.op
@@ -66,7 +67,7 @@ class Ranges:
             return (0, min(tops)) if tops else None
         pair = (
             [self.of(a, depth + 1) for a in value.args]
-            if op in ("add", "mul", "shl", "lshr", "udiv", "urem", "or")
+            if op in ("add", "mul", "shl", "lshr", "ashr", "udiv", "urem", "or")
             else []
         )
         if len(pair) != 2:
@@ -83,7 +84,7 @@ class Ranges:
             result = a[0] * b[0], a[1] * b[1]
         elif op == "shl" and b[0] == b[1] < value.type.bits:
             result = a[0] << b[0], a[1] << b[0]
-        elif op == "lshr" and b[0] == b[1]:
+        elif b[0] == b[1] and (op == "lshr" or (op == "ashr" and a[1] <= top >> 1)):
             result = a[0] >> b[0], a[1] >> b[0]
         elif op == "udiv" and b[0] > 0:
             result = a[0] // b[1], a[1] // b[0]
@@ -94,6 +95,8 @@ class Ranges:
     def _counter(self, phi: Instr) -> tuple[int, int] | None:
         """Of a loop that all lanes pass alike, from one number up to another."""
         assert phi.block is not None
+        if self.shapes is None:
+            return None
         loop = self.shapes.graph.loop_of.get(phi.block)
         if loop is None or loop.header is not phi.block or loop in self.shapes.divergent_loops:
             return None

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import Const, Function, Instr, Value, gep_terms
 
+from .ranges import Ranges
+
 if TYPE_CHECKING:
-    from .ranges import Ranges
     from .shapes import Shapes
 
 # What keeps the pattern of an operand.
@@ -33,7 +34,7 @@ class Wrapping:
         self.shapes, self.function = shapes, function
         self.is_kept = is_kept  # False: an index that may wrap is no pattern at all
         self._memo: dict[Instr, bool] | None = None
-        self._ranges: Ranges | None = None
+        self._ranges = Ranges(None)
 
     def settle(self, ranges: Ranges) -> None:
         """Shapes do not change any more."""
@@ -75,7 +76,7 @@ class Wrapping:
     def is_exact(self, extension: Instr) -> bool:
         """Do all lanes surely stay on their side of 2^32 (or 2^31)?"""
         operand = extension.args[0]
-        known = self._ranges.of(operand) if self._ranges is not None else None
+        known = self._ranges.of(operand)
         offsets = self.shapes.get(operand).offsets
         if known is not None and offsets is not None:
             side = 1 << (operand.type.bits - (extension.op == "sext"))
@@ -92,7 +93,8 @@ class Wrapping:
         if value.block in self.shapes.partial:
             return False  # what LLVM says of an operation holds for the lanes that get there
         flags = value.extra.get("flags")
-        return isinstance(flags, list) and flag in flags and all(self._stays(v, flag) for v in value.args)
+        stays = isinstance(flags, list) and (flag in flags or "disjoint" in flags)
+        return stays and all(self._stays(v, flag) for v in value.args)
 
     def keeps_pattern(self, extension: Instr, offsets: tuple[int, ...]) -> bool:
         """May an extended pattern count as one? Not where its lanes are so far apart that they wrap several times."""
