@@ -49,7 +49,7 @@ class Emitters:
 
     def __init__(self, module: Module, graph: Graph, shapes: Shapes, roots: Roots, width: int, plan: Plan) -> None:
         self.module, self.graph, self.shapes, self.roots, self.plan = module, graph, shapes, roots, plan
-        self.code = Code(width, short=plan.sanitized)
+        self.code = Code(width, short=plan.sanitized or plan.is_large)
         self.values = Values(self)
         self.ops = Ops(self)
         self.guards = Guards(self)

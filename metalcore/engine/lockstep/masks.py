@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import I32, Block
 
+from .bit_mask import BitMask
 from .builder import Builder
 from .operands import Operand, constant, zero
 
@@ -20,7 +22,7 @@ class Masks:
     def __init__(self, at: Emitters) -> None:
         self.code, self.values, self.plan = at.code, at.values, at.plan
 
-    def keep(self, key: tuple[object, ...], mask: list[Operand] | bool) -> None:
+    def keep(self, key: tuple[object, ...], mask: Sequence[Operand] | bool) -> None:
         """*mask*: of lanes, or of all of them, or of none."""
         if isinstance(mask, bool):
             self.code.later(lambda: self._fill(key, mask))
@@ -39,15 +41,13 @@ class Masks:
                 code.store(value, self.code.slots[each][0])
         return code.text()
 
-    def kept(self, key: tuple[object, ...], to: tuple[object, ...] | None = None) -> list[Operand]:
+    def kept(self, key: tuple[object, ...], to: tuple[object, ...] | None = None) -> Sequence[Operand]:
         """*to*: where it is kept from now on too."""
         if self.plan.is_large:
             bits = self.code.load_slot(key, I32)
-            mask = self.code.from_bits(bits)
-            self.values.known_bits[tuple(part.text for part in mask)] = bits
             if to is not None:
                 self.code.keep(to, bits)
-            return mask
+            return BitMask(self.values, bits)
         mask = []
         for c in range(self.code.count):
             kept = self.code.load_slot((*key, c), self.code.mask_type)
@@ -56,7 +56,7 @@ class Masks:
             mask.append(self.code.read_mask(kept))
         return mask
 
-    def add_lanes(self, key: tuple[object, ...], mask: list[Operand] | None) -> None:
+    def add_lanes(self, key: tuple[object, ...], mask: Sequence[Operand] | None) -> None:
         if mask is None:
             self.keep(key, True)
         elif self.plan.is_large:
@@ -73,17 +73,19 @@ class Masks:
     def back_key(self, linear: Linear, header: Block) -> tuple[object, ...]:
         return (linear.name, header, "back")
 
-    def set(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | bool) -> None:
+    def set(self, linear: Linear, node: Block, entry: bool, mask: Sequence[Operand] | bool) -> None:
         self.keep(self.key(linear, node, entry), mask)
 
-    def get(self, linear: Linear, node: Block, entry: bool) -> list[Operand]:
+    def get(self, linear: Linear, node: Block, entry: bool) -> Sequence[Operand]:
         return self.kept(self.key(linear, node, entry))
 
-    def add(self, linear: Linear, node: Block, entry: bool, mask: list[Operand] | None) -> None:
+    def add(self, linear: Linear, node: Block, entry: bool, mask: Sequence[Operand] | None) -> None:
         self.add_lanes(self.key(linear, node, entry), mask)
 
-    def narrow(self, cond: list[Operand] | Operand, negate: bool) -> list[Operand]:
+    def narrow(self, cond: Sequence[Operand] | Operand, negate: bool) -> Sequence[Operand]:
         """The current mask and a condition (a name: uniform)."""
+        if self.plan.is_large:
+            return self._narrow_bits(cond, negate)
         out = []
         for c in range(self.code.count):
             if isinstance(cond, Operand):
@@ -96,3 +98,11 @@ class Masks:
                 part = self.code.and_(part, self.values.mask[c])
             out.append(part)
         return out
+
+    def _narrow_bits(self, cond: Sequence[Operand] | Operand, negate: bool) -> BitMask:
+        bits = self.code.sext(cond, I32) if isinstance(cond, Operand) else self.values.bits_of(cond)
+        if negate:
+            bits = self.code.xor(bits, -1)
+        if self.values.mask is not None:
+            bits = self.code.and_(self.values.mask_bits(), bits)
+        return BitMask(self.values, bits)

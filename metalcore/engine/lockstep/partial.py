@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import Block, quoted
@@ -61,7 +62,7 @@ class Partial:
         linear.waiting.setdefault((level, first), set()).update(wait - {first})
         return self.label_of(linear, level, first)
 
-    def give_mask(self, linear: Linear, source: Block, target: Block, mask: list[Operand] | None) -> None:
+    def give_mask(self, linear: Linear, source: Block, target: Block, mask: Sequence[Operand] | None) -> None:
         """Add lanes to the block they go to next."""
         if target is linear.stop:
             return
@@ -78,15 +79,13 @@ class Partial:
         self,
         linear: Linear,
         block: Block,
-        cond: list[Operand] | Operand | None,
+        cond: Sequence[Operand] | Operand | None,
         moves: list[Moves],
         waiting: set[object],
     ) -> None:
         """The terminator of a block under masks. `cond` is a name where it is uniform."""
         level = self.graph.loop_of[block]
         targets = block.succs
-        if self.plan.is_large:
-            self.values.mask_bits()  # before the code branches: both sides use them
         if not targets:
             if waiting or level is not None:
                 self.code.jump(self.go(linear, level, waiting | {END}))
@@ -102,10 +101,12 @@ class Partial:
             if not waiting or min(map(self.position, waiting)) > min(map(self.position, nodes)):
                 stubs = [self.code.new_label("edge") for _ in targets]
                 self.code.cond_br(cond, stubs[0], stubs[1])
+                saved = self.at.lanes.snapshot()
                 for stub, target, move in zip(stubs, targets, moves, strict=True):
                     self.code.place(stub)
                     self.edge(linear, block, target, self.values.mask, move)
                     self.code.jump(self.next_after(linear, level, waiting, target))
+                    self.at.lanes.restore(saved)
                 return
         masks = [self.at.masks.narrow(cond, False), self.at.masks.narrow(cond, True)]
         for target, mask, move in zip(targets, masks, moves, strict=True):
@@ -118,7 +119,7 @@ class Partial:
         linear: Linear,
         source: Block,
         target: Block,
-        mask: list[Operand] | None,
+        mask: Sequence[Operand] | None,
         moves: Moves,
         guarded: bool = False,
     ) -> None:
@@ -127,9 +128,11 @@ class Partial:
             # A uniform branch taken apart: only the side with lanes may set uniform values.
             assert mask is not None
             skip, do = self.code.new_label("skip"), self.code.new_label("set")
-            self.code.cond_br(self.code.any(mask), do, skip)
+            self.code.cond_br(self.values.any(mask), do, skip)
+            saved = self.at.lanes.snapshot()
             self.code.place(do)
             self.at.phis.store(moves, mask)
+            self.at.lanes.restore(saved)
             self.code.jump(skip)
             self.code.place(skip)
             return
@@ -195,7 +198,7 @@ class Partial:
             if waiting:
                 inside = self.code.new_label("enter")
                 skip = self.go(linear, loop.parent, set(waiting))
-                self.code.cond_br(self.code.any(mask), inside, skip)
+                self.code.cond_br(self.values.any(mask), inside, skip)
                 self.code.place(inside)
             self.at.masks.set(linear, header, False, mask)
             self.code.jump(quoted(f"{linear.name}.again.{header.name}"))
@@ -227,7 +230,7 @@ class Partial:
         if not waiting:
             waiting = {END}
         out = self.go(linear, loop.parent, waiting)
-        self.code.cond_br(self.code.any(mask), quoted(f"{linear.name}.again.{header.name}"), out)
+        self.code.cond_br(self.values.any(mask), quoted(f"{linear.name}.again.{header.name}"), out)
 
     def take_mask(self, linear: Linear, level: Loop | None, node: Block, entry: bool) -> None:
         """Load the node's mask: its own, or that of the block which the same lanes passed before."""
@@ -259,7 +262,7 @@ class Partial:
             and (len(block.preds) > 1 or self.follows_loop(block))
         ):
             stay, together = self.code.new_label("stay"), self.code.new_label("together")
-            self.code.cond_br(self.code.all(mask), together, stay)
+            self.code.cond_br(self.values.all(mask), together, stay)
             self.code.place(together)
             self.at.polls.enter_full(block)
             self.code.jump(quoted(self.at.flow.full_label(block)))
@@ -268,14 +271,14 @@ class Partial:
         if waiting and self.needs_lanes(block):
             some = self.code.new_label("some")
             skip = self.go(linear, level, set(waiting))
-            self.code.cond_br(self.code.any(mask), some, skip)
+            self.code.cond_br(self.values.any(mask), some, skip)
             self.code.place(some)
         self.block_under_mask(linear, block, mask)
 
     def follows_loop(self, block: Block) -> bool:
         return any(self.graph.loop_of[p] is not self.graph.loop_of[block] for p in block.preds)
 
-    def block_under_mask(self, linear: Linear, block: Block, mask: list[Operand]) -> None:
+    def block_under_mask(self, linear: Linear, block: Block, mask: Sequence[Operand]) -> None:
         level = self.graph.loop_of[block]
         self.values.enter(block)
         self.values.mask = mask
@@ -287,7 +290,7 @@ class Partial:
         branch = block.terminator
         waiting = set(linear.waiting.get((level, block), set()))
         moves = [self.at.phis.moves(block, t) if t is not None else [] for t in branch.targets]
-        cond: list[Operand] | Operand | None = None
+        cond: Sequence[Operand] | Operand | None = None
         if branch.op == "br" and branch.args:
             if block in self.shapes.divergent_branches:
                 cond = self.at.agreement.condition(branch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import Block, Const, Instr
@@ -38,7 +39,7 @@ class Phis:
             self.values.block = saved
         return moves
 
-    def store(self, moves: Moves, blend: list[Operand] | None) -> None:
+    def store(self, moves: Moves, blend: Sequence[Operand] | None) -> None:
         olds: dict[tuple[Instr, int], Operand] = {}
         if blend is not None:
             for phi, names in moves:

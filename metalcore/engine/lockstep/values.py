@@ -7,10 +7,12 @@ makes it SSA again, which frees this pass from placing phis when it takes the co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import I1, I32, I64, Block, Const, Global, Instr, Type, Value
 
+from .bit_mask import BitMask
 from .operands import Operand, constant, zero
 from .shapes import Shape
 from .types import scalar_type as scalar_type
@@ -45,8 +47,7 @@ class Values:
         self.scalars: dict[Value, Operand] = {}
         self.vectors: dict[tuple[Value, int], Operand] = {}
         self.splats: dict[tuple[str, object], Operand] = {}  # also other values made once per block
-        self.known_bits: dict[tuple[str, ...], Operand] = {}  # of masks that were made from them
-        self.mask: list[Operand] | None = None  # <W x i1> per chunk; None: all lanes
+        self.mask: Sequence[Operand] | None = None  # <W x i1> per chunk; None: all lanes
         self.pairs: dict[tuple[Instr, int], tuple[Operand, Operand]] = {}
         # Of a bfloat's bits: those of the float, and all ones for a NaN.
         self.rounded: dict[Operand, tuple[Operand, Operand]] = {}
@@ -214,19 +215,26 @@ class Values:
         """The same, on a way that the code behind it does not come from: what is written here is used here alone."""
         if self.mask is None:
             return self.code.bits(None)
+        if isinstance(self.mask, BitMask):
+            return self.mask.bits
         names = tuple(part.text for part in self.mask)
-        known = self.known_bits.get(names) or self.splats.get(("bits", names))
-        return known or self.code.bits(self.mask)
+        return self.splats.get(("bits", names)) or self.code.bits(self.mask)
 
-    def bits_of(self, mask: list[Operand]) -> Operand:
+    def bits_of(self, mask: Sequence[Operand]) -> Operand:
         """The same of any mask, made once per block."""
-        names = tuple(part.text for part in mask)
-        if names in self.known_bits:
-            return self.known_bits[names]
-        key = ("bits", names)
+        if isinstance(mask, BitMask):
+            return mask.bits
+        key = ("bits", tuple(part.text for part in mask))
         if key not in self.splats:
             self.splats[key] = self.code.bits(mask)
         return self.splats[key]
+
+    def any(self, mask: Sequence[Operand]) -> Operand:
+        """Is any lane set? One i1."""
+        return self.code.icmp("ne", mask.bits, 0) if isinstance(mask, BitMask) else self.code.any(mask)
+
+    def all(self, mask: Sequence[Operand]) -> Operand:
+        return self.code.icmp("eq", mask.bits, -1) if isinstance(mask, BitMask) else self.code.all(mask)
 
     # -- whole simdgroups --------------------------------------------------------------------------
     def chunks(self, value: Value) -> list[Operand]:
