@@ -17,6 +17,7 @@ from metalcore.engine.codegen.settled_arrays import settle
 from metalcore.engine.frontend.limits import check_tables, check_text, inlined_size
 from metalcore.engine.ir import Module, parse, print_module
 from metalcore.engine.lockstep import LockstepModule, vectorise
+from metalcore.engine.lockstep.driver import is_short
 from metalcore.engine.model import NativeKernel, Place, ScalarKernel, Variant
 from metalcore.errors import LaunchError, UnsupportedFeature
 from metalcore.forking import temporary_folder
@@ -118,7 +119,9 @@ def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module) -> Locks
         checked=variant.checked,
         sanitized=variant.sanitized,
         tail=variant.tail,
-        width=llvm.vector_width(any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions)),
+        width=llvm.vector_width(
+            any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions), is_short(scalar.function)
+        ),
         value_sizes=value_sizes(kernel),
         max_threads=kernel.max_threads,
         wide=variant.wide,

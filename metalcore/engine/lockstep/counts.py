@@ -143,6 +143,47 @@ def count_of(loop: Loop, shapes: Shapes) -> Count | None:
     return None
 
 
+def few_rounds(loop: Loop, ranges: Ranges) -> bool:
+    """Whether its counter is halved down to 0, or doubled from 1 or more: there is no longer way than its bits."""
+    latch = loop.latch.terminator
+    test = latch.args[0] if latch.args else None
+    if not isinstance(test, Instr) or test.op != "icmp" or all(target in loop.blocks for target in latch.targets):
+        return False
+    for number, side in enumerate(test.args):
+        found = _shifted(side, loop)
+        if found is None:
+            continue
+        (start, after), bound = found, ranges.of(test.args[1 - number])
+        pred = _spelled(str(test.extra["pred"]), number == 1, latch.targets[0] is not loop.header)
+        if bound is None:
+            return False
+        half = 1 << (after.type.bits - 1)
+        if after.op != "shl":
+            is_low = after.op == "lshr" or pred[0] == "s"  # the bits that come in are 0, or it ends below 0
+            return is_low and ((pred[1:] == "gt" and bound[1] < half) or (pred == "ne" and bound == (0, 0)))
+        # Before a bit is lost it was the highest one, and the counter not below the bound.
+        first, by = ranges.of(start), after.args[1]
+        most = half if pred[0] == "u" else half // 2
+        is_doubled = isinstance(by, Const) and by.value == 1
+        is_below = pred[1:] in ("lt", "le") and bound[1] < most
+        return is_doubled and is_below and first is not None and first[0] > 0 and first[1] < most
+    return False
+
+
+def _shifted(side: Value, loop: Loop) -> tuple[Value, Instr] | None:
+    """Where a tested value starts, and how it is shifted in each round."""
+    for phi in loop.header.phis():
+        sources = dict(zip(phi.targets, phi.args, strict=True))
+        after = sources.pop(loop.latch, None)
+        if not isinstance(after, Instr) or after.op not in ("lshr", "ashr", "shl") or side not in (phi, after):
+            continue
+        by = after.args[1]
+        is_shift = after.args[0] is phi and isinstance(by, Const) and 0 < (by.value or 0) < after.type.bits
+        if is_shift and len(sources) == 1:
+            return next(iter(sources.values())), after
+    return None
+
+
 def _spelled(pred: str, swapped: bool, inverse: bool) -> str:
     """A predicate with its sides swapped, or of the opposite."""
     if pred in ("eq", "ne"):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metalcore.engine.abi import SIMDGROUPS
-from metalcore.engine.ir import I1, I32, PTR, VOID, Instr, array
+from metalcore.engine.ir import I1, I32, PTR, VOID, Function, Instr, array
 
 from .builder import Builder
 from .frame import GROUP, LAUNCH, SIZE, WORKER, of_launch, of_sanitizer, of_worker, parameters
@@ -29,6 +29,11 @@ SPAN = {True: 1 << 13, False: 1 << 17}
 # A kernel with so many instructions keeps a processor from looking ahead to the loads of the next simdgroups.
 LONG_BODY = 16
 _ZERO, _ONE = constant(I32, 0), constant(I32, 1)
+
+
+def is_short(function: Function) -> bool:
+    """Whether little is done with what is loaded: such a kernel waits for memory alone."""
+    return len(function.blocks) == 1 and len(function.blocks[0].instrs) < LONG_BODY
 
 
 def knows_its_group(instr: Instr) -> bool:

@@ -7,7 +7,14 @@ what picks between them is known long before. A fence keeps LLVM from making one
 
 from __future__ import annotations
 
-from metalcore.engine.ir import I1, Block, Instr, Type, Value
+from typing import TYPE_CHECKING
+
+from metalcore.engine.ir import I1, I32, Block, Instr, Type, Value
+
+from .operands import Operand, constants
+
+if TYPE_CHECKING:
+    from .emitters import Emitters
 
 _LONGEST = 8  # terms of a test
 _INVERSE = {"uge": "olt", "ule": "ogt"}
@@ -28,7 +35,7 @@ def choose_between_extremes(blocks: list[Block]) -> None:
 def _rewritten(choice: Instr) -> list[Instr]:
     """Changes a choice; what it needs before."""
     test, a, b = choice.args
-    terms = _terms(test)
+    terms = terms_of(test)
     order = next((term for term in terms if _compares(term, a, b)), None)
     if order is None or len(terms) < 2:
         return []
@@ -51,16 +58,18 @@ def _rewritten(choice: Instr) -> list[Instr]:
     straight = add("select", choice.type, [order, a, b], "straight", {**choice.extra, "is_extreme": True})
     crossed = add("select", choice.type, [order, b, a], "crossed", {**choice.extra, "is_extreme": True})
     choice.args = [rest, crossed, straight]
+    choice.extra["is_between_extremes"] = True
     return made
 
 
-def _terms(test: Value) -> list[Value]:
-    """Of an exclusive or of booleans."""
+def terms_of(test: Value, block: Block | None = None) -> list[Value]:
+    """Of an exclusive or of booleans; of what is made in a block alone."""
     terms: list[Value] = []
     todo = [test]
     while todo:
         value = todo.pop()
-        if isinstance(value, Instr) and value.op == "xor" and len(terms) + len(todo) < _LONGEST:
+        is_taken_apart = isinstance(value, Instr) and value.op == "xor" and block in (None, value.block)
+        if is_taken_apart and isinstance(value, Instr) and len(terms) + len(todo) < _LONGEST:
             todo += reversed(value.args)
         else:
             terms.append(value)
@@ -73,3 +82,44 @@ def _compares(term: Value, a: Value, b: Value) -> bool:
         return False
     first, second = term.args
     return (first is a and second is b) or (first is b and second is a)
+
+
+def between_extremes(at: Emitters, choice: Instr, c: int) -> Operand | None:
+    """A chunk of a choice whose test mixes known lanes with what is the same for all lanes; None of any other.
+
+    Where a chunk's lanes choose alike, one test decides. Else AVX-512 chooses by bits: a constant gets into a mask
+    register by way of a general one, which costs as much as finding an extreme.
+    """
+    code, values = at.code, at.values
+    test = _mixed(at, choice, c)
+    if test is None:
+        return None
+    lanes, others = test
+    crossed, straight = values.chunk(choice.args[1], c), values.chunk(choice.args[2], c)
+    if len(set(lanes)) == 1:
+        first, second = (straight, crossed) if lanes[0] else (crossed, straight)
+        return second if others is None else code.select(others, first, second)
+    if not code.has_masks:
+        return None
+    mask = code.fenced(constants(I32, [-lane for lane in lanes]))
+    if others is not None:
+        mask = code.xor(mask, code.splat(code.sext(others, I32), code.width))
+    first, second = (code.bitcast(value, mask.type) for value in (crossed, straight))
+    bits = code.xor(second, code.and_(code.xor(first, second), mask))
+    return code.fenced(code.bitcast(bits, crossed.type))  # or LLVM would compare and choose integers from here on
+
+
+def _mixed(at: Emitters, choice: Instr, c: int) -> tuple[list[int], Operand | None] | None:
+    """The test of a choice as an exclusive or of known lanes and of what is the same for all of them."""
+    lanes, others = [0] * at.code.width, None
+    for term in terms_of(choice.args[0], choice.block):
+        known = at.shapes.known_test(term) if isinstance(term, Instr) and term.op == "icmp" else None
+        if known is not None:
+            own = known[c * at.code.width : (c + 1) * at.code.width]
+            lanes = [a ^ b for a, b in zip(lanes, own, strict=True)]
+        elif at.values.shape(term).uniform:
+            one = at.values.scalar(term)
+            others = one if others is None else at.code.xor(others, one)
+        else:
+            return None
+    return lanes, others

@@ -9,6 +9,7 @@ from metalcore.engine.ir import FLOAT, I1, I16, I32, Const, Instr, Type, struct
 from metalcore.errors import UnsupportedFeature
 
 from .division import divide, divide_by_double, division_function, is_safe_divisor
+from .extremes import between_extremes
 from .halves import float_to_odd, fma_to_odd, int_to_odd, saturated, to_bfloat, to_half, widen
 from .operands import FALSE, Operand, constant
 from .types import scalar_type
@@ -168,6 +169,10 @@ class Ops:
         return self.code.fcmp(str(instr.extra["pred"]), a, b, self.fast_flags(instr))
 
     def _select(self, instr: Instr, c: int | None) -> Operand:
+        if c is not None and instr.extra.get("is_between_extremes"):
+            chosen = between_extremes(self.at, instr, c)
+            if chosen is not None:
+                return chosen
         is_one = c is None or self.values.shape(instr.args[0]).uniform
         test = self.operand(instr, 0, None if is_one else c)
         result = self.code.select(test, self.operand(instr, 1, c), self.operand(instr, 2, c))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import I1, I32, I64, PTR, Block, Const, Type, quoted
 
-from .counts import MOST_STEP, Count, count_of
+from .counts import MOST_STEP, Count, count_of, few_rounds
 from .frame import STOP, STOP_AT
 from .operands import Operand, constant
 from .support import KEEPS
@@ -41,7 +41,7 @@ class Polls:
         for loop in self.graph.loops:
             count = count_of(loop, self.shapes)
             rounds = count.most_rounds(self.plan.bounds.ranges) if count is not None else None
-            if rounds is not None and rounds <= ROUNDS:
+            if (rounds is not None and rounds <= ROUNDS) or few_rounds(loop, self.plan.bounds.ranges):
                 continue
             self.polled.add(loop.header)
             if count is None or self.plan.sanitized or self.at.regions.cost(loop.blocks) > SHORT_BODY:

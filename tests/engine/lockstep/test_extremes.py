@@ -63,3 +63,40 @@ def test_both_are_found(choice: str, width: int) -> None:
 def test_orders_with_equality_stay() -> None:
     """No instruction of the machine gives both for -0 and NaN."""
     assert "arithmetic.fence" not in code("(a <= b) == s", 16)
+
+
+LANES = """#include <metal_stdlib>
+using namespace metal;
+kernel void k(device const float* x [[buffer(0)]], device const float* z [[buffer(1)]],
+              constant uint& n [[buffer(2)]], device float* y [[buffer(3)]],
+              uint i [[thread_position_in_grid]], ushort lane [[thread_index_in_simdgroup]]) {
+  float a = x[i], b = z[i];
+  bool s = n & 1;
+  y[i] = CHOICE ? a : b;
+}
+"""
+OF_LANES = {
+    "(a < b) == ((lane & 2) == 0)": lambda a, b, lane, s: (a < b) == (lane & 2 == 0),
+    "(a > b) == ((lane & 16) != 0)": lambda a, b, lane, s: (a > b) == (lane & 16 != 0),
+    "(a < b) == (((lane & 8) == 0) == s)": lambda a, b, lane, s: (a < b) == ((lane & 8 == 0) == s),
+    "(a < b) == (((lane & 16) == 0) == s)": lambda a, b, lane, s: (a < b) == ((lane & 16 == 0) == s),
+    "(a < b) == ((((lane & 16) == 0) == ((lane & 1) == 0)) == s)": lambda a, b, lane, s: (
+        (a < b) == (((lane & 16 == 0) == (lane & 1 == 0)) == s)
+    ),
+    "!(a > b) == s": lambda a, b, lane, s: ~(a > b) == s,
+}
+
+
+@pytest.mark.parametrize("mode", ["fast", "checked", "sanitize"])
+@pytest.mark.parametrize("choice", OF_LANES)
+def test_bits_where_lanes_choose(choice: str, mode: str) -> None:
+    """Chosen by known lanes and by what is the same for all; also in a last simdgroup that is not full."""
+    a, b, _ = (v.ravel() for v in np.meshgrid(NUMBERS, NUMBERS, np.arange(13)))
+    lane = np.arange(a.size) % 100 % 32
+    library = metalcore.Library(LANES, defines={"CHOICE": f"({choice})"})
+    for n in (0, 1):
+        y = np.empty_like(a)
+        with metalcore.mode(mode):
+            library.function("k")(a.copy(), b.copy(), n, y, threads=a.size, group_size=100)
+        first = OF_LANES[choice](a, b, lane, bool(n))
+        np.testing.assert_array_equal(y.view(np.uint32), np.where(first, a, b).view(np.uint32))

@@ -144,10 +144,10 @@ entry:
   %some = call i32 @llvm.umax.i32(i32 %few, i32 1)
   br label %loop
 loop:
-  %j = phi i32 [ 0, %entry ], [ %next, %loop ]
+  %j = phi i32 [ {start}, %entry ], [ %next, %loop ]
   %s = phi i32 [ 0, %entry ], [ %t, %loop ]
   %t = mul i32 %s, %j
-  %next = add i32 %j, {step}
+  %next = {op} i32 %j, {step}
   %more = icmp {test}
   br i1 %more, label %{targets}
 done:
@@ -160,9 +160,11 @@ declare i32 @llvm.umax.i32(i32, i32)
 """
 
 
-def _polls(step: str, test: str, targets: str = "loop, label %done") -> tuple[int, bool]:
+def _polls(
+    step: str, test: str, targets: str = "loop, label %done", op: str = "add", start: str = "0"
+) -> tuple[int, bool]:
     """How often the code of 32 lanes reads the word, and whether a block of rounds has an end."""
-    text = LOOP.format(step=step, test=test, targets=targets)
+    text = LOOP.format(step=step, test=test, targets=targets, op=op, start=start)
     ir = vectorise(text, layout="line", single=True, checked=False, width=8, tail=False).ir
     body = ir[ir.index("@simdgroup.full") : ir.index("@mc_run")]
     return len(re.findall(r"load volatile i32, ptr %stop\n", body)), "F.again.loop" in body
@@ -189,3 +191,22 @@ def test_a_bound_that_is_known_to_be_small_needs_no_look() -> None:
     assert _polls("1", "ne i32 %next, %few") == (1, True)  # where that is 0, it is passed over
     assert _polls("2", "ne i32 %next, %some") == (1, True)  # may be passed over
     assert _polls("-1", "ult i32 %next, %few") == (1, False)
+
+
+def test_a_counter_that_is_halved_or_doubled_needs_no_look() -> None:
+    halved, doubled = {"op": "lshr", "start": "%n"}, {"op": "shl", "start": "1"}
+    assert _polls("1", "ne i32 %next, 0", **halved) == (0, False)
+    assert _polls("2", "eq i32 0, %j", "done, label %loop", **halved) == (0, False)
+    assert _polls("1", "ugt i32 %next, 31", **halved) == (0, False)
+    assert _polls("1", "sgt i32 %next, 0", op="ashr", start="%n") == (0, False)
+    assert _polls("1", "ult i32 %j, 1000", **doubled) == (0, False)
+    assert _polls("1", "ule i32 %next, %few", **doubled) == (0, False)
+    # Those that may never end.
+    assert _polls("1", "ne i32 %next, 0", op="ashr", start="%n") == (1, False)
+    assert _polls("1", "ugt i32 %next, 31", op="ashr", start="%n") == (1, False)
+    assert _polls("0", "ne i32 %next, 0", **halved) == (1, False)
+    assert _polls("1", "ne i32 %next, 64", **halved) == (1, False)
+    assert _polls("1", "ult i32 %next, 1000", op="shl", start="%n") == (1, False)
+    assert _polls("1", "ult i32 %next, 1000", op="shl", start="0") == (1, False)
+    assert _polls("1", "ult i32 %next, %n", **doubled) == (1, False)
+    assert _polls("2", "ult i32 %next, 1000", **doubled) == (1, False)
