@@ -31,7 +31,9 @@ def instrument(raw: Module, kernel: ScalarKernel, also: Sequence[str] = ()) -> t
 
     places: list[Place] = []
     guard(raw, private=False)  # inlining folds what it reads from tables
-    program = Program(_wrapping(llvm.inline_scalar(raw)), kernel, places, raw)
+    inlined = llvm.inline_scalar(raw)
+    inlined.function.without_variables(inlined.structs)  # not before: LLVM folds `a / b` of a function called with 0
+    program = Program(_wrapping(inlined), kernel, places, raw)
     for check in EARLY:
         check.add(program)
     hooked = program.finish()

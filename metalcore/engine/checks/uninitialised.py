@@ -12,7 +12,7 @@ and so do bit-fields.
 from __future__ import annotations
 
 from metalcore.engine.checks.program import Program, hook, is_lifetime
-from metalcore.engine.ir import I1, I8, I32, I64, PTR, VOID, Builder, Const, Instr, Type, Value, integer, make, type_of
+from metalcore.engine.ir import I1, I8, I32, I64, PTR, VOID, Builder, Instr, Type, Value, integer, make, type_of
 
 CHECK = "uninitialised-variable"
 _COPIES, _FILL, _SIMD = ("llvm.memcpy.", "llvm.memmove."), "llvm.memset.", "__mc_simd_"
@@ -112,10 +112,9 @@ class _Uninitialised:
             self._forget(instr, instr)
 
     def _forget(self, variable: Instr, at: Instr) -> None:
-        """No byte of a variable has a value; LLVM counts them from its type."""
-        build = self.program.after(at, placed=False)
-        end = build(make.address(type_of(variable, "allocated"), Const(PTR, "null"), [make.number(I64, 1)]))
-        build(_memset(self.twins[variable], -1, build(make.cast("ptrtoint", end, I64))))
+        """No byte of a variable has a value."""
+        size = make.number(I64, type_of(variable, "allocated").size)
+        self.program.after(at, placed=False)(_memset(self.twins[variable], -1, size))
 
     def _pointer(self, instr: Instr) -> None:
         base = self._base(instr)  # none that is known: a threadgroup variable

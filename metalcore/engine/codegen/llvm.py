@@ -139,8 +139,11 @@ def optimise_scalar(raw: str | ir.Module, entry: str = "__mc_entry", *, guarded:
     """
     before = ir.parse(raw, entry) if isinstance(raw, str) else raw
     is_unrolled = before.notes.mentions(*_PRAGMAS)
-    with_values(before)
     is_inlined = sum(1 for _ in before.defined()) == 1  # sanitize mode has done it
+    if not is_inlined:
+        for function in before.defined():
+            function.without_variables(before.structs)
+    with_values(before)
     if guarded:
         guard(before)
     module = scalar_module(before, [entry])

@@ -116,8 +116,9 @@ class _Guard:
         self.arrays = self._arrays(behind)
         self.slots = {name: slot for name, slot in slots.items() if self.arrays.get(slot)}
         try:
-            for instr in function.instructions():
-                self._instruction(instr)
+            for block in function.in_order():
+                for instr in block.instrs:
+                    self._instruction(instr)
         except _NotInOrder:
             self.edits.drop()
             return changed

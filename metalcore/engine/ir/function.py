@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
 
 from metalcore.engine.ir.debug import Locations
 from metalcore.engine.ir.metadata import Metadata
+from metalcore.engine.ir.registers import without_variables
 from metalcore.engine.ir.tokens import behind, plain, renamed, symbols, without_attached, without_attribute
 from metalcore.engine.ir.types import Type
 from metalcore.engine.ir.values import Block, Const, Global, Instr, Parameter
@@ -114,6 +115,11 @@ class Function:
         for instr in self.instructions():
             instr.without_attached(kind)
 
+    def without_variables(self, types: Iterable[str]) -> None:
+        """Keep simple variables as values. *types*: names of structs."""
+        if self.text is not None and not self.is_read:
+            self.text = without_variables(self.text, types)
+
     @property
     def debug(self) -> int:
         """The number of the node that describes it; 0: none does."""
@@ -123,6 +129,22 @@ class Function:
     def instructions(self) -> Iterator[Instr]:
         for block in self.blocks:
             yield from block.instrs
+
+    def in_order(self) -> list[Block]:
+        """Its blocks, each behind those that all ways to it pass; those that no way leads to come last."""
+        first = self.blocks[0]
+        behind, open_ = [], [(first, iter(first.succs))]
+        seen = {first}
+        while open_:
+            block, ways = open_[-1]
+            following = next((succ for succ in ways if succ not in seen), None)
+            if following is None:
+                behind.append(block)
+                open_.pop()
+            else:
+                seen.add(following)
+                open_.append((following, iter(following.succs)))
+        return [*reversed(behind), *(block for block in self.blocks if block not in seen)]
 
     def link(self) -> None:
         """Recompute predecessors from the terminators; an edge taken twice counts once."""

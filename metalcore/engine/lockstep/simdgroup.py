@@ -31,6 +31,9 @@ from .shapes import LANES
 if TYPE_CHECKING:
     from .emitters import Emitters
 
+# None is destroyed while it waits, so LLVM writes the body once, not once more for each way to destroy it.
+_COROUTINE = " presplitcoroutine coro_only_destroy_when_complete"
+
 
 class Simdgroup:
     """One simdgroup function: `full` with all 32 lanes, or the one for a partial simdgroup."""
@@ -98,7 +101,7 @@ class Simdgroup:
         given = parameters(LAUNCH, WORKER, *GROUP, *SIZE, SIMDGROUP, BITS, ALONE, *FIRST)
         lines = [
             f"define internal {PTR if coroutine else VOID} @{name}({given})"
-            f"{' presplitcoroutine' if coroutine else ''} #0 {{",
+            f"{_COROUTINE if coroutine else ''} #0 {{",
             "entry:",
             *self.code.alloca_lines,
             *head.text(),
