@@ -28,6 +28,7 @@ class Code(Builder):
         self.entry_values: dict[object, Operand] = {}
         self.helpers: dict[str, str] = {}  # functions that the code calls, by name
         self.mask = vector(width, I1)  # type of a chunk's mask
+        self._bits: dict[tuple[str, ...], Operand] = {}  # that masks were made from
         self.mask_type = vector(width, I1 if self.has_masks else I32)  # of one that is kept, see `kept_mask`
 
     # -- text --------------------------------------------------------------------------------------
@@ -118,12 +119,16 @@ class Code(Builder):
 
     def any(self, mask: Sequence[Operand]) -> Operand:
         """Is any lane set? One i1."""
+        if (bits := self._known_bits(mask)) is not None:
+            return self.icmp("ne", bits, 0)
         total = mask[0]
         for other in mask[1:]:
             total = self.or_(total, other)
         return self.icmp("ne", self.bitcast(total, integer(self.width)), 0)
 
     def all(self, mask: Sequence[Operand]) -> Operand:
+        if (bits := self._known_bits(mask)) is not None:
+            return self.icmp("eq", bits, -1)
         total = mask[0]
         for other in mask[1:]:
             total = self.and_(total, other)
@@ -148,7 +153,13 @@ class Code(Builder):
         every = self.splat(bits, self.width)
         probes = [(1 << lane) - (1 << 32 if lane == 31 else 0) for lane in range(LANES)]
         hits = (self.and_(every, self.lane_constants(I32, probes, c)) for c in range(self.count))
-        return [self.icmp("ne", hit, zero(hit.type)) for hit in hits]
+        mask = [self.icmp("ne", hit, zero(hit.type)) for hit in hits]
+        self._bits[tuple(part.text for part in mask)] = bits
+        return mask
+
+    def _known_bits(self, mask: Sequence[Operand]) -> Operand | None:
+        """The number that a mask was made from: a test of it is one line."""
+        return self._bits.get(tuple(part.text for part in mask)) if self._bits else None
 
 
 def _slot_bytes(ty: Type) -> int:

@@ -26,6 +26,8 @@ class Memory:
         where = self.at.addresses.of(instr.args[0], instr.type.size)
         ty = scalar_type(instr.type)
         align = int(str(instr.extra.get("align", 1)))
+        if self.at.outlined.takes_one(instr, where):
+            return self.at.outlined.one(instr, where, ty, align)[0]
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
         if not self.plan.checked or not self.at.inside.branch(where, fast, slow):
             return self.code.load(ty, where.base, align)
@@ -89,6 +91,9 @@ class Memory:
         where = self.at.addresses.of(instr.args[1], stored.size)
         value = self.last_lane_value(instr.args[0])
         align = int(str(instr.extra.get("align", 1)))
+        if self.at.outlined.takes_one(instr, where):
+            self.at.outlined.one(instr, where, value.type, align, value)
+            return
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
         if not self.plan.checked or not self.at.inside.branch(where, fast, slow):
             self.code.store(value, where.base, align)
