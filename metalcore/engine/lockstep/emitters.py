@@ -38,6 +38,7 @@ from .shapes import Shapes
 from .simd import Simd
 from .slow import Slow
 from .streaming import Streaming
+from .together import Together
 from .turns import Turns
 from .values import Values
 from .watch import Watch
@@ -62,6 +63,7 @@ class Emitters:
         self.fetching = Fetching(self)
         self.proofs = Proofs(self)
         self.outlined = Outlined(self)
+        self.together = Together(self)
         self.lanes = Lanes(self)
         self.watch = Watch(self)
         self.simd = Simd(self)
