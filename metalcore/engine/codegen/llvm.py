@@ -11,6 +11,7 @@ import llvmlite.binding as binding
 from metalcore.engine import ir
 from metalcore.engine.codegen.defined import with_values, without_promises
 from metalcore.engine.codegen.own_arrays import guard
+from metalcore.engine.garbage import without_collections
 from metalcore.forking import UnforkedLock, unforked
 
 LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once
@@ -131,6 +132,7 @@ _PRAGMAS = tuple(f'!"{_UNROLL}{word}"' for word in ("full", "enable", "count"))
 
 
 @LOCK.around
+@without_collections
 def optimise_scalar(raw: str | ir.Module, entry: str = "__mc_entry", *, guarded: bool = False) -> str:
     """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full.
 

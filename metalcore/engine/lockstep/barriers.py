@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import I1, I8, I32, PTR, Instr
 
+from .cfg import reach
 from .frame import ALONE
 from .operands import FALSE, NO_TOKEN
+from .turns import ends_with_barrier
 from .values import scalar_type
 
 if TYPE_CHECKING:
@@ -39,8 +41,15 @@ class Barriers:
             self.code.fence()
 
     def settle(self, barrier: Instr) -> None:
-        """Finish what lives across a barrier in front of it: LLVM saves a value where it is made, be it in a loop."""
+        """Finish what lives across a barrier in front of it: LLVM saves a value where it is made, be it in a loop.
+
+        What was made before the last barrier is saved.
+        """
+        assert barrier.block is not None
+        since = reach([barrier.block], lambda block: [p for p in block.preds if not ends_with_barrier(p)])
         for value in self.plan.live.across(barrier):
+            if value.block not in since:
+                continue
             if not self.shapes.get(value).varying or value.type.is_aggregate or value not in self.values.crossing:
                 continue
             if value in self.plan.homes:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-from .operands import Operand, constants, zero
-from .shapes import LANES
+from .operands import Operand
 
 if TYPE_CHECKING:
     from .values import Values
@@ -36,9 +35,5 @@ class BitMask(Sequence[Operand]):
             raise IndexError(c)
         key = ("lanes", (self.bits.text, c))
         if key not in self.values.splats:
-            code, width = self.values.code, self.values.code.width
-            probes = [(1 << lane) - (1 << 32 if lane == 31 else 0) for lane in range(LANES)]
-            own = constants(self.bits.type, probes[c * width : (c + 1) * width])
-            hit = code.and_(self.values.splat(self.bits), own)
-            self.values.splats[key] = code.icmp("ne", hit, zero(hit.type))
+            self.values.splats[key] = self.values.code.mask_of(self.values.splat(self.bits), c)
         return self.values.splats[key]

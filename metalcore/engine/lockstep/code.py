@@ -143,12 +143,11 @@ class Code(Builder):
         assert total is not None
         return total
 
-    def from_bits(self, bits: Operand) -> list[Operand]:
-        """A 32-bit number -> a mask per chunk."""
-        every = self.splat(bits, self.width)
+    def mask_of(self, every: Operand, c: int) -> Operand:
+        """The mask of chunk c, of the 32 bits of all masks that each of its lanes has."""
         probes = [(1 << lane) - (1 << 32 if lane == 31 else 0) for lane in range(LANES)]
-        hits = (self.and_(every, self.lane_constants(I32, probes, c)) for c in range(self.count))
-        return [self.icmp("ne", hit, zero(hit.type)) for hit in hits]
+        hit = self.and_(every, self.lane_constants(I32, probes, c))
+        return self.icmp("ne", hit, zero(hit.type))
 
 
 def _slot_bytes(ty: Type) -> int:

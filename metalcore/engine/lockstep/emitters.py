@@ -39,6 +39,7 @@ from .simd import Simd
 from .slow import Slow
 from .streaming import Streaming
 from .tiles import Tiles
+from .together import Together
 from .turns import Turns
 from .values import Values
 from .watch import Watch
@@ -63,6 +64,7 @@ class Emitters:
         self.fetching = Fetching(self)
         self.proofs = Proofs(self)
         self.outlined = Outlined(self)
+        self.together = Together(self)
         self.lanes = Lanes(self)
         self.watch = Watch(self)
         self.simd = Simd(self)

@@ -53,6 +53,11 @@ class Inside:
         self.branch_on([] if is_covered else [self.record(where)], later, fast, slow)
         return True
 
+    def needs_bounds(self, where: Address) -> bool:
+        """Whether an access at one address needs a test, and a comparison with the root's bounds is all of it."""
+        is_shown = self.plan.bounds.proves(where.pointer, where.size, where.roots) or self.at.proofs.shows(where)
+        return not is_shown and not self.at.proofs.covers(where) and not self.values.may_wrap(where.pointer)
+
     def branch_on(self, tests: Sequence[Operand], later: Sequence[Test], fast: str, slow: str) -> None:
         """Go on at one of two labels. *later*: tests that are made only where the size of the group is not enough."""
         ok = self._all(tests)

@@ -23,9 +23,15 @@ class Memory:
         self.at, self.code, self.values, self.roots, self.plan = at, at.code, at.values, at.roots, at.plan
 
     def load_uniform(self, instr: Instr) -> Operand:
+        if (made := self.at.together.made(instr)) is not None:
+            return made
         where = self.at.addresses.of(instr.args[0], instr.type.size)
         ty = scalar_type(instr.type)
         align = int(str(instr.extra.get("align", 1)))
+        if self.at.outlined.takes_one(instr, where):
+            return self.at.outlined.one(instr, where, ty, align)[0]
+        if (made := self.at.together.loads(instr, where)) is not None:
+            return made
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
         if not self.plan.checked or not self.at.inside.branch(where, fast, slow):
             return self.code.load(ty, where.base, align)
@@ -84,11 +90,18 @@ class Memory:
         return self.code.load(ty, at)
 
     def store_uniform(self, instr: Instr) -> None:
+        if self.at.together.made(instr) is not None:
+            return
         stored = instr.extra["stored"]
         assert isinstance(stored, Type)
         where = self.at.addresses.of(instr.args[1], stored.size)
+        if self.at.together.stores(instr, where):
+            return
         value = self.last_lane_value(instr.args[0])
         align = int(str(instr.extra.get("align", 1)))
+        if self.at.outlined.takes_one(instr, where):
+            self.at.outlined.one(instr, where, value.type, align, value)
+            return
         fast, slow, done = (self.code.new_label(x) for x in ("in", "out", "done"))
         if not self.plan.checked or not self.at.inside.branch(where, fast, slow):
             self.code.store(value, where.base, align)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import ParamSpec
 
 from metalcore.engine.abi import SIMDGROUPS
+from metalcore.engine.garbage import without_collections
 from metalcore.engine.ir import Global, Instr, Value, flattened, is_barrier, parse
 from metalcore.engine.ir import Module as ScalarModule
 from metalcore.engine.model import LANES, STACK_AROUND, Site, ThreadgroupVariable
@@ -41,8 +38,6 @@ from .streaming import streamed_stores
 from .support import support
 from .turns import ends_with_barrier
 
-_Given = ParamSpec("_Given")
-
 
 @dataclass
 class LockstepModule:
@@ -58,22 +53,6 @@ class LockstepModule:
     wide_from: int  # bytes of a buffer from which the wide variant has to run; 0: never
     private_memory: int  # bytes of the private arrays of one thread
     stack_size: int  # bytes that mc_run may need of its stack
-
-
-def _without_collections(function: Callable[_Given, LockstepModule]) -> Callable[_Given, LockstepModule]:
-    """Hundreds of thousands of objects are made and all stay until the end: looking for garbage takes a tenth."""
-
-    @wraps(function)
-    def run(*given: _Given.args, **options: _Given.kwargs) -> LockstepModule:
-        is_on = gc.isenabled()
-        gc.disable()
-        try:
-            return function(*given, **options)
-        finally:
-            if is_on:
-                gc.enable()
-
-    return run
 
 
 MANY_LANES = 96  # accesses of lanes that have an address each; with more, they are calls
@@ -93,7 +72,7 @@ def _simdgroups_of(max_threads: int | None) -> int:
     return SIMDGROUPS if max_threads is None else min(SIMDGROUPS, -(-max_threads // LANES))
 
 
-@_without_collections
+@without_collections
 def vectorise(
     scalar: str | ScalarModule,
     *,

@@ -26,6 +26,7 @@ _SITE, _BITS, _LOW, _SIZE = (
     Operand(f"%{n}", t) for n, t in (("site", I32), ("bits", I32), ("low", I64), ("size", I64))
 )
 _BASE, _OFFSETS = Operand("%base", PTR), Operand("%offsets", PTR)
+_ONE = ("uniform", "one")  # at one address: where a test has failed, and with the test
 _GIVEN = (LAUNCH, WORKER, FIRST_THREAD, _SITE, _BITS, _LOW, _SIZE)
 
 
@@ -68,6 +69,16 @@ class Outlined:
             self.code.helpers[name] = function(code, name, ty, parameters(given), "noinline nounwind")
         return self.code.call(name, ty, value)
 
+    def takes_one(self, instr: Instr, where: Address) -> bool:
+        """Whether an access under a mask, at one address, needs a test and no more than two numbers for it."""
+        if self.values.mask is None or not self.plan.checked or not self.takes(instr, where):
+            return False
+        return self.at.inside.needs_bounds(where)
+
+    def one(self, instr: Instr, where: Address, ty: Type, align: int, value: Operand | None = None) -> list[Operand]:
+        """A tested load or store of all lanes of a mask, at one address."""
+        return self._call("one", instr, where, ty, align, [where.base], [value] if value is not None else [])
+
     def _call(
         self,
         form: str,
@@ -80,7 +91,7 @@ class Outlined:
     ) -> list[Operand]:
         store = instr.op == "store"
         writer = Writer(self.code.width, ty, where.size, align, store)
-        for each in {form, "slow"} if form != "uniform" else {form}:
+        for each in {form, "uniform" if form in _ONE else "slow"}:
             if writer.name(each) not in self.code.helpers:
                 self.code.helpers[writer.name(each)] = writer.function(each)
         self.code.declarations |= writer.declarations
@@ -93,9 +104,9 @@ class Outlined:
             values = self.values.chunks(instr.args[0]) if store else []
         bits = self.values.bits_aside() if form == "uniform" else self.values.mask_bits()
         given = (LAUNCH, WORKER, self.at.turns.own(FIRST_THREAD), site, bits, *bounds, *places, *values)
-        result = VOID if store else ty if form == "uniform" else writer.result
+        result = VOID if store else ty if form in _ONE else writer.result
         got = self.code.call(writer.name(form), result, *given)
-        if store or form == "uniform":
+        if store or form in _ONE:
             return [] if store else [got]
         return [self.code.extractvalue(got, c) for c in range(self.code.count)]
 
@@ -118,8 +129,8 @@ class Writer:
     def function(self, form: str) -> str:
         code = Builder()
         code.place("entry")
-        if form == "uniform":
-            return self._uniform(code)
+        if form in _ONE:
+            return self._one(code) if form == "one" else self._uniform(code)
         if form == "slow":
             self._slow(code)
         else:
@@ -160,6 +171,23 @@ class Writer:
         code.place("out")
         got = code.call(self.name("slow"), self.result, *_GIVEN, *addresses, *self.values)
         code.ret(None if self.store else got)
+
+    def _one(self, code: Builder) -> str:
+        """Is the address in bounds? All lanes do the same there."""
+        value, one = Operand("%v", self.ty), Operand("%one", PTR)
+        limit = code.intrinsic("usub.sat", code.add(_SIZE, 1), constant(I64, self.size))
+        offset = code.sub(code.ptrtoint(one, I64), _LOW)
+        code.cond_br(code.icmp("ult", offset, limit), "in", "out", likely=True)
+        code.place("in")
+        if self.store:
+            code.store(value, one, self.align)
+        code.ret(None if self.store else code.load(self.ty, one, self.align))
+        code.place("out")
+        given, result = [value] if self.store else [], VOID if self.store else self.ty
+        got = code.call(self.name("uniform"), result, *_GIVEN, one, *given)
+        code.ret(None if self.store else got)
+        self.declarations |= code.declarations
+        return function(code, self.name("one"), result, parameters(*_GIVEN, one, *given), "noinline nounwind")
 
     def _uniform(self, code: Builder) -> str:
         """All lanes do the same: it is done and reported for the first one."""

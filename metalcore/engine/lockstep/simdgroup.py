@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from metalcore.engine.abi import FRAME_ALIGN
 from metalcore.engine.ir import I8, I32, I64, PTR, TOKEN, VOID, quoted
 
+from .bit_mask import BitMask
 from .builder import Builder
 from .frame import (
     ALONE,
@@ -71,7 +72,7 @@ class Simdgroup:
             self.at.masks.set(self.at.partial.whole, node, False, False)
             if self.at.regions.is_header(node):
                 self.at.masks.set(self.at.partial.whole, node, True, False)
-        self.at.masks.set(self.at.partial.whole, self.graph.entry, False, self.code.from_bits(BITS))
+        self.at.masks.set(self.at.partial.whole, self.graph.entry, False, BitMask(self.values, BITS))
         self.code.jump(self.at.partial.label_of(self.at.partial.whole, None, self.graph.entry))
         return "P.start"
 

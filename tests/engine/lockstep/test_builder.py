@@ -238,7 +238,8 @@ def test_floats_saturate_as_integers() -> None:
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_a_mask_survives_as_a_number_and_as_kept_lanes(width: int) -> None:
     def write(code: Code, given: list[Operand]) -> list[Operand]:
-        masks = code.from_bits(given[0])
+        every = code.splat(given[0], code.width)
+        masks = [code.mask_of(every, c) for c in range(code.count)]
         kept = [code.read_mask(code.kept_mask(mask)) for mask in masks]
         answers = [code.zext(test, I32) for test in (code.any(masks), code.all(masks))]
         return [code.bits(kept), *answers]
