@@ -73,6 +73,7 @@ class Cuts:
         """The end of a turn, and in F the beginning of the next: where lanes meet they are all in F."""
         number = self.numbers.setdefault(barrier, len(self.numbers) + 1)
         self.code.later(lambda: self._keep(self._changed(barrier)))
+        self.code.later(lambda: self.at.asking.end(self._since(barrier)))
         self.code.store(constant(I32, number), self.code.slot("cut", I32))
         is_once = barrier.block in self.same.once
         self.code.jump(self.turns.round_end_label(barrier) if is_once else self.turns.end_label(barrier))
@@ -82,9 +83,16 @@ class Cuts:
         self.code.place(f"cut.{number}")
         self.code.later(lambda: self._forget(self._alive(self.turns.beside(barrier)), self._alive([barrier])))
         self.code.later(lambda: self._get_back(barrier))
+        self._ask(barrier, number)
         self.values.forget()
         for value in self._positions(barrier):
             self.at.ids.thread_id(value, value.callee.removeprefix(PREFIX))
+
+    def _ask(self, barrier: Instr, number: int) -> None:
+        turned = f"turned.{number}"
+        self.code.later(lambda: self.at.asking.ask_now(self._since(barrier), number, turned))
+        self.code.place(turned)
+        self.code.later(self.at.asking.begin)
 
     def _with_operands(self, values: Iterable[Instr]) -> set[Instr]:
         """Some values are computed again from their operands where they are read."""
@@ -119,13 +127,17 @@ class Cuts:
 
     def _changed(self, barrier: Instr) -> set[Instr]:
         """What lives across a barrier and may have been made since the last one: the rest is kept already."""
-        assert barrier.block is not None
-        since = reach([barrier.block], lambda block: [p for p in block.preds if not ends_with_barrier(p)])
+        since = self._since(barrier)
         return {
             value
             for value in self._living(barrier)
             if value.block in since and not self._is_early(value, barrier) and not self._is_kept_on_edges(value)
         }
+
+    def _since(self, barrier: Instr) -> set[Block]:
+        """What may have run since the last barrier."""
+        assert barrier.block is not None
+        return reach([barrier.block], lambda block: [p for p in block.preds if not ends_with_barrier(p)])
 
     def _is_early(self, value: Instr, barrier: Instr) -> bool:
         """Is it made in front of the loop that a barrier stands in, and better kept there than in each round?"""
@@ -274,7 +286,7 @@ class Cuts:
             top.lines += self.code.entry.text()
         top.jump(loops.start)
         first.place("turn.first")
-        first.lines += [*self._forget(self._alive(self.turns.beside(None)), set()), *blank]
+        first.lines += [*self._forget(self._alive(self.turns.beside(None)), set()), *self.at.asking.begin(), *blank]
         first.jump(start)
         head = f"define internal void @{name}({parameters(LAUNCH, WORKER, *GROUP, *SIZE, ALL)}) #0 {{"
         around = [*self.code.alloca_lines, *top.text(), *loops.top, *first.text()]

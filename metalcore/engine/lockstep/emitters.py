@@ -6,6 +6,7 @@ from metalcore.engine.ir import Module
 
 from .addresses import Addresses
 from .agreement import Agreement
+from .asking import Asking
 from .barriers import Barriers
 from .body import Body
 from .cfg import Graph
@@ -62,6 +63,7 @@ class Emitters:
         self.slow = Slow(self)
         self.memory = Memory(self)
         self.fetching = Fetching(self)
+        self.asking = Asking(self)
         self.proofs = Proofs(self)
         self.outlined = Outlined(self)
         self.together = Together(self)

@@ -152,7 +152,7 @@ class Memory:
                 return self.code.call(f"llvm.masked.load.{vec.suffix}.p0", vec, *given, kinds=kinds)
             return self.at.gathers.gather(self.at.addresses.chunk(where, c), ty, align, self.values.mask[c])
         if kind == "row":
-            self.at.streaming.prefetch(self.at.fetching.ahead(where, c, is_load=True), 0)
+            self.at.asking.ask(instr, where, c)
             return self.code.load(vec, self.at.addresses.pointer_at(where.base_of(c), first), align)
         if kind == "same":
             one = self.code.load(ty, self.at.addresses.pointer_at(where.base_of(c), first), align)

@@ -77,3 +77,12 @@ def test_sums_are_right(mode: str, threads: int) -> None:
         kernel(x, w, y, n, threadgroups=groups, group_size=threads)
     want = x.reshape(groups, n, threads).sum(1)[:, np.arange(threads) ^ 1]
     assert np.array_equal(y, want)
+
+
+def test_the_next_tile_is_asked_for_behind_the_barrier() -> None:
+    direct = TILES.replace("STEP", "32").replace("INDEX", "group * n + s + i")
+    loop = f"for (uint s = 0; s < n; s += 32) {{ for (uint j = i; j < n; j += size) t[j] = x[s * n + j]; {MEET} }}"
+    for body in (direct, loop):
+        blocks = re.split(r"^(?=[\w.]+:)", code(body), flags=re.MULTILINE)
+        asking = [block for block in blocks if "call void @llvm.prefetch" in block]
+        assert asking and all(re.match(r"cut\.|ask\.one\.", block) for block in asking)
