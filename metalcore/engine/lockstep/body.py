@@ -166,6 +166,10 @@ class Body:
     def _place_load(self, instr: Instr) -> None:
         if instr.type.is_aggregate or instr.type.kind == "vector":
             raise UnsupportedFeature(f"a load of {instr.type.text} as one value")
+        if instr in self.plan.factors.fragments:
+            self.flush()
+            self.at.products.take_fragment(instr)
+            return
         if self.shapes.get(instr).uniform:
             if self.segment_stores:
                 self.flush()

@@ -1,22 +1,23 @@
 """Operands of 8x8 products that nobody takes apart, and products that are made together.
 
-A matrix that is loaded for products of the same block alone is not spread over the lanes. Where nothing is written in
+A matrix that is loaded for products of the same block alone is not spread over the lanes, be it by one call or, element
+by element, by the lanes themselves (fragments.py). Where nothing is written in
 between the products read its rows where they lie; else, and where its elements have 16 bits or it is transposed, its
 rows are copied. Two products with one left side are one call, which reads it once for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from metalcore.engine.ir import Block, Const, Instr, Type, Value
 
 from .cfg import Graph
-from .externals import EXTERNALS
+from .fragments import Fragment, Fragments
 from .homes import is_mma
 from .roots import Roots
-from .same import writes
+from .same import may_be_written
 from .shapes import Shapes
 
 _LOADS = ("__mc_simdgroup_load_b32", "__mc_simdgroup_load_b16")
@@ -30,12 +31,14 @@ class Factors:
     kinds: dict[Instr, Type] = field(default_factory=dict)  # those loads, and what elements are in memory
     copied: set[Instr] = field(default_factory=set)  # those of them whose rows are not read where they lie
     unused: set[Instr] = field(default_factory=set)  # what would take such matrices apart
+    fragments: dict[Instr, Fragment] = field(default_factory=dict)  # by the load of their first elements
     second: dict[Instr, Instr] = field(default_factory=dict)  # a product and the one that is made with it
     made: set[Instr] = field(default_factory=set)  # the latter
 
 
-def find_factors(graph: Graph, shapes: Shapes, roots: Roots, users: Users) -> Factors:
-    found = Factors()
+def find_factors(graph: Graph, shapes: Shapes, roots: Roots, users: Users, proves: Callable[[Instr], bool]) -> Factors:
+    """*proves*: whether a load needs no test of bounds."""
+    found, fragments = Factors(), Fragments(shapes, roots, users, proves)
     for block in graph.order:
         products = [instr for instr in block.instrs if is_mma(instr)]
         if products:
@@ -43,6 +46,8 @@ def find_factors(graph: Graph, shapes: Shapes, roots: Roots, users: Users) -> Fa
             for load in block.instrs:
                 if load.op == "call" and load.callee in _LOADS and _is_uniform(load, block, shapes, roots):
                     _look_at(load, block, at, users, found)
+            for fragment in fragments.of(block):
+                _take(fragment, block.instrs[at[fragment.loads[0]] : at[fragment.last]], found)
             _find_pairs(products, at, found)
     return found
 
@@ -79,8 +84,17 @@ def _look_at(load: Instr, block: Block, at: dict[Instr, int], users: Users, foun
     found.unused |= set(steps)
     transpose, between = load.args[2], block.instrs[at[load] + 1 : last]
     is_plain = load.callee == _LOADS[0] and isinstance(transpose, Const) and transpose.value == 0
-    if not is_plain or _may_be_written(between):
+    if not is_plain or may_be_written(between):
         found.copied.add(load)
+
+
+def _take(fragment: Fragment, between: list[Instr], found: Factors) -> None:
+    first, second = fragment.loads
+    found.fragments[first], found.kinds[first] = fragment, first.type
+    found.loads |= dict.fromkeys(fragment.elements, first)
+    found.unused |= {second, *fragment.steps}
+    if first.type.kind != "float" or fragment.has_columns or may_be_written(between):
+        found.copied.add(first)
 
 
 def _is_beside_other(value: Value, product: Instr, load: Instr) -> bool:
@@ -99,15 +113,6 @@ def _element(value: Value, load: Instr) -> int | None:
             return int(path[0]) if value.args[0] is load and value.args[0].type.kind == "struct" else None
         value = value.args[0]
     return None
-
-
-def _may_be_written(between: Iterable[Instr]) -> bool:
-    for instr in between:
-        external = EXTERNALS.get(instr.callee) if instr.op == "call" else None
-        is_barrier = external is not None and external.emitter == "barrier"
-        if writes(instr) or is_barrier or instr.extra.get("atomic"):
-            return True
-    return False
 
 
 def _find_pairs(products: list[Instr], at: dict[Instr, int], found: Factors) -> None:

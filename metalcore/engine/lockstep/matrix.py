@@ -9,8 +9,9 @@ from metalcore.engine.abi import LOAD, STORE
 from metalcore.engine.ir import I16, I32, I64, Const, Instr, integer
 
 from .addresses import Address
+from .fragments import COL, ROW
 from .operands import FALSE, Operand, poison, zero
-from .products import COL, HOLDER, ROW
+from .products import HOLDER
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -93,10 +94,11 @@ class Matrix:
             self.code.jump(done)
             self.at.lanes.restore(saved)
             self.code.place(fast)
-        base, stride = self.values.scalar(instr.args[0]), self.values.scalar(instr.args[1])
+        base, stride, transpose = self.values.scalar(instr.args[0]), self.values.scalar(instr.args[1]), instr.args[2]
         if instr in self.plan.factors.copied:
             rows: dict[int, Operand] = {}
-            self.at.products.take_copy(instr, partial(self._row_pointer, rows, base, stride, size))
+            quad = partial(self._row_pointer, rows, base, stride, size)
+            self.at.products.take_copy(instr, quad, isinstance(transpose, Const) and bool(transpose.value))
         else:
             self.at.products.take_rows(instr, base, self.code.mul(stride, size))
         if done:

@@ -99,7 +99,8 @@ def vectorise(
     expand_block_copies(module.function.blocks)
     split_pairs(module.function.blocks)
     choose_between_extremes(module.function.blocks)
-    widen_shorts(module.function, "%mc.short.")
+    most_simdgroups = _simdgroups_of(max_threads)
+    widen_shorts(module.function, "%mc.short.", most_simdgroups)
     if sanitized:
         drop_silent_hooks(module.function)
         number_lanes(module.function)
@@ -114,7 +115,7 @@ def vectorise(
     roots = Roots(module)
     if checked:
         add_origins(module.function.blocks, roots)
-    shapes = Shapes(module, graph, roots, ids, wide)
+    shapes = Shapes(module, graph, roots, ids, wide, most_simdgroups)
     users: dict[Instr, list[Instr]] = {}
     used_globals: dict[str, Global] = {}
     written: set[int] = set()
@@ -136,21 +137,27 @@ def vectorise(
     shared_offsets, variables, total = _lay_out(used_globals)
     is_flat = layout == "line" and not is_grouped and not total and not sanitized
     length = sum(len(block.instrs) for block in graph.order)
+    bounds = Bounds(module, shapes, roots, value_sizes or {}, keep_tests)
+
+    def needs_no_test(load: Instr) -> bool:
+        pointer = load.args[0]
+        return not sanitized and (not checked or bounds.proves(pointer, load.type.size, roots.of_address(pointer)))
+
     plan = Plan(
         layout,
         single,
         checked,
         sanitized,
         ids,
-        Bounds(module, shapes, roots, value_sizes or {}, keep_tests),
+        bounds,
         users,
         shared_offsets,
         module,
         Liveness(module.function),
         find_homes(graph, shapes, users) if width == 8 else {},
-        find_factors(graph, shapes, roots, users) if width == 8 else Factors(),
+        find_factors(graph, shapes, roots, users, needs_no_test) if width == 8 else Factors(),
         coroutine=bool(barriers) and not single,
-        most_simdgroups=_simdgroups_of(max_threads),
+        most_simdgroups=most_simdgroups,
         prefetch=is_flat and not graph.loops and length >= LONG_BODY,
         is_large=accesses(graph.order) > MANY_ACCESSES,
         calls_lanes=_lane_accesses(graph, shapes) > MANY_LANES,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from metalcore.engine.ir import FLOAT, I8, I16, I64, PTR, VOID, Const, Instr, Type, Value, array, integer, vector
 
 from .builder import Builder
+from .fragments import COL, ROW
 from .frame import OWN, parameters
 from .halves import widen
 from .homes import HOME_BYTES, Home
@@ -24,9 +25,6 @@ from .types import scalar_type
 if TYPE_CHECKING:
     from .emitters import Emitters
 
-# Lane l of an 8x8 matrix holds elements (ROW[l], COL[l]) and (ROW[l], COL[l] + 1).
-ROW = tuple(((lane // 4) & 4) + (lane // 2) % 4 for lane in LANE)
-COL = tuple(((lane // 4) & 2) * 2 + (lane % 2) * 2 for lane in LANE)
 HOLDER = {(ROW[lane], COL[lane] + e): (lane, e) for lane in LANE for e in (0, 1)}
 _ROW = vector(8, FLOAT)
 _ROWS = array(8, _ROW)
@@ -51,8 +49,9 @@ class Products:
         left = self._left(products[0])
         rights = [self._factor(product, 2) for product in products]
         places = [self._sums(product, number) for number, product in enumerate(products)]
-        name = f"mc.mma{len(products)}" + (".lanes" if len(left) == 1 else "")
-        self.code.helpers[name], declared = product_function(name, len(products), len(left) == 1)
+        form = "lanes" if len(left) == 1 else "columns" if self._has_columns(products[0]) else "rows"
+        name = f"mc.mma{len(products)}.{form}"
+        self.code.helpers[name], declared = product_function(name, len(products), form)
         self.code.declarations.update(declared)
         self.code.call(name, VOID, *places, *left, *(part for right in rights for part in right), how="fastcc ")
         for product, place in zip(products, places, strict=True):
@@ -63,6 +62,12 @@ class Products:
                     first, second = self._lanes(place, c)
                     self.values.pairs[product, c] = (first, second)
                     self.at.lanes.define_pair(product, c)
+
+    def _has_columns(self, product: Instr) -> bool:
+        """Whether what lies in memory are columns of the left side."""
+        load = self.plan.factors.loads.get(product.args[0])
+        fragment = self.plan.factors.fragments.get(load) if load is not None else None
+        return fragment is not None and fragment.has_columns and fragment.sides == {0}
 
     # -- factors -----------------------------------------------------------------------------------
     def _left(self, product: Instr) -> tuple[Operand, ...]:
@@ -98,6 +103,8 @@ class Products:
         """Bytes from row to row of what is read for it, where that is known: those of a copy are as far apart."""
         if load in self.plan.factors.copied:
             return _ROW_BYTES
+        if load in self.plan.factors.fragments:
+            return self.plan.factors.fragments[load].apart
         stride = load.args[1].value if isinstance(load.args[1], Const) else None
         return 4 * stride if stride is not None and _ROW_BYTES <= 4 * stride <= _FAR_APART else None
 
@@ -107,15 +114,28 @@ class Products:
         if self._distance(load) is None:
             self.code.keep((load, "apart"), apart)
 
-    def take_copy(self, load: Instr, quad: Callable[[int, int], Operand]) -> None:
+    def take_fragment(self, load: Instr) -> None:
+        """Of a matrix that lanes load by themselves."""
+        fragment = self.plan.factors.fragments[load]
+        base = self.at.addresses.pointer_at(self.values.scalar(load.args[0]), fragment.start)
+        if load not in self.plan.factors.copied:
+            self.take_rows(load, base, constant(I64, fragment.apart))
+            return
+
+        def quad(line: int, place: int) -> Operand:
+            return self.at.addresses.pointer_at(base, line * fragment.apart + place * load.type.size)
+
+        self.take_copy(load, quad, fragment.has_columns and 2 in fragment.sides)
+
+    def take_copy(self, load: Instr, quad: Callable[[int, int], Operand], is_transposed: bool) -> None:
         """They will read a copy of its rows, widened, or of its columns. *quad*: as of `lanes_of`."""
-        kind, transpose = self.plan.factors.kinds[load], load.args[2]
+        kind = self.plan.factors.kinds[load]
         item = integer(8 * kind.size) if kind.kind == "bfloat" else scalar_type(kind)
 
         def loaded(row: int, column: int) -> Operand:
             return self._widened(self.code.load(vector(4, item), quad(row, column), kind.size), kind)
 
-        if isinstance(transpose, Const) and transpose.value:
+        if is_transposed:
             rows = []
             for column in (0, 4):
                 both = [self.code.concat([loaded(row, column), loaded(row + 4, column)]) for row in range(4)]
@@ -266,18 +286,18 @@ class Products:
         return result
 
 
-@lru_cache(maxsize=4)
-def product_function(name: str, count: int, is_left_in_lanes: bool) -> tuple[str, dict[str, str]]:
+@lru_cache(maxsize=6)
+def product_function(name: str, count: int, form: str) -> tuple[str, dict[str, str]]:
     """8x8x8 multiply-accumulate in place of one or two sums with the same left side, and what it declares.
 
     c row i += a[i][k] * b row k. Eight rows of sums are in registers at a time: one matrix, or the halves of two. The
-    left side has rows some bytes apart, or chunks of lanes one behind the other, both elements of each.
+    left side has "rows" or "columns" some bytes apart, or "lanes", chunk behind chunk, both elements of each.
     """
     code = Builder("%m")
     sums = [Operand(f"%c{n}", PTR) for n in range(count)]
     left, left_apart = Operand("%a", PTR), Operand("%a.apart", I64)
     rights = [(Operand(f"%b{n}", PTR), Operand(f"%b{n}.apart", I64)) for n in range(count)]
-    a_rows = [] if is_left_in_lanes else _row_addresses(code, left, left_apart)
+    a_lines = [] if form == "lanes" else _row_addresses(code, left, left_apart)
     b_rows = [_row_addresses(code, *right) for right in rights]
     for rows in [range(i, i + 8 // count) for i in range(0, 8, 8 // count)]:
         places = {(i, n): code.gep(sums[n], 32 * i) for i in rows for n in range(count)}
@@ -285,14 +305,15 @@ def product_function(name: str, count: int, is_left_in_lanes: bool) -> tuple[str
         for k in range(8):
             values = [code.load(_ROW, b_rows[n][k], 4) for n in range(count)]
             for i in rows:
-                at = code.gep(left, _in_lanes(i, k)) if is_left_in_lanes else code.gep(a_rows[i], 4 * k)
+                line, column = (k, i) if form == "columns" else (i, k)
+                at = code.gep(left, _in_lanes(i, k)) if form == "lanes" else code.gep(a_lines[line], 4 * column)
                 factor = code.splat(code.load(FLOAT, at, 4), 8)
                 for n in range(count):
                     totals[i, n] = code.intrinsic("fma", factor, values[n], totals[i, n])
         for key, place in places.items():
             code.store(totals[key], place, 32)
     code.ret()
-    lefts = [left] if is_left_in_lanes else [left, left_apart]
+    lefts = [left] if form == "lanes" else [left, left_apart]
     given = parameters(*sums, *lefts, *(part for right in rights for part in right))
     return function(code, name, VOID, given, "noinline nounwind", "fastcc "), dict(code.declarations)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metalcore.engine.abi import SIMDGROUPS
 from metalcore.engine.ir import Const, Global, Instr, Value, gep_terms
 
 from .counts import count_of
@@ -11,20 +12,24 @@ from .counts import count_of
 if TYPE_CHECKING:
     from .shapes import Shapes
 
-_ID_LIMITS = {
-    "thread_index_in_simdgroup": 31,
-    "simdgroup_index_in_threadgroup": 31,
-    "thread_index_in_threadgroup": 1023,
-    "thread_position_in_threadgroup": 1023,
-    "thread_index_in_quadgroup": 3,
-    "quadgroup_index_in_threadgroup": 255,
+# How many threads, simdgroups or quadgroups there are: at most so many, or so many for each simdgroup of a threadgroup.
+_COUNTS = {"thread_index_in_simdgroup": 32, "thread_index_in_quadgroup": 4}
+_COUNTS_OF_SIMDGROUP = {
+    "simdgroup_index_in_threadgroup": 1,
+    "thread_index_in_threadgroup": 32,
+    "thread_position_in_threadgroup": 32,
+    "quadgroup_index_in_threadgroup": 8,
 }
 
 
 class Ranges:
-    def __init__(self, shapes: Shapes | None) -> None:
-        """Without shapes less is known: nothing of numbers that are folded lane by lane, nor of counters."""
+    def __init__(self, shapes: Shapes | None, most_simdgroups: int = SIMDGROUPS) -> None:
+        """Without shapes less is known: nothing of numbers that are folded lane by lane, nor of counters.
+
+        *most_simdgroups*: of a threadgroup. Idle lanes of the last one have positions too.
+        """
         self.shapes = shapes
+        self._counts = _COUNTS | {name: count * most_simdgroups for name, count in _COUNTS_OF_SIMDGROUP.items()}
         self._memo: dict[Instr, tuple[int, int] | None] = {}
 
     def of(self, value: Value, depth: int = 0) -> tuple[int, int] | None:
@@ -46,8 +51,8 @@ class Ranges:
         if op == "phi":
             return self._counter(value)
         if op == "call" and value.callee.startswith("__mc_"):
-            limit = _ID_LIMITS.get(value.callee[5:])
-            return (0, limit) if limit is not None else None
+            count = self._counts.get(value.callee[5:])
+            return (0, count - 1) if count is not None else None
         if op == "call" and value.callee.startswith(("llvm.umin.", "llvm.umax.")):
             top = (1 << value.type.bits) - 1
             first, second = (self.of(arg, depth + 1) or (0, top) for arg in value.args[:2])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from metalcore.engine.ir import Block, Const, Instr, Value, is_barrier, is_ignored
 
 from .cfg import Graph, reach
+from .externals import EXTERNALS
 from .roots import Roots
 from .shapes import Shapes
 
@@ -136,6 +139,15 @@ def writes(instr: Instr) -> bool:
     if instr.op == "call":
         return instr.type.kind == "void" and not is_ignored(instr)
     return instr.op in _EFFECTS
+
+
+def may_be_written(between: Iterable[Instr]) -> bool:
+    for instr in between:
+        external = EXTERNALS.get(instr.callee) if instr.op == "call" else None
+        orders = external is not None and external.emitter == "barrier"
+        if writes(instr) or orders or instr.extra.get("atomic"):
+            return True
+    return False
 
 
 def _post_dominators(graph: Graph) -> dict[Block, Block]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 
+from metalcore.engine.abi import SIMDGROUPS
 from metalcore.engine.ir import Block, Const, Global, Instr, Module, Value, gep_terms
 from metalcore.engine.model import LANES as LANES
 
@@ -70,7 +71,13 @@ def _lowest_bit(value: int) -> int:
 
 class Shapes:
     def __init__(
-        self, module: Module, graph: Graph, roots: Roots, ids: dict[tuple[str, int], Shape], wide: bool = False
+        self,
+        module: Module,
+        graph: Graph,
+        roots: Roots,
+        ids: dict[tuple[str, int], Shape],
+        wide: bool = False,
+        most_simdgroups: int = SIMDGROUPS,
     ) -> None:
         self.module, self.graph, self.roots, self.ids = module, graph, roots, ids
         self.of: dict[Instr, Shape] = {}
@@ -78,9 +85,9 @@ class Shapes:
         self.divergent_loops: set[Loop] = set()
         self.joins: set[Block] = set()
         self.partial: set[Block] = set()  # blocks that only some lanes may reach
-        self.wrapping = Wrapping(graph.function, self, is_kept=not wide)
+        self.wrapping = Wrapping(graph.function, self, is_kept=not wide, ranges=Ranges(None, most_simdgroups))
         self._run()
-        self.ranges = Ranges(self)
+        self.ranges = Ranges(self, most_simdgroups)
         self.wrapping.settle(self.ranges)
 
     # -- queries -----------------------------------------------------------------------------------

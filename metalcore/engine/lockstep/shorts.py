@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from metalcore.engine.abi import SIMDGROUPS
 from metalcore.engine.ir import I32, Builder, Const, Edits, Function, Instr, Names, Type, Value
 
 from .ranges import Ranges
@@ -18,9 +19,9 @@ _SAME = {op: op for op in ("add", "mul", "shl", "or", "and", "lshr", "udiv", "ur
 _SAME |= {"sdiv": "udiv", "srem": "urem"}
 
 
-def widen_shorts(function: Function, prefix: str) -> None:
+def widen_shorts(function: Function, prefix: str, most_simdgroups: int = SIMDGROUPS) -> None:
     """Changes extensions of narrow numbers, and shifts up and down again that do the same. *prefix*: of new names."""
-    shorts = _Shorts(function, prefix)
+    shorts = _Shorts(function, prefix, Ranges(None, most_simdgroups))
     for block in function.blocks:
         for instr in block.instrs:
             if instr.op in ("sext", "zext") and instr.type.bits in (32, 64):
@@ -31,8 +32,8 @@ def widen_shorts(function: Function, prefix: str) -> None:
 
 
 class _Shorts:
-    def __init__(self, function: Function, prefix: str) -> None:
-        self.function, self.ranges = function, Ranges(None)
+    def __init__(self, function: Function, prefix: str, ranges: Ranges) -> None:
+        self.function, self.ranges = function, ranges
         self.edits = Edits(function, Names(prefix))
         self.same: dict[Value, Value] = {}  # what stands for a value from now on
         self.wide: dict[Instr, Value | None] = {}  # the 32-bit form of narrow numbers

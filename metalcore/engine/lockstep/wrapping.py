@@ -30,11 +30,12 @@ MOST_SPREAD = 1 << 31  # lanes further apart than this may wrap more than once
 
 
 class Wrapping:
-    def __init__(self, function: Function, shapes: Shapes, is_kept: bool) -> None:
+    def __init__(self, function: Function, shapes: Shapes, is_kept: bool, ranges: Ranges) -> None:
+        """*ranges*: what is known without shapes."""
         self.shapes, self.function = shapes, function
         self.is_kept = is_kept  # False: an index that may wrap is no pattern at all
         self._memo: dict[Instr, bool] | None = None
-        self._ranges = Ranges(None)
+        self._ranges = ranges
 
     def settle(self, ranges: Ranges) -> None:
         """Shapes do not change any more."""
