@@ -147,8 +147,9 @@ class Cuts:
         return is_outside and (own is None or barrier.block in own.blocks)
 
     def keep_early(self, block: Block) -> None:
-        """The end of a block that makes such values."""
-        self.code.later(lambda: self._keep(self._early().get(block, set())))
+        """The end of a block that makes such values. Behind a barrier another turn has begun: it has kept them."""
+        if not ends_with_barrier(block):
+            self.code.later(lambda: self._keep(self._early().get(block, set())))
 
     def _early(self) -> dict[Block, set[Instr]]:
         if self._early_values is None:

@@ -343,6 +343,33 @@ def test_a_branch_on_one_lane_of_all() -> None:
         assert np.array_equal(run(body, rounds=rounds), np.where(s % 2 == 0, x[:, ::-1], s)), rounds
 
 
+# Found by a random test: `me` is made in front of a barrier, and of a loop with barriers.
+MADE_EARLY = f"""{HEAD}kernel void k(device const float* x [[buffer(0)]], constant uint& rounds [[buffer(1)]],
+    constant int& choice [[buffer(2)]], device float* y [[buffer(3)]], uint t [[thread_index_in_threadgroup]],
+    ushort2 gid [[thread_position_in_grid]]) {{
+  threadgroup half shared[64];
+  uint me = gid.x;
+  shared[t] = 0.0h;
+  {MEET}
+  float v = 1.0f;
+  for (uint j = 0; j < rounds; ++j) {{ {MEET} }}
+  {MEET}
+  switch (choice) {{ case 2: {{ v = x[me]; }} }}
+  y[me] = v;
+}}"""
+
+
+@pytest.mark.parametrize("mode", ["checked", "fast"])
+@pytest.mark.parametrize("choice", [0, 2])
+@pytest.mark.parametrize("rounds", [0, 1, 11])
+def test_what_is_made_in_front_of_a_barrier_and_a_loop(rounds: int, choice: int, mode: str) -> None:
+    """It is kept in front of the barrier; in the turn behind it nobody has it any more."""
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    with metalcore.mode(mode):
+        metalcore.Library(MADE_EARLY).function("k")(x, rounds, choice, y, threads=64, group_size=64)
+    np.testing.assert_array_equal(y, x if choice == 2 else np.ones(64, np.float32))
+
+
 def kept(body: str) -> int:
     """Bytes of each simdgroup."""
     return max(int(size) for size in re.findall(r"alloca \[(\d+) x i8\], align 64", code(body))) // 32
