@@ -7,6 +7,7 @@ expression behind it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import I64, Const, Instr, Value, gep_terms
@@ -23,6 +24,12 @@ _FLAT_OPS = frozenset(["mul", "and", "or", "xor", "shl", "lshr", "ashr", "udiv",
 _DEPTH = 12
 
 
+@lru_cache(maxsize=1024)
+def _relative(offsets: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Of each lane, from the first one of its chunk."""
+    return tuple(offset - offsets[i // width * width] for i, offset in enumerate(offsets))
+
+
 class Chunked:
     def __init__(self, at: Emitters) -> None:
         self.at, self.code, self.values, self.shapes = at, at.code, at.values, at.shapes
@@ -31,7 +38,7 @@ class Chunked:
         """Offsets of each lane from the first lane of its chunk; None where they are not constants."""
         shape = self.values.shape(value)
         if shape.offsets is not None:
-            return self._relative(shape.offsets)
+            return _relative(shape.offsets, self.code.width)
         assert self.values.block is not None
         if (
             not isinstance(value, Instr)
@@ -68,9 +75,6 @@ class Chunked:
         if constant is not None and op == "shl" and 0 <= constant < value.type.bits:
             return tuple(x << constant for x in a)
         return None
-
-    def _relative(self, offsets: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(o - offsets[i // self.code.width * self.code.width] for i, o in enumerate(offsets))
 
     def _gep_offsets(self, value: Instr, depth: int) -> tuple[int, ...] | None:
         total = self.chunk_offsets(value.args[0], depth + 1)

@@ -26,6 +26,7 @@ from .turns import ends_with_barrier
 if TYPE_CHECKING:
     from .emitters import Emitters
 
+Slot = tuple[tuple[object, ...], Operand, Type]
 MOST_KEPT = 1 << 20  # bytes on the stack
 _ALIGN = 64
 
@@ -61,6 +62,7 @@ class Cuts:
         self.numbers: dict[Instr, int] = {}
         self.places: dict[object, int] = {}  # of slots in a simdgroup's part of `kept`
         self.size = 0
+        self._counted, self._own_slots = 0, dict[Instr, list[tuple[int, Slot]]]()
         self._owner_of: Mapping[object, Instr] | None = None
         self._early_values: dict[Block, set[Instr]] | None = None
 
@@ -191,11 +193,22 @@ class Cuts:
         read |= {phi for b in blocks for s in b.succs for phi in s.phis()}  # under masks lanes keep what they had
         return self._with_operands(read)
 
-    def _slots(self, values: set[Instr]) -> list[tuple[tuple[object, ...], Operand, Type]]:
-        """Key, name and type."""
-        slots = self.code.slots.items()
-        own = [(key, name, ty) for key, (name, ty) in slots if isinstance(key, tuple) and key[0] in values]
-        return [slot for slot in own if slot[0][1] != "checked"]  # on the way to another slot
+    def _slots(self, values: set[Instr]) -> list[Slot]:
+        """Key, name and type, in the order in which they were made."""
+        slots = self._slots_of()
+        own = [slot for value in values for slot in slots.get(value, ())]
+        return [slot for _, slot in sorted(own, key=lambda numbered: numbered[0])]
+
+    def _slots_of(self) -> dict[Instr, list[tuple[int, Slot]]]:
+        """Of each value, with their numbers. Asked for when all code is written, hundreds of times."""
+        if self._counted != len(self.code.slots):
+            self._counted, self._own_slots = len(self.code.slots), {}
+            for number, (key, (name, ty)) in enumerate(self.code.slots.items()):
+                if not isinstance(key, tuple) or not isinstance(key[0], Instr):
+                    continue
+                if key[1] != "checked":  # that is on the way to another slot
+                    self._own_slots.setdefault(key[0], []).append((number, (key, name, ty)))
+        return self._own_slots
 
     def _place(self, key: tuple[object, ...], ty: Type) -> int:
         value, *form = key
