@@ -15,6 +15,7 @@ from metalcore.engine.codegen.closed_object import MATH
 from metalcore.engine.codegen.link import link
 from metalcore.engine.codegen.settled_arrays import settle
 from metalcore.engine.frontend.limits import check_tables, check_text, inlined_size
+from metalcore.engine.garbage import without_collections
 from metalcore.engine.ir import Module, parse, print_module
 from metalcore.engine.lockstep import LockstepModule, vectorise
 from metalcore.engine.lockstep.driver import is_short
@@ -80,6 +81,7 @@ def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
     )
 
 
+@without_collections
 def _hooked(kernel: ScalarKernel, variant: Variant, dump: Dump | None) -> tuple[Module, tuple[Place, ...]]:
     """What the front end made, with the hooks of checks in sanitize mode."""
     raw = parse(kernel.ir)
