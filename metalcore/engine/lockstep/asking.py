@@ -1,8 +1,8 @@
 """Asking for the next round's tile while this one is used.
 
-Loads that fill a tile wait for memory as it is, and what they ask for at once has to wait behind them. So where
-simdgroups take turns (cuts.py), they note what to ask for, and ask at the beginning of the next turn: there is time
-until the next round. A load in a loop of its own notes one address after the other.
+Where simdgroups take turns (cuts.py), loads that fill a tile note what to ask for, and ask at the beginning of the next
+turn: there is time until the next round. Why that is quicker than asking beside the loads is not understood
+(performance_notes.md). A load in a loop of its own notes one address after the other.
 """
 
 from __future__ import annotations

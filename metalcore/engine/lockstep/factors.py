@@ -1,9 +1,9 @@
 """Operands of 8x8 products that nobody takes apart, and products that are made together.
 
 A matrix that is loaded for products of the same block alone is not spread over the lanes, be it by one call or, element
-by element, by the lanes themselves (fragments.py). Where nothing is written in
-between the products read its rows where they lie; else, and where its elements have 16 bits or it is transposed, its
-rows are copied. Two products with one left side are one call, which reads it once for both.
+by element, by the lanes themselves (fragments.py). Where nothing is written in between the products read its rows where
+they lie; else, and where its elements have 16 bits or it is transposed, its rows are copied. Two products with one left
+side are one call, which reads it once for both.
 """
 
 from __future__ import annotations
