@@ -8,6 +8,7 @@ from typing import Protocol
 from metalcore.engine.checks import accesses, arithmetic, finite, overflow, private, uninitialised
 from metalcore.engine.checks.program import Program
 from metalcore.engine.ir import Instr, Module
+from metalcore.engine.ir.registers import without_variables
 from metalcore.engine.model import Place, ScalarKernel
 
 
@@ -32,7 +33,7 @@ def instrument(raw: Module, kernel: ScalarKernel, also: Sequence[str] = ()) -> t
     places: list[Place] = []
     guard(raw, private=False)  # inlining folds what it reads from tables
     inlined = llvm.inline_scalar(raw)
-    inlined.function.without_variables(inlined.structs)  # not before: LLVM folds `a / b` of a function called with 0
+    without_variables(inlined.function)  # not before: LLVM folds `a / b` of a function called with 0
     program = Program(_wrapping(inlined), kernel, places, raw)
     for check in EARLY:
         check.add(program)

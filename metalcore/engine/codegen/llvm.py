@@ -12,6 +12,7 @@ from metalcore.engine import ir
 from metalcore.engine.codegen.defined import with_values, without_promises
 from metalcore.engine.codegen.own_arrays import guard
 from metalcore.engine.garbage import without_collections
+from metalcore.engine.ir.registers import without_variables
 from metalcore.forking import UnforkedLock, unforked
 
 LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once
@@ -144,7 +145,7 @@ def optimise_scalar(raw: str | ir.Module, entry: str = "__mc_entry", *, guarded:
     is_inlined = sum(1 for _ in before.defined()) == 1  # sanitize mode has done it
     if not is_inlined:
         for function in before.defined():
-            function.without_variables(before.structs)
+            without_variables(function)
     with_values(before)
     if guarded:
         guard(before)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
 
 from metalcore.engine.ir.debug import Locations
 from metalcore.engine.ir.metadata import Metadata
-from metalcore.engine.ir.registers import without_variables
 from metalcore.engine.ir.tokens import behind, plain, renamed, symbols, without_attached, without_attribute
 from metalcore.engine.ir.types import Type
 from metalcore.engine.ir.values import Block, Const, Global, Instr, Parameter
@@ -114,11 +113,6 @@ class Function:
             return
         for instr in self.instructions():
             instr.without_attached(kind)
-
-    def without_variables(self, types: Iterable[str]) -> None:
-        """Keep simple variables as values. *types*: names of structs."""
-        if self.text is not None and not self.is_read:
-            self.text = without_variables(self.text, types)
 
     @property
     def debug(self) -> int:

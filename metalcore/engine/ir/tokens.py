@@ -23,13 +23,6 @@ _STATEMENT = re.compile(
 _END = rf"ptr (%(?:{NAME})), align (\d+)(?:, !dbg !(\d+))?$"
 PLAIN_LOAD = re.compile(rf" (\w+), {_END}")
 PLAIN_STORE = re.compile(rf" (\w+) (%(?:{NAME})|-?\d+), {_END}")
-# Variables of clang's that hold one number or pointer, and what is done with them: (name, type), (name, type, pointer),
-# (type, value, pointer), (pointer).
-_SIMPLE = r"ptr|i\d+|half|bfloat|float|double"
-VARIABLE = re.compile(rf"^  (%(?:{NAME})) = alloca ({_SIMPLE}), align \d+$", re.MULTILINE)
-VARIABLE_LOAD = re.compile(rf"  (%(?:{NAME})) = load ({_SIMPLE}), ptr (%(?:{NAME})), align ")
-VARIABLE_STORE = re.compile(rf"  store ({_SIMPLE}) (\S+), ptr (%(?:{NAME})), align ")
-VARIABLE_LIFETIME = re.compile(rf"  call void @llvm\.lifetime\.\w+\.p0\(ptr (?:nonnull )?(%(?:{NAME}))\)")
 _NUMBERED = re.compile(r"!\d+")
 _LOCAL = re.compile(rf"%(?:{NAME})")
 _SYMBOL = re.compile(rf"@(?:{NAME})")

@@ -6,11 +6,11 @@ unless it was changed: a module of thousands of lines costs little more than the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from metalcore.engine.ir.tokens import FLAGS, locals_in, plain, without_attached, without_attribute, words
+from metalcore.engine.ir.tokens import FLAGS, locals_in, plain, renamed, without_attached, without_attribute, words
 from metalcore.engine.ir.types import PTR, Type
 
 
@@ -164,11 +164,25 @@ class Instr:
         """Whether one of these words is among its operands as they were read; of others nothing is known: True."""
         return self.rest is None or any(word in self.rest for word in words)
 
-    def may_read(self, names: Set[str]) -> bool:
-        """Whether a value of one of these names is among its operands; it need not be read for that."""
+    def locals(self) -> list[str]:
+        """The names of values among its operands, and maybe of blocks and types; it need not be read for that."""
         if self.rest is not None:
-            return not names.isdisjoint(locals_in(self.rest))
-        return any(isinstance(arg, Instr) and arg.name in names for arg in self.args)
+            return locals_in(self.rest)
+        return [arg.name for arg in (*self.args, self.extra.get("target")) if isinstance(arg, Instr) and arg.name]
+
+    def may_read(self, names: Set[str]) -> bool:
+        """Whether a value of one of these names is among its operands."""
+        return not names.isdisjoint(self.locals())
+
+    def substitute(self, values: Mapping[str, Value]) -> None:
+        """Put others in the place of operands of these names."""
+        if self.rest is not None and not _UNREAD.isdisjoint(self.extra):
+            self._reword(renamed(self.rest, {name: text_of(value) for name, value in values.items()}))
+            return
+        self.changed()
+        self.args = [_other(arg, values) for arg in self.args]
+        if isinstance(target := self.extra.get("target"), Instr):
+            self.extra["target"] = _other(target, values)
 
     def changed(self) -> Instr:
         """Say that members are set anew: it is printed from them from now on."""
@@ -239,6 +253,10 @@ class Instr:
         self.line, self.rest = line, None
 
 
+def _other(value: Value, values: Mapping[str, Value]) -> Value:
+    return values.get(value.name, value) if isinstance(value, Instr) and value.name else value
+
+
 def _is_set(instr: Instr) -> bool:
     """Whether an instruction was read."""
     try:
@@ -248,6 +266,7 @@ def _is_set(instr: Instr) -> bool:
     return True
 
 
+_UNREAD = frozenset(("unknown", "metadata"))  # whose operands nobody reads
 _READ = frozenset(("args", "extra", "line", "targets", "type"))
 
 
