@@ -50,11 +50,12 @@ def host_features() -> dict[str, bool]:
 def vector_width(has_matrices: bool = False, is_short: bool = False) -> int:
     """Lanes of 32 bits in one register of this machine; products of 8x8 matrices are written for eight at most.
 
-    *is_short*: a few instructions and no loop, which wait for memory.
+    *is_short*: a few instructions and no loop. They wait for memory, and a stream of data comes sooner where each load
+    asks for half of a line.
     """
     features = host_features()
-    if not has_matrices and all(features.get(name) for name in _WIDE):
-        return 8 if is_short and binding.get_host_cpu_name() in _IN_HALVES else 16
+    if not (has_matrices or is_short) and all(features.get(name) for name in _WIDE):
+        return 16
     if features.get("avx2"):
         return 8
     return 4
@@ -62,8 +63,6 @@ def vector_width(has_matrices: bool = False, is_short: bool = False) -> int:
 
 # Ice Lake, Zen 4 and later: before them a processor slows down where it meets registers of 512 bits.
 _WIDE = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi2")
-# These take 512 bits in two halves, and a stream of data comes sooner where each load asks for one of them.
-_IN_HALVES = frozenset(["znver4"])
 
 
 def _features() -> str:

@@ -10,7 +10,6 @@ from metalcore.engine.ir import parse
 from metalcore.engine.ir.printer import body_text
 from metalcore.engine.ir.registers import without_variables
 
-
 HEADER = "define void @f(float %x, i32 %n, ptr %p) {\n"
 
 
