@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metalcore.engine.runtime.toolchain import link_shared, run_zig
+from metalcore.engine.toolchain import link_shared, run_zig
 
 FOLDER = Path(__file__).resolve().parent.parent / "peers"
 FLAGS = ("-O3", "-march=native", "-std=c++20", "-fPIC", "-fno-exceptions", "-Wall", "-Wextra", "-Werror")

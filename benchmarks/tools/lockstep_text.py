@@ -31,8 +31,8 @@ def capture(folder: Path, arguments: list[str]) -> None:
     import pytest
 
     import metalcore.engine.lockstep as lockstep
-    from metalcore.engine.codegen import child, llvm
     from metalcore.engine.ir import print_module
+    from metalcore.engine.optimiser import child, llvm
 
     real, emit = lockstep.vectorise, llvm.emit_object
     empty: list[bytes] = []

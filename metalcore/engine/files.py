@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from metalcore.engine.codegen.identity import digest
+from metalcore.engine.store.identity import digest
 
 # Why a file cannot be had
 MISSING, LINK, SPECIAL, LARGE, UNREADABLE = "missing", "link", "special", "large", "unreadable"

@@ -10,16 +10,17 @@ from collections.abc import Callable
 
 from metalcore import settings
 from metalcore.engine.checks.instrument import instrument
-from metalcore.engine.codegen import child, facts, llvm
+from metalcore.engine.codegen import facts
 from metalcore.engine.codegen.closed_object import MATH
 from metalcore.engine.codegen.link import link
-from metalcore.engine.codegen.settled_arrays import settle
 from metalcore.engine.frontend.limits import check_tables, check_text, inlined_size
 from metalcore.engine.garbage import without_collections
 from metalcore.engine.ir import Module, parse, print_module
 from metalcore.engine.lockstep import LockstepModule, vectorise
 from metalcore.engine.lockstep.driver import is_short
 from metalcore.engine.model import NativeKernel, Place, ScalarKernel, Variant
+from metalcore.engine.optimiser import child, llvm
+from metalcore.engine.optimiser.settled_arrays import settle
 from metalcore.errors import LaunchError, UnsupportedFeature
 from metalcore.forking import temporary_folder
 

@@ -16,14 +16,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metalcore import settings
-from metalcore.engine.codegen.cache import disk_cache, toolchain_key
-from metalcore.engine.codegen.identity import key_of
 from metalcore.engine.files import MISSING, state_of, torch_headers
 from metalcore.engine.locks import locks
 from metalcore.engine.model import Argument, FunctionConstant, NativeKernel, Variant
 from metalcore.engine.notice import compiling, name_of
 from metalcore.engine.options import Source
 from metalcore.engine.runtime.launch import LoadedKernel
+from metalcore.engine.store.cache import disk_cache, toolchain_key
+from metalcore.engine.store.identity import key_of
 from metalcore.errors import CompileError
 from metalcore.forking import import_whole
 from metalcore.launch.declaration import Requirement
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 # What is imported on the way to machine code: whole, so that a child of a fork never waits for the rest of a module.
 _FRONTEND = (
     *("metalcore.engine.frontend.unit", "metalcore.engine.frontend.lowering", "metalcore.engine.frontend.records"),
-    *("metalcore.engine.codegen.prune", "difflib", "json", "resource", "shutil", "subprocess", "tempfile"),
+    *("metalcore.engine.store.prune", "difflib", "json", "resource", "shutil", "subprocess", "tempfile"),
 )
 _CODE_GENERATION = (
-    *("metalcore.engine.pipeline", "metalcore.engine.codegen.facts", "metalcore.engine.codegen.llvm"),
-    *("metalcore.engine.codegen.child", "metalcore.engine.codegen.closed_object"),
+    *("metalcore.engine.pipeline", "metalcore.engine.codegen.facts", "metalcore.engine.optimiser.llvm"),
+    *("metalcore.engine.optimiser.child", "metalcore.engine.codegen.closed_object"),
     *("metalcore.engine.codegen.own_functions",),
-    *("metalcore.engine.lockstep", "metalcore.engine.runtime.toolchain", "metalcore.engine.checks.instrument"),
+    *("metalcore.engine.lockstep", "metalcore.engine.toolchain", "metalcore.engine.checks.instrument"),
     *("shutil", "tempfile", "struct"),
 )
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import llvmlite.binding as binding
 
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import calls
 from metalcore.engine.frontend.lowering import lower
 from metalcore.engine.frontend.model import Kernel
 from metalcore.engine.frontend.signature import Row, Tables, max_threads, strip
 from metalcore.engine.ir import Function, Module, global_text, parse, type_of, without_numbers
+from metalcore.engine.optimiser import llvm
 from metalcore.lint.front import Front, template_of
 
 _PROMISE = "nofpclass("  # fast math's

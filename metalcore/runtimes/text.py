@@ -27,7 +27,7 @@ def engine_text(variant: Variant) -> str:
     """
     define = "#define METALCORE_ENGINE 1\n" if "METALCORE_ENGINE" in read(variant.kernel.file) else ""
     if "METALCORE_WIDE" in read(variant.kernel.file):
-        from metalcore.engine.codegen.llvm import vector_width  # llvmlite takes its time
+        from metalcore.engine.optimiser.llvm import vector_width  # llvmlite takes its time
 
         define += "#define METALCORE_WIDE 1\n" if vector_width() == 16 else ""
     return f'{define}#include "{variant.kernel.file}.metal"\n{variant.instantiation}'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from metalcore import settings
-from metalcore.engine.codegen.cache import FORMAT, DiskCache, disk_cache
-from metalcore.engine.codegen.prune import EARLIER, clear, files, prune
+from metalcore.engine.store.cache import FORMAT, DiskCache, disk_cache
+from metalcore.engine.store.prune import EARLIER, clear, files, prune
 from metalcore.errors import CacheRefused
 
 

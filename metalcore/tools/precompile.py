@@ -23,8 +23,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from metalcore import ops as library
 from metalcore.engine import units
-from metalcore.engine.codegen.cache import disk_cache
-from metalcore.engine.codegen.identity import digest, key_of
+from metalcore.engine.store.cache import disk_cache
+from metalcore.engine.store.identity import digest, key_of
 from metalcore.errors import ArgumentError
 from metalcore.health.verify import ROUTES, draw_sample
 from metalcore.ops.base.op import FLOATS

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from metalcore.engine import pipeline
-from metalcore.engine.codegen import child, llvm
 from metalcore.engine.frontend import lower
 from metalcore.engine.frontend.model import Unit
 from metalcore.engine.model import Variant
+from metalcore.engine.optimiser import child, llvm
 from tests.foreign import batch
 from tests.foreign.corpus import HERE
 

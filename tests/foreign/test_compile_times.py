@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metalcore.engine.codegen import llvm
+from metalcore.engine.optimiser import llvm
 from tests.foreign import batch
 from tests.foreign.compile_times import SAMPLE, STAGES, Measure
 from tests.foreign.corpus import HERE

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from metalcore import settings
-from metalcore.engine.codegen.cache import disk_cache
 from metalcore.engine.runtime.native_library import RUNTIME, SANITIZER, SOURCES, source_key
+from metalcore.engine.store.cache import disk_cache
 
 # A finding ends the process: nothing is missed because nobody reads the log.
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1")

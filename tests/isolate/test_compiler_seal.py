@@ -15,7 +15,7 @@ from metalcore.engine.isolate import landlock, seccomp
 ATTEMPTS = """
 import ctypes, os, socket, subprocess, sys
 from metalcore.engine.isolate import seal
-from metalcore.engine.runtime.toolchain import zig
+from metalcore.engine.toolchain import zig
 private, folder, secret, parent = sys.argv[1:4] + [int(sys.argv[4])]
 zig()
 seal.seal_compile(1 << 30, True, False, private, [folder])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from metalcore.engine import pipeline
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower
 from metalcore.engine.model import Variant
+from metalcore.engine.optimiser import llvm
 from tests.sanitizer.compile_times import STAGES, Item, Measure, Row, chosen, of_ops, print_table
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from metalcore.engine.codegen.cache import disk_cache
+from metalcore.engine.store.cache import disk_cache
 from metalcore.tools.cli import cli
 
 

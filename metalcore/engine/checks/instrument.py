@@ -27,8 +27,8 @@ _PROMISES = frozenset(("nsw", "nuw", "nusw", "inbounds"))
 
 def instrument(raw: Module, kernel: ScalarKernel, also: Sequence[str] = ()) -> tuple[Module, tuple[Place, ...]]:
     """Inlined scalar IR with hooks, and what each number that they report stands for."""
-    from metalcore.engine.codegen import llvm
-    from metalcore.engine.codegen.own_arrays import guard
+    from metalcore.engine.optimiser import llvm
+    from metalcore.engine.optimiser.own_arrays import guard
 
     places: list[Place] = []
     guard(raw, private=False)  # inlining folds what it reads from tables

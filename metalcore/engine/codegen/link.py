@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from metalcore.engine.codegen import own_functions
 from metalcore.engine.codegen.closed_object import check_object, undefined
-from metalcore.engine.runtime.toolchain import link_shared
+from metalcore.engine.toolchain import link_shared
 
 
 def link(folder: str, code: bytes, allowed: Iterable[str]) -> str:

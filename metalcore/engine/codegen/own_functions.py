@@ -114,6 +114,6 @@ def _text() -> str:
 @functools.cache
 def object_file() -> bytes:
     """All of them as an object file."""
-    from metalcore.engine.codegen import llvm
+    from metalcore.engine.optimiser import llvm
 
     return llvm.emit_object(_text())

@@ -31,7 +31,7 @@ def resolve_recursion(module: Module, sources: Sources) -> Module:
     cycle = _cycle(graph)
     if cycle is None:
         return module
-    from metalcore.engine.codegen.llvm import optimise_scalar  # llvmlite: only where there is something to prove
+    from metalcore.engine.optimiser.llvm import optimise_scalar  # llvmlite: only where there is something to prove
 
     _unroll(module, _recursive(graph))
     optimised = parse(optimise_scalar(module))

@@ -7,8 +7,8 @@ import re
 from metalcore.engine.frontend import braces, inputs, patches, toolchain
 from metalcore.engine.frontend.diagnostics import Sources, compile_error, group, is_ours, parse, restate
 from metalcore.engine.frontend.hints import hint
-from metalcore.engine.frontend.process import Result
 from metalcore.engine.frontend.reject import IMPLICIT_BFLOAT, MISSING, unsupported
+from metalcore.engine.process import Result
 from metalcore.errors import MetalcoreError
 
 _MESSAGES = ("-fno-caret-diagnostics", "-ferror-limit", "50", "-ftemplate-backtrace-limit=12")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from metalcore import settings
-from metalcore.engine.codegen.identity import digest
 from metalcore.engine.files import read_regular
 from metalcore.engine.frontend import toolchain
 from metalcore.engine.frontend.columns import MadeLines, source_column
+from metalcore.engine.store.identity import digest
 from metalcore.errors import CompileError
 
 _LINE = re.compile(

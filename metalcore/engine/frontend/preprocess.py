@@ -13,9 +13,9 @@ from metalcore.engine.frontend import toolchain
 from metalcore.engine.frontend.diagnostics import PRELUDE, Sources, compile_error, with_prelude
 from metalcore.engine.frontend.headers import unsupported_header
 from metalcore.engine.frontend.model import Searched
-from metalcore.engine.frontend.process import Result
 from metalcore.engine.frontend.seal import Place, Seal
 from metalcore.engine.frontend.tokens import escape, unescape
+from metalcore.engine.process import Result
 from metalcore.errors import ArgumentError, CompileError
 
 NO_PATH = "<metal>"  # how a source without a file is called in messages

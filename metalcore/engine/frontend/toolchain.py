@@ -12,10 +12,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from metalcore.engine.codegen.cache import disk_cache
-from metalcore.engine.codegen.identity import key_of
-from metalcore.engine.frontend.process import Result, run_limited, scratch_folder
 from metalcore.engine.locks import locks
+from metalcore.engine.process import Result, run_limited, scratch_folder
+from metalcore.engine.store.cache import disk_cache
+from metalcore.engine.store.identity import key_of
 from metalcore.errors import MetalcoreError
 
 INCLUDE = Path(__file__).resolve().parent.parent / "include"

@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any
 
 from metalcore import settings
-from metalcore.engine.codegen.cache import disk_cache
 from metalcore.engine.isolate.messages import (
     Nonsense,
     WorkerGone,
@@ -29,6 +28,7 @@ from metalcore.engine.isolate.messages import (
     receive_packet,
     send_packet,
 )
+from metalcore.engine.store.cache import disk_cache
 from metalcore.errors import IsolationError
 
 _START = (

@@ -8,11 +8,11 @@ import socket
 import tempfile
 from typing import Any
 
-from metalcore.engine.codegen import child
 from metalcore.engine.frontend import toolchain
 from metalcore.engine.isolate import seal
 from metalcore.engine.isolate.messages import WorkerGone, describe_error, receive_frame, send_frame
 from metalcore.engine.model import Variant
+from metalcore.engine.optimiser import child
 from metalcore.engine.options import Source
 from metalcore.engine.units import Constants, SourceUnit
 

@@ -42,17 +42,17 @@ def main(descriptor: int, given: dict[str, Any]) -> None:
 def _import_all() -> None:
     """What a worker needs is there before it is sealed, and is loaded once for all of them."""
     import metalcore.engine.codegen.facts
-    import metalcore.engine.codegen.llvm
     import metalcore.engine.frontend.lowering
     import metalcore.engine.frontend.unit
     import metalcore.engine.isolate.compiler
     import metalcore.engine.isolate.launcher
     import metalcore.engine.lockstep
+    import metalcore.engine.optimiser.llvm
     import metalcore.engine.pipeline
-    from metalcore.engine.codegen.cache import toolchain_key
     from metalcore.engine.runtime.native_library import runtime_library, sanitizer_library
+    from metalcore.engine.store.cache import toolchain_key
 
-    metalcore.engine.codegen.llvm.vector_width()  # reads the CPU's features
+    metalcore.engine.optimiser.llvm.vector_width()  # reads the CPU's features
     toolchain_key()
     runtime_library()
     sanitizer_library()

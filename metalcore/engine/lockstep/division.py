@@ -10,7 +10,7 @@ from .operands import Operand, constant, poison, zero
 
 
 def is_safe_divisor(value: Value, signed: bool) -> bool:
-    """Whether a divisor is never 0, nor -1 where that matters: codegen/defined.py has made it so, as LLVM spells it."""
+    """Whether a divisor is never 0, nor -1 where that matters: optimiser/defined.py made it so, as LLVM spells it."""
     if not isinstance(value, Instr):
         return False
     numbers = [a.value for a in value.args if isinstance(a, Const)]

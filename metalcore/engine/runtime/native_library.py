@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metalcore.engine.codegen.cache import disk_cache
-from metalcore.engine.codegen.identity import digest, key_of, machine_key
 from metalcore.engine.locks import locks
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
+from metalcore.engine.store.cache import disk_cache
+from metalcore.engine.store.identity import digest, key_of, machine_key
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 
@@ -39,7 +39,7 @@ def source_key(library: Sequence[str] = RUNTIME) -> str:
 def _build(library: Sequence[str]) -> bytes:
     import tempfile
 
-    from metalcore.engine.runtime.toolchain import compile_c, link_shared
+    from metalcore.engine.toolchain import compile_c, link_shared
 
     with tempfile.TemporaryDirectory(prefix="metalcore-") as folder:
         output = os.path.join(folder, "library.so")
@@ -53,7 +53,7 @@ def _build(library: Sequence[str]) -> bytes:
 
 
 def _wide() -> tuple[str, ...]:
-    from metalcore.engine.codegen.llvm import host_features
+    from metalcore.engine.optimiser.llvm import host_features
 
     return ("+avx2",) if host_features().get("avx2") else ()
 

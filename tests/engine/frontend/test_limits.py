@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import child
 from metalcore.engine.frontend import limits, lower, make_unit
 from metalcore.engine.frontend.diagnostics import Sources
-from metalcore.engine.frontend.process import run_limited
 from metalcore.engine.frontend.rewrite import rewrite
 from metalcore.engine.ir import is_alike, parse
+from metalcore.engine.optimiser import child
+from metalcore.engine.process import run_limited
 from metalcore.errors import ArgumentError, CompileError
 
 KERNEL = "\nkernel void k(device int* o, uint i [[thread_position_in_grid]]) { o[i] = V; }\n"

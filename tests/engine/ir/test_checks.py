@@ -6,9 +6,9 @@ import pytest
 
 from metalcore.engine.checks import arithmetic, private
 from metalcore.engine.checks.program import Program, hook
-from metalcore.engine.codegen import llvm
 from metalcore.engine.ir import I1, make, parse, print_module
 from metalcore.engine.model import Place, ScalarKernel
+from metalcore.engine.optimiser import llvm
 
 
 def program_of(body: str, places: list[Place]) -> Program:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from metalcore.engine.codegen import llvm
 from metalcore.engine.ir import (
     Aggregate,
     Const,
@@ -22,6 +21,7 @@ from metalcore.engine.ir import (
     print_module,
     rename_function,
 )
+from metalcore.engine.optimiser import llvm
 
 ENGINE = Path(__file__).parents[3] / "metalcore" / "engine"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from metalcore.engine.codegen import facts, llvm
-from metalcore.engine.codegen.defined import with_values, without_promises
-from metalcore.engine.codegen.own_arrays import guard
-from metalcore.engine.codegen.settled_arrays import settle
+from metalcore.engine.codegen import facts
 from metalcore.engine.ir import Global, Module, flat, flattened, is_alike, parse, print_module
 from metalcore.engine.ir.types import I32, array
+from metalcore.engine.optimiser import llvm
+from metalcore.engine.optimiser.defined import with_values, without_promises
+from metalcore.engine.optimiser.own_arrays import guard
+from metalcore.engine.optimiser.settled_arrays import settle
 from metalcore.errors import UnsupportedFeature
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import llvmlite.binding as binding
 import pytest
 
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.ir import Module, parse, print_module
 from metalcore.engine.ir.values import _is_set as is_set
+from metalcore.engine.optimiser import llvm
 
 ROOT = Path(__file__).parents[3]
 KERNELS = {

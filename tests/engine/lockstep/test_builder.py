@@ -12,7 +12,6 @@ import llvmlite.binding as binding
 import pytest
 
 import metalcore.engine
-from metalcore.engine.codegen import llvm
 from metalcore.engine.ir import Type, array, integer, vector
 from metalcore.engine.ir import struct as struct_type
 from metalcore.engine.ir.types import BFLOAT, DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, PTR, VOID, named
@@ -25,6 +24,7 @@ from metalcore.engine.lockstep.operands import FALSE, NULL, TRUE, Operand, const
 from metalcore.engine.lockstep.products import product_function
 from metalcore.engine.lockstep.support import function, support
 from metalcore.engine.lockstep.types import scalar_type
+from metalcore.engine.optimiser import llvm
 
 A, B, V, W, P = (
     Operand("%a", I32),

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.lockstep import vectorise
+from metalcore.engine.optimiser import llvm
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.lockstep import vectorise
+from metalcore.engine.optimiser import llvm
 
 SOURCE = """#include <metal_stdlib>
 using namespace metal;

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import metalcore
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.lockstep import vectorise
+from metalcore.engine.optimiser import llvm
 
 # z = x y + x y', with x and y as they lie in threadgroup memory, or transposed; 64 threads, one matrix each simdgroup.
 SOURCE = """#include <metal_stdlib>

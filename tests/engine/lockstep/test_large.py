@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.ir import parse
 from metalcore.engine.lockstep import vectorise
 from metalcore.engine.lockstep.gathers import MANY_ACCESSES
+from metalcore.engine.optimiser import llvm
 
 DEEP, EACH, PITCH = 11, 12, 160
 BODY = "".join(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.ir import parse
 from metalcore.engine.lockstep import shorts
+from metalcore.engine.optimiser import llvm
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 ARGUMENTS = (

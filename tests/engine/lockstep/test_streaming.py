@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.lockstep import vectorise
+from metalcore.engine.optimiser import llvm
 from metalcore.engine.runtime.native_library import runtime_library
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"

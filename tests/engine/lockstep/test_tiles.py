@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.lockstep import vectorise
+from metalcore.engine.optimiser import llvm
 from metalcore.errors import KernelFault
 
 # Lane and element of an 8x8 matrix as the hardware spreads it: row and column of the first of two.

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.ir import parse
 from metalcore.engine.lockstep import vectorise
 from metalcore.engine.lockstep.gathers import MANY_ACCESSES
+from metalcore.engine.optimiser import llvm
 
 PAIRS, GROUPS, GROUP = 30, 3, 64
 PLAIN = "".join(f"y[at + {i}] = x[at + {i}] * {i + 1}.0f; " for i in range(PAIRS))

@@ -10,7 +10,7 @@ from metalcore.engine.library import Function
 from metalcore.engine.model import Argument, NativeKernel, Site, Variant
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.engine.runtime.native_library import SOURCES
-from metalcore.engine.runtime.toolchain import compile_c, link_shared
+from metalcore.engine.toolchain import compile_c, link_shared
 from metalcore.engine.units import Signature
 
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4}

@@ -10,7 +10,7 @@ import pytest
 
 from metalcore.engine.codegen import own_functions
 from metalcore.engine.codegen.closed_object import check_object, undefined
-from metalcore.engine.runtime.toolchain import compile_c, link_shared
+from metalcore.engine.toolchain import compile_c, link_shared
 from metalcore.errors import MetalcoreError
 
 RUN = '__attribute__((visibility("default"))) int mc_run(void) { return 1; }\n'

@@ -9,7 +9,7 @@ from pathlib import Path
 from metalcore.engine import abi
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import SOURCES
-from metalcore.engine.runtime.toolchain import compile_c, link_shared
+from metalcore.engine.toolchain import compile_c, link_shared
 
 
 def _as_c_sees_them(folder: Path, expressions: list[str]) -> list[int]:

@@ -10,8 +10,8 @@ import pytest
 
 import metalcore
 from metalcore.engine import units
-from metalcore.engine.codegen.cache import disk_cache
 from metalcore.engine.library import Library
+from metalcore.engine.store.cache import disk_cache
 from metalcore.errors import ArgumentError, CacheWarning, CompileError, ConstantError, UnknownFunction
 from tests.engine.own_cache import use_own_cache
 

@@ -9,7 +9,7 @@ import pytest
 
 from metalcore.engine.runtime.loading import load_from_memory, load_shared
 from metalcore.engine.runtime.native_library import library_path
-from metalcore.engine.runtime.toolchain import compile_c, link_shared
+from metalcore.engine.toolchain import compile_c, link_shared
 from metalcore.errors import MetalcoreError
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import llvmlite.binding as binding
 
 from metalcore.engine import ir
-from metalcore.engine.codegen.defined import with_values, without_promises
-from metalcore.engine.codegen.own_arrays import guard
 from metalcore.engine.garbage import without_collections
 from metalcore.engine.ir.registers import without_variables
+from metalcore.engine.optimiser.defined import with_values, without_promises
+from metalcore.engine.optimiser.own_arrays import guard
 from metalcore.forking import UnforkedLock, unforked
 
 LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once

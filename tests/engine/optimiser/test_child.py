@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import child, llvm
 from metalcore.engine.frontend import lower, make_unit
 from metalcore.engine.lockstep import vectorise
+from metalcore.engine.optimiser import child, llvm
 from metalcore.errors import MetalcoreError
 
 SOURCE = """#include <metal_stdlib>

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from metalcore.engine.codegen.own_arrays import KEPT, PAST, SAME
 from metalcore.engine.ir import I64, Const, Instr, Module, Value, make
+from metalcore.engine.optimiser.own_arrays import KEPT, PAST, SAME
 
 _CARRIED = frozenset(("getelementptr", "add", "sub", "mul", "shl", "or"))
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import metalcore
-from metalcore.engine.codegen import prune
-from metalcore.engine.codegen.cache import DiskCache
+from metalcore.engine.store import prune
+from metalcore.engine.store.cache import DiskCache
 from metalcore.errors import CacheRefused
 
 SOURCE = "kernel void k(device float* o, uint i [[thread_position_in_grid]]) { o[i] = 3; }"
@@ -100,7 +100,7 @@ def test_the_oldest_entries_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 CROWD = """
 import sys
-from metalcore.engine.codegen.cache import DiskCache
+from metalcore.engine.store.cache import DiskCache
 cache = DiskCache(sys.argv[1])
 kept = 0
 for i in range(60):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metalcore.engine.codegen.constant_places import place_of
 from metalcore.engine.ir import (
     I64,
     PTR,
@@ -31,6 +30,7 @@ from metalcore.engine.ir import (
     make,
     type_of,
 )
+from metalcore.engine.optimiser.constant_places import place_of
 
 PAST, KEPT, SAME = "__mc_past", "__mc_past_kept", "__mc_same"
 _ATTRIBUTES = ["nounwind", "willreturn", "speculatable", "memory(none)"]

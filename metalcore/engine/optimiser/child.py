@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
-from metalcore.engine.codegen import llvm
-from metalcore.engine.frontend.process import Raw, run_limited, scratch_folder
-from metalcore.engine.runtime.toolchain import zig
+from metalcore.engine.optimiser import llvm
+from metalcore.engine.process import Raw, run_limited, scratch_folder
+from metalcore.engine.toolchain import zig
 from metalcore.errors import CompileError, MetalcoreError
 
 SMALL = 500  # lines of lockstep IR, up to which starting a process takes longer than it saves
@@ -22,7 +22,7 @@ _REFUSED = 3  # exit code of a child that found the kernel at fault
 _MOST = (1 << 30, "the kernel's machine code has more than 1 GB")
 _PROGRAM = """import sys
 sys.path[:] = {path!r}
-from metalcore.engine.codegen import llvm
+from metalcore.engine.optimiser import llvm
 from metalcore.errors import CompileError
 text = sys.stdin.read()
 try:

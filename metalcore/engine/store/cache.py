@@ -16,8 +16,8 @@ from functools import cache
 from typing import Any
 
 from metalcore import settings
-from metalcore.engine.codegen.identity import digest, engine_content, engine_stamp, key_of, machine_key
-from metalcore.engine.codegen.trust import check_own, is_own, make_private, private_folder
+from metalcore.engine.store.identity import digest, engine_content, engine_stamp, key_of, machine_key
+from metalcore.engine.store.trust import check_own, is_own, make_private, private_folder
 from metalcore.errors import CacheWarning, MetalcoreError
 from metalcore.forking import temporary_folder
 
@@ -164,7 +164,7 @@ class DiskCache:
         limit = settings.cache_size()
         if self._looked and self._written < limit // 8:
             return
-        from metalcore.engine.codegen.prune import is_due, prune
+        from metalcore.engine.store.prune import is_due, prune
 
         if self._written >= limit // 8 or is_due(self.root):
             self._written = 0

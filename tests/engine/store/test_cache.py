@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from metalcore.engine.codegen import identity
-from metalcore.engine.codegen.cache import DiskCache
 from metalcore.engine.model import NativeKernel, Site, ThreadgroupVariable
+from metalcore.engine.store import identity
+from metalcore.engine.store.cache import DiskCache
 from metalcore.errors import CacheWarning
 
 
@@ -79,7 +79,7 @@ def run(program: str, *arguments: object) -> None:
 
 READ_ONLY = """
 import atexit, os, shutil, sys, tempfile, warnings
-from metalcore.engine.codegen.cache import DiskCache
+from metalcore.engine.store.cache import DiskCache
 folder = sys.argv[1]
 cache = DiskCache(folder)
 cache.write("notes", "old", b"kept")
@@ -109,7 +109,7 @@ def test_a_read_only_folder() -> None:
 
 FULL = """
 import resource, sys, warnings
-from metalcore.engine.codegen.cache import DiskCache
+from metalcore.engine.store.cache import DiskCache
 from metalcore.errors import CacheWarning, MetalcoreError
 warnings.simplefilter("ignore", CacheWarning)
 cache = DiskCache(sys.argv[1])
@@ -182,7 +182,7 @@ def test_a_folder_that_vanishes(tmp_path: Path) -> None:
 
 FILL = """
 import sys
-from metalcore.engine.codegen.cache import DiskCache
+from metalcore.engine.store.cache import DiskCache
 cache = DiskCache(sys.argv[1])
 for round in range(200):
     for key in ("a", "b"):
