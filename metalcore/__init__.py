@@ -48,7 +48,7 @@ __all__ = [
 _LAZY = {
     "ArgumentBuffer": "metalcore.engine.runtime.argument_buffers",
     "Finding": "metalcore.engine.checks.report",
-    "Function": "metalcore.engine.library",
+    "Function": "metalcore.engine.function",
     "Library": "metalcore.engine.library",
     "Report": "metalcore.engine.checks.report",
     "argument_buffer": "metalcore.engine.runtime.argument_buffers",

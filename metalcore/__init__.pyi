@@ -7,9 +7,10 @@ from metalcore.dropins.compile_shader import compile_shader as compile_shader
 from metalcore.dropins.emulate import emulate as emulate
 from metalcore.dropins.metal_kernel import metal_kernel as metal_kernel
 from metalcore.engine.checks.report import Finding as Finding, Report as Report
+from metalcore.engine.function import Function as Function
 from metalcore.engine.isolate.block import isolate as isolate
 from metalcore.engine.isolate.memory import shared_array as shared_array
-from metalcore.engine.library import Function as Function, Library as Library
+from metalcore.engine.library import Library as Library
 from metalcore.engine.modes import mode as mode
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer as ArgumentBuffer, argument_buffer as argument_buffer
 from metalcore.engine.runtime.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads

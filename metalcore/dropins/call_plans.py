@@ -9,8 +9,8 @@ import numpy as np
 
 from metalcore import launch
 from metalcore.arrays.find import mlx_type, tensor_type
+from metalcore.engine.function import Function
 from metalcore.engine.isolate.current import current as current_sandbox
-from metalcore.engine.library import Function
 from metalcore.engine.runtime.layout import ELEMENTS
 
 Size = tuple[int, int, int]

@@ -20,7 +20,8 @@ from metalcore.engine.unpicklable import Unpicklable
 from metalcore.errors import ArgumentError, CompileError, UnknownFunction
 
 if TYPE_CHECKING:
-    from metalcore.engine.library import Function, Library
+    from metalcore.engine.function import Function
+    from metalcore.engine.library import Library
 
 KEPT_SIZES = 256
 NO_CASTS = Casts(None)

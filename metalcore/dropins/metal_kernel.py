@@ -28,7 +28,7 @@ from metalcore.engine.unpicklable import Unpicklable
 from metalcore.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from metalcore.engine.library import Function
+    from metalcore.engine.function import Function
 
 MATH_MODES = ("safe", "relaxed", "fast")
 PRELUDE_DIR = Path(__file__).parent / "include"

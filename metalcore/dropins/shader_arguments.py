@@ -15,7 +15,7 @@ from metalcore.errors import ArgumentError
 from metalcore.launch import ThreadLimit, check_group
 
 if TYPE_CHECKING:
-    from metalcore.engine.library import Function
+    from metalcore.engine.function import Function
 
 INLINE_LIMIT = 4096  # bytes that Metal's setBytes takes
 CASTS = {"int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "fp16": np.float16}

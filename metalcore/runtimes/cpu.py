@@ -11,7 +11,8 @@ from typing import Any
 from metalcore.arrays.framework import Arrays
 from metalcore.arrays.numpy import NumpyArrays
 from metalcore.arrays.torch import TorchArrays
-from metalcore.engine.library import Function, Library
+from metalcore.engine.function import Function
+from metalcore.engine.library import Library
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.native_library import use_openmp
 from metalcore.engine.units import get_ready

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from metalcore.arrays.torch import torch_module
-from metalcore.engine.library import Function
+from metalcore.engine.function import Function
 from metalcore.engine.modes import is_plain_mode
 from metalcore.engine.runtime.recordings import Launch, Look, Recordings, Tensor
 from metalcore.engine.runtime.threads import Threads, get_num_threads

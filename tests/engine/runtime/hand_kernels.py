@@ -6,7 +6,7 @@ import os
 from threading import Lock
 from typing import Any
 
-from metalcore.engine.library import Function
+from metalcore.engine.function import Function
 from metalcore.engine.model import Argument, NativeKernel, Site, Variant
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.engine.runtime.native_library import SOURCES
