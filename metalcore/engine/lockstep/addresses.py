@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from metalcore.engine.abi import BUFFERS
 from metalcore.engine.ir import Global, Instr, Value, array, gep_terms
 from metalcore.engine.ir.types import I8, I32, I64, PTR
+from metalcore.engine.model import LANES
 
 from .bounds import FAR, SMALL_BITS
 from .frame import GROUP_MEMORY, LAUNCH, PRIVATE, of_launch
 from .operands import Operand, constant
 from .roots import Root
-from .shapes import LANE, LANES, ZERO
+from .shape import LANE, ZERO
 
 if TYPE_CHECKING:
     from .emitters import Emitters

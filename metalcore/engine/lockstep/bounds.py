@@ -9,10 +9,11 @@ array must not lose its upper bits. With `keep_tests` nothing is taken as proven
 from __future__ import annotations
 
 from metalcore.engine.ir import Const, Instr, Module, Type, Value, gep_terms
+from metalcore.engine.model import LANES
 
 from .private import private_stride
 from .roots import Root, Roots
-from .shapes import LANES, Shapes
+from .shapes import Shapes
 
 _ROOM = 62  # bits of a byte offset, all lanes counted
 SMALL_BITS = 40  # of an index that is tested: elements have far fewer bytes than the 17 bits that are left

@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import I64, Const, Instr, Value, gep_terms
+from metalcore.engine.model import LANES
 
 from .guards import signed32
 from .operands import Operand
-from .shapes import LANES, ZERO
+from .shape import ZERO
 from .types import scalar_type
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metalcore.engine.ir import FLOAT, I1, I8, I32, PTR, Type, integer, vector
+from metalcore.engine.model import LANES
 
 from .builder import Builder, Later
 from .operands import Operand, constant, constants, zero
-from .shapes import LANES
 
 
 class Code(Builder):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import FLOAT, I1, I8, I32, PTR, VOID, Block, Function, Instr, Type, Value, array, is_barrier
+from metalcore.engine.model import LANES
 
 from .builder import Builder
 from .cfg import reach
@@ -20,7 +21,7 @@ from .live import Liveness
 from .operands import Operand, constant
 from .places import owners
 from .same import Same
-from .shapes import LANES, Shapes
+from .shapes import Shapes
 from .turns import ends_with_barrier
 
 if TYPE_CHECKING:

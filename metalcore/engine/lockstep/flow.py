@@ -43,7 +43,7 @@ class Flow:
             self.at.phis.store(self.at.phis.moves(block, branch.targets[0]), None)
             self.code.jump(self.at.polls.full_target(block, branch.targets[0]))
             return
-        if block not in self.shapes.divergent_branches:
+        if block not in self.shapes.divergence.branches:
             self.real_branch(
                 block, self.values.scalar(branch.args[0]), [self.at.polls.full_target(block, t) for t in branch.targets]
             )

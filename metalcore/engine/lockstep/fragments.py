@@ -14,7 +14,8 @@ from metalcore.engine.ir import Block, Instr, Value, anchor_of
 from .homes import is_mma
 from .roots import Roots
 from .same import may_be_written
-from .shapes import LANE, Shapes
+from .shape import LANE
+from .shapes import Shapes
 
 # Lane l of an 8x8 matrix holds elements (ROW[l], COL[l]) and (ROW[l], COL[l] + 1).
 ROW = tuple(((lane // 4) & 4) + (lane // 2) % 4 for lane in LANE)

@@ -64,7 +64,7 @@ def _add_outer(
     while phi.block is not None and (loop := graph.loop_of[phi.block]) is not None and loop.parent is not None:
         around = loop.parent
         before = [v for v, block in zip(phi.args, phi.targets, strict=True) if block not in loop.blocks]
-        if len(before) != 1 or around in shapes.divergent_loops:
+        if len(before) != 1 or around in shapes.divergence.loops:
             return
         outer = before[0]
         if not isinstance(outer, Instr) or outer.op != "phi" or outer.block is not around.header:
@@ -106,7 +106,7 @@ def _carried(
         if (
             loop is None
             or loop.header is not phi.block
-            or loop in shapes.divergent_loops
+            or loop in shapes.divergence.loops
             or mma.block not in loop.blocks
         ):
             return False

@@ -10,7 +10,7 @@ from metalcore.errors import UnsupportedFeature
 from .builder import Builder
 from .frame import FIRST, FIRST_THREAD, GROUP, LAUNCH, SIMDGROUP, SIZE, of_launch
 from .operands import Operand, constant
-from .shapes import LANE, UNIFORM, VARYING, ZERO, Shape, pattern
+from .shape import LANE, UNIFORM, VARYING, ZERO, Shape, pattern
 
 if TYPE_CHECKING:
     from .emitters import Emitters

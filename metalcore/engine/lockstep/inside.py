@@ -11,7 +11,7 @@ from .addresses import Address
 from .frame import ALL_INSIDE
 from .operands import FALSE, TRUE, Operand, constant, zero
 from .roots import Root
-from .shapes import LANE
+from .shape import LANE
 
 if TYPE_CHECKING:
     from .emitters import Emitters

@@ -9,7 +9,7 @@ from metalcore.engine.ir import I16, I32, PTR, Instr, Type, Value, anchor_of, in
 
 from .addresses import Address
 from .operands import Operand, poison
-from .shapes import LANE
+from .shape import LANE
 from .streaming import Row
 from .types import scalar_type
 

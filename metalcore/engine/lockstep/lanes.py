@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import ATOMIC, ATOMIC_LOAD
 from metalcore.engine.ir import I8, I32, I64, PTR, VOID, Instr, Type, Value, integer
+from metalcore.engine.model import LANES
 from metalcore.errors import UnsupportedFeature
 
 from .addresses import Address
 from .operands import FALSE, NULL, TRUE, Operand, constant, zero
-from .shapes import LANES
 from .values import scalar_type
 
 if TYPE_CHECKING:

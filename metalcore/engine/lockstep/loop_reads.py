@@ -45,7 +45,7 @@ def loop_reads(graph: Graph, shapes: Shapes) -> dict[Instr, LoopRead]:
     found: dict[Instr, LoopRead] = {}
     for loop in graph.loops:
         count = count_of(loop, shapes)
-        if count is None or loop.latch in shapes.divergent_branches or not _is_simple(count):
+        if count is None or loop.latch in shapes.divergence.branches or not _is_simple(count):
             continue
         instrs = [i for block in loop.blocks for i in block.instrs]
         if any(i.callee.startswith((*_WRITES, *_ORDERS)) or i.callee.endswith("_atomically") for i in instrs):

@@ -31,7 +31,8 @@ from .plan import Plan
 from .regions import accesses
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .same import Same, quiet_regions
-from .shapes import Shape, Shapes
+from .shape import Shape
+from .shapes import Shapes
 from .shorts import widen_shorts
 from .simdgroup import Simdgroup
 from .streaming import streamed_stores

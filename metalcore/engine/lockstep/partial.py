@@ -155,7 +155,8 @@ class Partial:
     def next_after(self, linear: Linear, level: Loop | None, waiting: set[object], target: Block) -> str:
         """Where to go when all current lanes take one edge."""
         node = self.node_of(level, target, linear)
-        if node is END and level is not linear.level and level is not None and level not in self.shapes.divergent_loops:
+        loops = self.shapes.divergence.loops
+        if node is END and level is not linear.level and level is not None and level not in loops:
             if target is level.header:
                 return quoted(f"{linear.name}.again.{level.header.name}")
             outer = level.parent
@@ -292,7 +293,7 @@ class Partial:
         moves = [self.at.phis.moves(block, t) if t is not None else [] for t in branch.targets]
         cond: Sequence[Operand] | Operand | None = None
         if branch.op == "br" and branch.args:
-            if block in self.shapes.divergent_branches:
+            if block in self.shapes.divergence.branches:
                 cond = self.at.agreement.condition(branch)
             else:
                 cond = self.values.scalar(branch.args[0])
@@ -310,7 +311,7 @@ class Partial:
                 return True
             if instr.op == "call" and instr.callee.startswith("__mc_"):
                 return True
-            if instr.op == "br" and instr.args and block not in self.shapes.divergent_branches:
+            if instr.op == "br" and instr.args and block not in self.shapes.divergence.branches:
                 return True
             if instr.name and self.shapes.get(instr).uniform and instr.op in ("udiv", "sdiv", "urem", "srem"):
                 return True

@@ -16,7 +16,7 @@ from .homes import Home
 from .live import Liveness
 from .roots import Root
 from .same import Same
-from .shapes import Shape
+from .shape import Shape
 
 
 @dataclass

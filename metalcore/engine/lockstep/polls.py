@@ -46,7 +46,7 @@ class Polls:
             self.polled.add(loop.header)
             if count is None or self.plan.sanitized or self.at.regions.cost(loop.blocks) > SHORT_BODY:
                 continue
-            if count.fits(loop.latch in self.shapes.divergent_branches):
+            if count.fits(loop.latch in self.shapes.divergence.branches):
                 self.counts[loop.header] = count
 
     def poll(self, block: Block) -> None:

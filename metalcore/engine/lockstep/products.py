@@ -18,7 +18,7 @@ from .frame import OWN, parameters
 from .halves import widen
 from .homes import HOME_BYTES, Home
 from .operands import Operand, constant, poison
-from .shapes import LANE
+from .shape import LANE
 from .support import function
 from .types import scalar_type
 

@@ -103,7 +103,7 @@ class Ranges:
         if self.shapes is None:
             return None
         loop = self.shapes.graph.loop_of.get(phi.block)
-        if loop is None or loop.header is not phi.block or loop in self.shapes.divergent_loops:
+        if loop is None or loop.header is not phi.block or loop in self.shapes.divergence.loops:
             return None
         count = count_of(loop, self.shapes)
         if count is None or count.phi is not phi or not self.shapes.get(phi).uniform:

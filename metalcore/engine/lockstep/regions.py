@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import Block, Instr, is_barrier, is_ignored
 
-from .shapes import Shape
+from .shape import Shape
 
 if TYPE_CHECKING:
     from .emitters import Emitters
@@ -44,7 +44,7 @@ class Regions:
         while work:
             block = work.pop()
             outs = block.succs
-            if block in self.shapes.divergent_branches:
+            if block in self.shapes.divergence.branches:
                 join = self.graph.ipdom.get(block)
                 if self.is_inline(block, self.hammock(block, join)):
                     assert join is not None

@@ -47,7 +47,7 @@ class Same:
     def _spread(self) -> None:
         branches = [b for b in self.graph.order if len(b.succs) > 1]
         for branch in branches:
-            if branch in self.shapes.divergent_branches:
+            if branch in self.shapes.divergence.branches:
                 self.apart |= self._region(branch)
         changed = True
         while changed:

@@ -1,72 +1,25 @@
-"""Shape analysis: is a value the same in all 32 lanes, a known pattern over them, or anything?
+"""Shape analysis: the shape of every value of a kernel, and where its lanes go different ways.
 
-A shape is a tuple of 32 offsets: value[lane] = base + offsets[lane] with a scalar base. All zero is uniform; 0, 1, 2,
-... is what thread ids look like. `None` stands for varying. Where the base itself is a known constant the pattern is
-exact and any integer operation on it folds.
+Shapes only go down, from a known base over a pattern to varying, until none changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 
 from metalcore.engine.abi import SIMDGROUPS
 from metalcore.engine.ir import Block, Const, Global, Instr, Module, Value, gep_terms
-from metalcore.engine.model import LANES as LANES
+from metalcore.engine.model import LANES
 
-from .cfg import Graph, Loop
+from .cfg import Graph
+from .divergence import Divergence
 from .externals import EXTERNALS
 from .private import private_stride
 from .ranges import Ranges
 from .roots import Roots
+from .shape import LANE, UNIFORM, VARYING, ZERO, Shape, from_lanes, lowest_bit, pattern
+from .shape_arithmetic import align_of, bits_of, fold
 from .wrapping import Wrapping
-
-ZERO = (0,) * LANES
-LANE = tuple(range(LANES))
-
-
-@dataclass(frozen=True)
-class Shape:
-    offsets: tuple[int, ...] | None  # None: varying
-    base: int | None = None  # the base, where it is a known constant
-    align: int = 1  # the base is a multiple of this power of two
-
-    @property
-    def uniform(self) -> bool:
-        return self.offsets == ZERO
-
-    @property
-    def varying(self) -> bool:
-        return self.offsets is None
-
-    @property
-    def known(self) -> tuple[int, ...] | None:
-        """The exact value of each lane, if it is known."""
-        if self.offsets is None or self.base is None:
-            return None
-        return tuple(self.base + o for o in self.offsets)
-
-
-UNIFORM = Shape(ZERO)
-VARYING = Shape(None)
-
-
-def pattern(offsets: tuple[int, ...], base: int | None = None, align: int = 1) -> Shape:
-    return Shape(tuple(offsets), base, align)
-
-
-def _wrap(value: int, bits: int) -> int:
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def _from_lanes(values: list[int], bits: int) -> Shape:
-    wrapped = [_wrap(v, bits) for v in values]
-    return Shape(tuple(v - wrapped[0] for v in wrapped), wrapped[0], _lowest_bit(wrapped[0]))
-
-
-def _lowest_bit(value: int) -> int:
-    return value & -value if value else 1 << 30
 
 
 class Shapes:
@@ -81,10 +34,7 @@ class Shapes:
     ) -> None:
         self.module, self.graph, self.roots, self.ids = module, graph, roots, ids
         self.of: dict[Instr, Shape] = {}
-        self.divergent_branches: set[Block] = set()
-        self.divergent_loops: set[Loop] = set()
-        self.joins: set[Block] = set()
-        self.partial: set[Block] = set()  # blocks that only some lanes may reach
+        self.divergence = Divergence(graph)
         self.wrapping = Wrapping(graph.function, self, is_kept=not wide, ranges=Ranges(None, most_simdgroups))
         self._run()
         self.ranges = Ranges(self, most_simdgroups)
@@ -94,7 +44,7 @@ class Shapes:
     def get(self, value: Value) -> Shape:
         if isinstance(value, Const):
             number = value.value
-            return Shape(ZERO, number, _lowest_bit(number)) if number is not None else UNIFORM
+            return Shape(ZERO, number, lowest_bit(number)) if number is not None else UNIFORM
         if isinstance(value, Global):
             return UNIFORM
         return self.of.get(value, UNIFORM)
@@ -104,7 +54,7 @@ class Shapes:
         assert value.block is not None
         loop = self.graph.loop_of.get(value.block)
         while loop is not None and user not in loop.blocks:
-            if loop in self.divergent_loops:
+            if loop in self.divergence.loops:
                 return True
             loop = loop.parent
         return False
@@ -150,24 +100,13 @@ class Shapes:
                         changed = True
             for block in order:
                 branch = block.terminator
-                if block in self.divergent_branches or branch.op != "br" or not branch.args:
+                if block in self.divergence.branches or branch.op != "br" or not branch.args:
                     continue
                 if not self.at(branch.args[0], block).uniform:
-                    self.divergent_branches.add(block)
-                    self._mark_partial(block)
-                    self._propagate(block)
+                    self.divergence.add(block)
                     changed = True
             changed = changed or first
             first = False
-
-    def _mark_partial(self, branch: Block) -> None:
-        join = self.graph.ipdom.get(branch)
-        todo = [block for block in branch.succs if block is not join]
-        while todo:
-            block = todo.pop()
-            if block not in self.partial:
-                self.partial.add(block)
-                todo += [after for after in block.succs if after is not join]
 
     @staticmethod
     def _meet(old: Shape, new: Shape) -> Shape:
@@ -180,7 +119,7 @@ class Shapes:
     def _phi(self, phi: Instr) -> Shape | None:
         block = phi.block
         assert block is not None
-        if block in self.joins and any(a is not phi.args[0] for a in phi.args[1:]):
+        if block in self.divergence.joins and any(a is not phi.args[0] for a in phi.args[1:]):
             return VARYING
         result: Shape | None = None
         for arg, source in zip(phi.args, phi.targets, strict=True):
@@ -304,11 +243,11 @@ class Shapes:
             return self._gep(instr, shapes) if self.wrapping.stays_outside(instr) else VARYING
         known = [s.known for s in shapes]
         if all(k is not None for k in known) and instr.type.kind == "int":
-            folded = _fold(instr, [list(k) for k in known if k is not None])
+            folded = fold(instr, [list(k) for k in known if k is not None])
             if folded is not None:
-                return _from_lanes(folded, bits)
+                return from_lanes(folded, bits)
         if all(s.uniform for s in shapes):
-            return Shape(ZERO, None, _align_of(op, shapes))
+            return Shape(ZERO, None, align_of(op, shapes))
         if bits == 64 and not self.wrapping.stays_outside(instr):
             return VARYING
         if op in ("freeze", "bitcast", "ptrtoint", "inttoptr"):
@@ -334,36 +273,10 @@ class Shapes:
         if constant is None or a.offsets is None:
             return VARYING
         if op == "mul":
-            return Shape(tuple(o * constant for o in a.offsets), None, a.align * _lowest_bit(constant))
+            return Shape(tuple(o * constant for o in a.offsets), None, a.align * lowest_bit(constant))
         if op == "shl" and 0 <= constant < bits:
             return Shape(tuple(o << constant for o in a.offsets), None, a.align << constant)
-        return self._bits_of(op, a, constant, bits)
-
-    @staticmethod
-    def _bits_of(op: str, a: Shape, constant: int, bits: int) -> Shape:
-        """Division, remainder, masks and shifts by a power of two, where the base has the alignment for it."""
-        assert a.offsets is not None
-        if min(a.offsets) < 0 or max(a.offsets) >= min(a.align, 1 << bits):  # a lane's number may have wrapped
-            return VARYING
-        if op == "and":
-            constant &= (1 << bits) - 1
-            low = constant + 1
-            if low & constant == 0 and low <= a.align:
-                values = [o & constant for o in a.offsets]
-                return Shape(tuple(v - values[0] for v in values), values[0], _lowest_bit(values[0]))
-            high = (~constant & ((1 << bits) - 1)) + 1
-            if high & (high - 1) == 0 and high <= a.align:
-                return Shape(tuple(o & -high for o in a.offsets), None, a.align)
-            return VARYING
-        if op == "urem" and constant > 0 and constant & (constant - 1) == 0 and constant <= a.align:
-            values = [o % constant for o in a.offsets]
-            return Shape(tuple(v - values[0] for v in values), values[0], _lowest_bit(values[0]))
-        shift = constant if op == "lshr" else constant.bit_length() - 1 if op == "udiv" and constant > 0 else -1
-        if op == "udiv" and constant & (constant - 1):
-            return VARYING
-        if 0 <= shift < bits and 1 << shift <= a.align:
-            return Shape(tuple(o >> shift for o in a.offsets), None, max(1, a.align >> shift))
-        return VARYING
+        return bits_of(op, a, constant, bits)
 
     def _gep(self, instr: Instr, shapes: list[Shape]) -> Shape:
         offsets = list(shapes[0].offsets or ZERO)
@@ -378,120 +291,3 @@ class Shapes:
             assert shape.offsets is not None
             offsets = [o + x * scale * scale_by for o, x in zip(offsets, shape.offsets, strict=True)]
         return Shape(tuple(offsets), None, 1)
-
-    # -- sync dependence ---------------------------------------------------------------------------
-    def _propagate(self, start: Block) -> None:
-        """Find the joins and the loops that a divergent branch makes divergent (disjoint paths by labels)."""
-        graph = self.graph
-        level = graph.loop_of[start]
-        seeds = [(succ, succ) for succ in start.succs]
-        self._walk(level, seeds, start)
-
-    def _walk(self, level: Loop | None, seeds: list[tuple[Block, Block]], start: Block) -> None:
-        graph = self.graph
-        labels: dict[Block, Block] = {}
-        leaving: list[tuple[Block, Block | None]] = []  # (label, exit target or None for the back edge)
-
-        def reach(source_label: Block, target: Block) -> None:
-            if level is not None and target is level.header:
-                leaving.append((source_label, None))
-                return
-            if level is not None and target not in level.blocks:
-                leaving.append((source_label, target))
-                return
-            node = graph.node(target, level)
-            if node not in labels:
-                labels[node] = source_label
-            elif labels[node] is not source_label:
-                labels[node] = node
-                self.joins.add(node)
-
-        for target, label in seeds:
-            reach(label, target)
-        members = level.blocks if level else set(graph.function.blocks)
-        for block in graph.order:
-            if block not in members or block not in labels or graph.node(block, level) is not block:
-                continue
-            child = graph.child_at(block, level)
-            outs = [t for _, t in child.exits()] if child else block.succs
-            for out in dict.fromkeys(outs):
-                reach(labels[block], out)
-        if level is None:
-            return
-        distinct = {label for label, _ in leaving}
-        exits = [target for _, target in leaving if target is not None]
-        if len(distinct) > 1 and exits:
-            back = any(target is None for _, target in leaving)
-            if back:
-                self.divergent_loops.add(level)
-            # Lanes leave at different times or by different doors: each door is a path of its own further out.
-            doors = level.exits() if back else [(start, t) for t in exits]
-            targets = list(dict.fromkeys(t for _, t in doors))
-            if len(doors) > 1:
-                counts = {t: sum(1 for _, d in doors if d is t) for t in targets}
-                for target, count in counts.items():
-                    if count > 1:
-                        self.joins.add(target)
-            if len(targets) > 1 or back:
-                self._walk(level.parent, [(t, t) for t in targets], level.header)
-
-
-def _align_of(op: str, shapes: list[Shape]) -> int:
-    if op == "mul":
-        return min(1 << 30, shapes[0].align * shapes[1].align)
-    if op == "shl" and shapes[1].base is not None and 0 <= shapes[1].base < 31:
-        return min(1 << 30, shapes[0].align << shapes[1].base)
-    if op in ("add", "sub", "or", "xor"):
-        return min(shapes[0].align, shapes[1].align)
-    if op == "and":
-        return max(shapes[0].align, shapes[1].align)
-    if op in ("zext", "sext", "trunc", "freeze"):
-        return shapes[0].align
-    return 1
-
-
-def _fold(instr: Instr, lanes: list[list[int]]) -> list[int] | None:
-    """Evaluate an integer operation lane by lane."""
-    op, bits = instr.op, instr.args[0].type.bits or 64
-    mask = (1 << bits) - 1
-    out: list[int] = []
-    for values in zip(*lanes, strict=True):
-        a = values[0]
-        b = values[1] if len(values) > 1 else 0
-        ua, ub, sa, sb = a & mask, b & mask, _wrap(a, bits), _wrap(b, bits)
-        if op in ("udiv", "urem", "sdiv", "srem") and ub == 0:
-            return None
-        if op in ("shl", "lshr", "ashr") and ub >= bits:
-            return None
-        if op == "add":
-            out.append(a + b)
-        elif op == "sub":
-            out.append(a - b)
-        elif op == "mul":
-            out.append(a * b)
-        elif op == "and":
-            out.append(ua & ub)
-        elif op == "or":
-            out.append(ua | ub)
-        elif op == "xor":
-            out.append(ua ^ ub)
-        elif op == "shl":
-            out.append(ua << ub)
-        elif op == "lshr":
-            out.append(ua >> ub)
-        elif op == "ashr":
-            out.append(sa >> ub)
-        elif op == "udiv":
-            out.append(ua // ub)
-        elif op == "urem":
-            out.append(ua % ub)
-        elif op in ("sdiv", "srem"):
-            quotient = abs(sa) // abs(sb) * (1 if (sa < 0) == (sb < 0) else -1)
-            out.append(quotient if op == "sdiv" else sa - quotient * sb)
-        elif op == "zext":
-            out.append(ua)
-        elif op in ("sext", "trunc", "freeze"):
-            out.append(sa)
-        else:
-            return None
-    return out

@@ -9,7 +9,7 @@ from metalcore.errors import UnsupportedFeature
 
 from .externals import EXTERNALS, Reduction
 from .operands import Operand, constant, zero
-from .shapes import LANE
+from .shape import LANE
 
 if TYPE_CHECKING:
     from .emitters import Emitters

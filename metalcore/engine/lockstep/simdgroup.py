@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import FRAME_ALIGN
 from metalcore.engine.ir import I8, I32, I64, PTR, TOKEN, VOID, quoted
+from metalcore.engine.model import LANES
 
 from .bit_mask import BitMask
 from .builder import Builder
@@ -27,7 +28,6 @@ from .frame import (
     parameters,
 )
 from .operands import FALSE, NO_TOKEN, NULL, TRUE, constant
-from .shapes import LANES
 
 if TYPE_CHECKING:
     from .emitters import Emitters

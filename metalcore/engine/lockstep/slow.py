@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.ir import Instr, Type, array
 from metalcore.engine.ir.types import I8, I32, I64, PTR, VOID
+from metalcore.engine.model import LANES
 
 from .addresses import Address
 from .frame import FIRST_THREAD, LAUNCH, WORKER
 from .operands import Given, Operand, constant
-from .shapes import LANES
 from .support import KEEPS
 
 if TYPE_CHECKING:

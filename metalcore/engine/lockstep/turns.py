@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import APART_AT_BARRIERS
 from metalcore.engine.ir import I32, I64, Block, Instr, is_barrier
+from metalcore.engine.model import LANES
 
 from .builder import Builder
 from .cfg import reach
 from .frame import ALL, FIRST, FIRST_THREAD, LAUNCH, OWN, SIMDGROUP, SIZE, of_launch
 from .operands import Operand, constant
-from .shapes import LANES
 
 if TYPE_CHECKING:
     from .emitters import Emitters

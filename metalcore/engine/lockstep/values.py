@@ -14,7 +14,7 @@ from metalcore.engine.ir import I1, I32, I64, Block, Const, Global, Instr, Type,
 
 from .bit_mask import BitMask
 from .operands import Operand, constant, zero
-from .shapes import Shape
+from .shape import Shape
 from .types import scalar_type as scalar_type
 
 if TYPE_CHECKING:

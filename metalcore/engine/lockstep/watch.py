@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import ANY_ROOT, ATOMIC, GROUP_ROOT, LOAD, STORE
 from metalcore.engine.ir import I1, I32, I64, PTR, VOID, Block, Const, Instr, Type, Value
+from metalcore.engine.model import LANES
 from metalcore.errors import UnsupportedFeature
 
 from .addresses import Address
@@ -22,7 +23,6 @@ from .lanes import Names
 from .loop_reads import MOST_ROUNDS, LoopRead, loop_reads
 from .operands import FALSE, NULL, Operand, constant
 from .roots import Root
-from .shapes import LANES
 from .support import COLD, KEEPS, function
 
 if TYPE_CHECKING:

@@ -91,7 +91,7 @@ class Wrapping:
             return True
         if value.op == "call":
             return True  # a thread's position
-        if value.block in self.shapes.partial:
+        if value.block in self.shapes.divergence.partial:
             return False  # what LLVM says of an operation holds for the lanes that get there
         flags = value.extra.get("flags")
         stays = isinstance(flags, list) and (flag in flags or "disjoint" in flags)

@@ -8,7 +8,8 @@ from metalcore.engine.ir import Instr, Module, flat
 from metalcore.engine.lockstep.cfg import Graph, canonicalise
 from metalcore.engine.lockstep.ids import id_shapes
 from metalcore.engine.lockstep.roots import Roots
-from metalcore.engine.lockstep.shapes import LANE, Shape, Shapes
+from metalcore.engine.lockstep.shape import LANE, Shape
+from metalcore.engine.lockstep.shapes import Shapes
 
 HEAD = """
 declare ptr @__mc_arg(i32)
@@ -104,7 +105,7 @@ done:
 
 def test_a_uniform_loop_keeps_its_counter_scalar() -> None:
     _, _, shapes = analyse(LOOP.format(start="0"))
-    assert not shapes.divergent_loops
+    assert not shapes.divergence.loops
     assert shape_of(LOOP.format(start="0"), "k").uniform
     assert shape_of(LOOP.format(start="0"), "after").uniform
 
@@ -112,7 +113,7 @@ def test_a_uniform_loop_keeps_its_counter_scalar() -> None:
 def test_a_counter_stays_a_line_in_a_divergent_loop_and_varies_behind_it() -> None:
     body = LOOP.format(start="%i")
     _, _, shapes = analyse(body)
-    assert len(shapes.divergent_loops) == 1
+    assert len(shapes.divergence.loops) == 1
     assert shape_of(body, "k").offsets == LANE
     assert shape_of(body, "after").varying
 
@@ -140,7 +141,7 @@ end:
   ret void"""
     _, _, shapes = analyse(body)
     assert shape_of(body, "k").uniform
-    assert not shapes.divergent_loops
+    assert not shapes.divergence.loops
 
 
 def test_private_arrays_are_kept_lane_by_lane_and_uniform_rows_are_rows() -> None:
@@ -154,7 +155,7 @@ def test_private_arrays_are_kept_lane_by_lane_and_uniform_rows_are_rows() -> Non
     assert list(roots.interleave.values()) == [4]
     assert shape_of(body, "q").uniform
     assert shape_of(body, "v").varying, "each lane has its own copy"
-    assert shapes.divergent_branches == set()
+    assert shapes.divergence.branches == set()
 
 
 def test_every_value_of_a_kernel_has_a_shape() -> None:
