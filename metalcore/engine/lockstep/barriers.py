@@ -24,12 +24,12 @@ class Barriers:
         if self.plan.sanitized:
             self.at.watch.watch_barrier(instr, kind)
         if kind == "threadgroup_barrier" and self.plan.is_cut:
-            self.at.body.flush()
+            self.at.segments.flush()
             self.at.cuts.cut(instr)
         elif kind == "threadgroup_barrier" and self.plan.coroutine:
             # One simdgroup alone has nobody to wait for. The second way in also keeps LLVM from moving work behind
             # the barrier.
-            self.at.body.flush()
+            self.at.segments.flush()
             self.settle(instr)
             resume, wait = self.code.new_label("resume"), self.code.new_label("wait")
             self.code.cond_br(ALONE, resume, wait)

@@ -35,6 +35,7 @@ from .products import Products
 from .proofs import Proofs
 from .regions import Regions
 from .roots import Roots
+from .segments import Segments
 from .shapes import Shapes
 from .simd import Simd
 from .slow import Slow
@@ -74,6 +75,7 @@ class Emitters:
         self.products = Products(self)
         self.interleave = Interleave(self)
         self.tiles = Tiles(self)
+        self.segments = Segments(self)
         self.body = Body(self)
         self.ids = Ids(self)
         self.turns = Turns(self)
