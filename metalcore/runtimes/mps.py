@@ -13,6 +13,7 @@ from typing import Any
 from metalcore import settings
 from metalcore.arrays.torch import torch_module
 from metalcore.runtimes.dump import dump_shader
+from metalcore.runtimes.host_copies import TorchCopies
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Size, any_set, raise_first, raise_info
 from metalcore.runtimes.mps_native import NativeRuntime
 from metalcore.runtimes.mps_route import route
@@ -51,6 +52,7 @@ class MpsRuntime:
     def __init__(self, compile_shader: Callable[[str], Any] | None = None, device: str = "mps") -> None:
         self._compile = compile_shader or torch_module().mps.compile_shader
         self.tensors = MpsTensors(device)
+        self.host_copies = TorchCopies(device)
         arrays = self.tensors.arrays
         self.dtype, self.contiguous, self.empty = arrays.dtype, arrays.contiguous, arrays.empty
         self.sort, self.cast = arrays.sort, arrays.cast

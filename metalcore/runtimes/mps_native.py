@@ -11,19 +11,15 @@ from typing import Any
 from metalcore import settings
 from metalcore.arrays.torch import torch_module
 from metalcore.runtimes.dump import dump_shader
+from metalcore.runtimes.host_copies import Blits
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Size, any_set, raise_first, raise_info, read
-from metalcore.runtimes.mps_tensors import MpsTensors
+from metalcore.runtimes.mps_tensors import MpsTensors, place
 from metalcore.runtimes.native_torch import ADDRESSES, BUFFER, BYTES, Extension, Words
 from metalcore.runtimes.slots import Slots, launch_size, make_variant
 from metalcore.runtimes.text import DEVICE
 from metalcore.runtimes.watch import launched, note_variant, recorders
 
 _MASK = (1 << 64) - 1
-
-
-def place(tensor: Any) -> tuple[int, int]:
-    """The buffer that a tensor lies in, and where, in bytes. On MPS the address of a storage is its MTLBuffer."""
-    return tensor.untyped_storage().data_ptr(), tensor.storage_offset() * tensor.element_size()
 
 
 class Native:
@@ -83,6 +79,7 @@ class NativeRuntime:
     def __init__(self, extension: Extension, device: str = "mps") -> None:
         self.extension = extension
         self.tensors = MpsTensors(device)
+        self.host_copies = Blits(extension, device)
         arrays = self.tensors.arrays
         self.dtype, self.contiguous, self.empty = arrays.dtype, arrays.contiguous, arrays.empty
         self.sort, self.cast = arrays.sort, arrays.cast

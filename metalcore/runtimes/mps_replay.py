@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.errors import MetalcoreError
+from metalcore.runtimes.host_copies import Pairs
 from metalcore.runtimes.kernel import MSL_TYPES, Arguments, Items, Kernel, Out, Size
 from metalcore.runtimes.mps_native import NativeRuntime, number_words
 from metalcore.runtimes.slots import launch_size
@@ -27,6 +28,7 @@ class Noting:
         self.keeps_arguments, self.check_errors = run.keeps_arguments, self._check_errors
         self.arrays: list[Any] = list(arguments)
         self.words: list[int] | None = []
+        self.host_copies = _Watched(self)
         tensors = [id(a) for a in arguments if hasattr(a, "data_ptr")]
         if len(set(tensors)) < len(tensors):
             self.words = None  # one tensor given twice: which of the two is meant later cannot be told
@@ -116,6 +118,22 @@ class Noting:
                 "the native extension does not understand what a plan did: it was built from another version; run "
                 "scripts/build-macos again, or set METALCORE_TORCH_EXTENSION=0"
             )
+
+
+class _Watched:
+    """The copies of the runtime behind: what is copied depends on numbers, so that it is not repeated."""
+
+    def __init__(self, noting: Noting) -> None:
+        self._noting, self._copies = noting, noting._run.host_copies
+
+    def pairs(self, mapping: Any) -> Pairs | None:
+        found = self._copies.pairs(mapping)
+        if found is not None:
+            self._noting.words = None
+        return found
+
+    def copy(self, source: Any, target: Any, pairs: Pairs) -> None:
+        self._copies.copy(source, target, pairs)
 
 
 def noted(plan: Any, run: NativeRuntime, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -35,3 +35,8 @@ class MpsTensors:
             if value.device.type != self.device:
                 raise ArgumentError(f"kernel '{slots.kernel}': {slot.name} is on {value.device}, not {self.device}")
         return value if value.nbytes else self.nothing
+
+
+def place(tensor: Any) -> tuple[int, int]:
+    """The buffer that a tensor lies in, and where, in bytes. On MPS the address of a storage is its MTLBuffer."""
+    return tensor.untyped_storage().data_ptr(), tensor.storage_offset() * tensor.element_size()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,41 +10,12 @@ import pytest
 
 import metalcore
 from metalcore.errors import ArgumentError, LaunchError
-from metalcore.ops.rms_norm import FORWARD
 from metalcore.ops.silu import FORWARD as SILU
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.mps_native import NativeRuntime
-from metalcore.runtimes.native_torch import Extension
-from native.tools.core import library
-from native.tools.embed import embedded
-from tests.native.metal import Metal
+from tests.native.machine import Machine, norm
 
 torch: Any = pytest.importorskip("torch")
-
-
-class Machine:
-    """A copy of the core of its own, with its caches empty, on a Metal of its own."""
-
-    def __init__(self, folder: Path, files: tuple[str, ...] = (), metallib: bytes = b"", runs: bool = False) -> None:
-        path = folder / f"core{len(list(folder.iterdir()))}.so"
-        shutil.copy(library(embedded(files, metallib)), path)
-        self.metal = Metal(runs)
-        core = ctypes.CDLL(str(path))
-        core.metalcore_set_host(self.metal.table)
-        self.run = NativeRuntime(Extension(core), "cpu")
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    made = Machine(tmp_path)
-    yield made
-    assert made.metal.sent("problem") == []
-
-
-def norm(machine: Machine, x: Any, weight: Any = None, groups: tuple[int, ...] = (2,), group: int = 32) -> list[Any]:
-    given = dict(x=x, weight=weight, y=Out((2, 8), "float32"), power=Out((2,), "float32"), rows=2, width=8, eps=0.5)
-    types = ("float32", "float32", 1)
-    return machine.run.launch(FORWARD, types, (weight is not None,), given, groups, (group,))
 
 
 def test_a_launch(machine: Machine) -> None:
@@ -236,79 +204,6 @@ def test_torch_without_an_encoder(machine: Machine) -> None:
         norm(machine, torch.zeros(2, 8))
     with pytest.raises(LaunchError, match="torch's MPS stream gave no command buffer for a copy"):
         machine.run.extension.copy([(8, 0, 16, 0, 4)])
-
-
-def test_embedded_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text that was built in is not passed again; where it is another one, Python's own is compiled."""
-    machine = Machine(tmp_path, ("silu", "rms_norm"))
-    has = machine.run.extension.library.metalcore_has_source
-    from metalcore.runtimes import native_torch
-    from metalcore.runtimes.kernel import read
-
-    assert has(b"silu", native_torch.source_hash(read("silu")))
-    assert not has(b"silu", native_torch.source_hash(read("silu")) + 1) and not has(b"gelu", 1)
-    norm(machine, torch.zeros(2, 8))
-    (row,) = [row for row in machine.metal.log if row[1] == "newLibraryWithSource"]
-    assert row[2].startswith("#define METALCORE_DEVICE 1\n" + read("rms_norm"))
-    other = Machine(tmp_path, ("silu",))
-    monkeypatch.setattr(native_torch, "read", lambda file: read(file) + "// changed\n")
-    norm(other, torch.zeros(2, 8))
-    (row,) = [row for row in other.metal.log if row[1] == "newLibraryWithSource"]
-    assert "// changed\n" in row[2]
-
-
-def test_embedded_metallib(tmp_path: Path) -> None:
-    """Apple's own library is asked first; a variant that it lacks is compiled from the text."""
-    machine = Machine(tmp_path, ("rms_norm",), b"MTLB\0\1\2")
-    assert machine.run.extension.has_metallib
-    norm(machine, torch.zeros(2, 8))
-    names = [row[:2] for row in machine.metal.sent("device", "library", "metallib")]
-    assert names == [
-        ("device", "newLibraryWithData"),
-        ("metallib", "newFunctionWithName"),
-        ("device", "newComputePipelineState"),
-    ]
-    assert machine.metal.sent("device")[0][2] == b"MTLB\0\1\2"
-    machine.metal.fails["newFunctionWithName of metallib"] = "no such function"
-    norm(machine, torch.zeros(2, 8), torch.zeros(8))
-    names = [row[:2] for row in machine.metal.sent("device", "library", "metallib")][3:]
-    assert names == [
-        ("metallib", "newFunctionWithName"),
-        ("device", "newLibraryWithSource"),
-        ("library", "newFunctionWithName"),
-        ("device", "newComputePipelineState"),
-    ]
-
-
-def test_copies(machine: Machine) -> None:
-    """A blit encoder of its own, ended, behind torch's own end of its compute encoder; all in one visit."""
-    x = torch.zeros(64)
-    norm(machine, torch.zeros(2, 8))
-    before = len(machine.metal.log)
-    at = x.data_ptr()
-    machine.run.extension.copy([(at, 0, at, 64, 32), (at, 32, at, 128, 4)])
-    assert [row for row in machine.metal.log[before:] if row[0] != "NSAutoreleasePool"] == [
-        ("queue", "begin", 0),
-        ("stream", "endKernelCoalescing", 0),
-        ("command buffer", "blitCommandEncoder", 0),
-        ("blit encoder", "copy", at, 0, at, 64, 32),
-        ("blit encoder", "copy", at, 32, at, 128, 4),
-        ("blit encoder", "endEncoding"),
-        ("queue", "end", 0),
-    ]
-    machine.metal.lengths[at] = 256
-    before = len(machine.metal.log)
-    for copy, words in [
-        ((at, 0, at, 128, 132), "needs 132 bytes from offset 128 on of its target, which holds 256"),
-        ((at, 160, at, 0, 100), "needs 100 bytes from offset 160 on of its source, which holds 256"),
-        ((at, 2, at, 128, 4), "4 bytes from offset 2 to 128: macOS copies multiples of 4"),
-        ((at, 0, at, 128, 0), "0 bytes from offset 0 to 128: macOS copies multiples of 4"),
-        ((at, 0, at, 28, 32), "32 bytes from offset 0 to 28 of one buffer overlaps itself"),
-        ((0, 0, at, 28, 32), "copy 1 has no buffer"),
-    ]:
-        with pytest.raises(LaunchError, match=words):
-            machine.run.extension.copy([(at, 0, at, 64, 32), copy])
-    assert machine.metal.log[before:] == []
 
 
 def test_tensors_are_checked(machine: Machine) -> None:
