@@ -27,8 +27,9 @@ def compiler() -> str:
     return found
 
 
-def build(folder: Path, torch: Any) -> Path:
-    """A shared object in `folder`, which keeps what is made."""
+def build(folder: Path, torch: Any, stands_in: bool = True) -> Path:
+    """A shared object in `folder`, which keeps what is made. Not `stands_in`: with the names and the key that it has on a
+    Mac, so that its ops are there, and no tensor finds their kernels."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("embedded.cpp", embedded(["rms_norm"])), ("schemas.inc", included())):
         if not (folder / name).exists() or (folder / name).read_text() != text:
@@ -37,6 +38,7 @@ def build(folder: Path, torch: Any) -> Path:
     includes = ["-I", str(SOURCES), "-I", str(folder), "-isystem", str(home / "include")]
     includes += ["-isystem", str(home / "include/torch/csrc/api/include")]
     defines = [f"-DMETALCORE_NAMESPACE={NAMESPACE}", f"-DMETALCORE_PLANS={PLANS}", "-DMETALCORE_KEY=CPU"]
+    defines = defines if stands_in else []
     defines.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}")
     flags = ["-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
     sources = [*(SOURCES / f"{name}.cpp" for name in (*CORE, *TORCH_PART)), folder / "embedded.cpp"]

@@ -3,11 +3,13 @@
     python -m native.tools.macos [folder]        folder: where everything goes (default: build/macos)
 
 torch's macOS wheels come from pip; zig compiles and links against the very libraries that they hold. Then the file that
-was made is read back: everything that it imports must be in these libraries. torch has wheels for arm64 alone.
+was made is read back: everything that it imports must be in these libraries. torch has wheels for arm64
+alone. On a Mac it is taken into the package too; a wheel for macOS that is made elsewhere takes it from the folder.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -16,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from metalcore.engine.toolchain import zig
-from metalcore.runtimes.mps_route import file_name
-from native.tools import stubs
+from metalcore.runtimes.mps_route import FOLDER, file_name
+from native.tools import metallib, stubs
 from native.tools.embed import embedded, kernel_files
 from native.tools.macho import ARM64, MachO, read
 from native.tools.schemas import included
@@ -75,7 +77,9 @@ def build(folder: Path, known: dict[str, MachO]) -> Path:
     """The extension, compiled and linked against what is known of Apple's libraries."""
     made, torch = folder / "torch", torch_folder(folder)
     made.mkdir(parents=True, exist_ok=True)
-    for name, text in (("embedded.cpp", embedded(kernel_files())), ("schemas.inc", included())):
+    library = metallib.build(folder / "metallib") if metallib.is_possible() else b""
+    print(f"embedded: text of {len(kernel_files())} kernel files, a metallib of {len(library):,} bytes", flush=True)
+    for name, text in (("embedded.cpp", embedded(kernel_files(), library)), ("schemas.inc", included())):
         if not (made / name).exists() or (made / name).read_text() != text:
             (made / name).write_text(text)
     includes = ["-I", str(SOURCES), "-I", str(made), "-isystem", str(torch / "include")]
@@ -93,6 +97,7 @@ def build(folder: Path, known: dict[str, MachO]) -> Path:
     listed = [str(path) for path in stubs.write(made, known.values())]
     output = made / file_name(TORCH.partition("==")[2])
     options = ["-shared", "-nostdlib++", f"-Wl,-install_name,@rpath/{output.name}", "-Wl,-dead_strip"]
+    options += ["-Wl,-rpath,@loader_path/../../../torch/lib"]  # from metalcore/runtimes/native in site-packages
     run(["cc", "-target", TARGET, *options, "-o", str(output), *objects, *libraries, *listed], output.name)
     return output
 
@@ -160,6 +165,9 @@ def main(folder: Path) -> int:
         print(f"  {count:4} {reason}")
     for problem in wrong:
         print(f"  WRONG: {problem}")
+    if not wrong and sys.platform == "darwin":
+        FOLDER.mkdir(exist_ok=True)
+        print(f"  taken into the package: {shutil.copy(output, FOLDER)}")
     return 1 if wrong else 0
 
 

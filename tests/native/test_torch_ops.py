@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -235,3 +237,48 @@ def test_threads(loaded: Loaded) -> None:
     assert problems == []
     streams = [row[3] for row in loaded.metal.log[before:] if row[1] == "setComputePipelineState"]
     assert len(set(streams)) == 3 and len(streams) == 30
+
+
+BESIDE = """
+import ctypes, sys, torch
+from metalcore.runtimes import mps_route
+from metalcore.runtimes.native_torch import Extension
+
+torch.ops.load_library(sys.argv[1])
+extension = Extension(ctypes.CDLL(sys.argv[1]))
+mps_route._found = lambda: mps_route.Route(extension, "for this test")
+
+import pytest
+import metalcore
+from metalcore.errors import MetalcoreError
+from metalcore.ops import find
+from metalcore.ops.base.op import Stage
+from metalcore.torch.native_ops import is_registered
+from metalcore.torch.register import OPS
+
+has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+for noun in OPS:
+    for name, stage in find(noun).stages.items():
+        assert is_registered(name, stage), name
+        for namespace, keys in (("metalcore", ("CPU", "MPS")), ("metalcore_plan", ("MPS",))):
+            assert all(has_kernel(f"{namespace}::{name}", key) for key in keys), (namespace, name)
+x, w = torch.randn(3, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+metalcore.rms_norm(x, (8,), w, eps=1e-5).square().sum().backward()
+found = x.grad.clone(), w.grad.clone()
+x.grad = w.grad = None
+torch.nn.functional.rms_norm(x, (8,), w, eps=1e-5).square().sum().backward()
+torch.testing.assert_close(found, (x.grad, w.grad), rtol=1e-4, atol=1e-5)
+torch.library.opcheck(OPS["silu"], (torch.randn(8, requires_grad=True),))
+assert "tensors on MPS run by the native torch extension: for this test" in repr(metalcore.explain())
+with pytest.raises(MetalcoreError, match="was built from another version; run scripts/build-macos again"):
+    is_registered("silu", Stage("(Tensor x, int more) -> Tensor y", find("silu").forward.plan))
+print("all is well")
+"""
+
+
+def test_beside_the_ops_of_python() -> None:
+    """Under the names that it has on a Mac, it defines the ops and Python adds the rest: CPU, fake, autograd, autocast."""
+    path = build(ROOT / "build" / "native-torch-mps", torch, stands_in=False)
+    words = [sys.executable, "-c", BESIDE, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout.endswith("all is well\n"), done.stderr
