@@ -135,7 +135,7 @@ def test_a_new_memory_check(monkeypatch: pytest.MonkeyPatch) -> None:
 class Counting:
     """A runtime of its own: the engine's, and a list of what was launched."""
 
-    family, writes_in_place, keeps_arguments = "cpu", True, False
+    family, writes_in_place, keeps_arguments, host_copies = "cpu", True, False, None
 
     def __init__(self) -> None:
         own = numpy_cpu()

@@ -74,6 +74,7 @@ class Recorder:
 
     family = "apple"
     writes_in_place, keeps_arguments = True, False
+    host_copies = None
 
     def __init__(self) -> None:
         from metalcore.arrays.torch import TorchArrays

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
+from metalcore.ops.base.kv_cache import (
+    check_cache,
+    check_host_pairs,
+    check_pairs,
+    copy_pairs,
+    host_pairs,
+    move_blocks,
+)
 from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 
@@ -18,7 +25,9 @@ def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> Any:
     and all caches have as many; the layout and dtype of each are free. Caches are written in place and nothing is
     returned; for mlx arrays new ones are returned, as they were given. Pairs are independent: a block out of range, one
     that two pairs write, or one that a pair writes and another reads, raises IndexRangeError, and nothing is written;
-    on a GPU pairs out of range are skipped (METALCORE_CHECK_GPU=1 makes all of these errors).
+    on a GPU pairs out of range are skipped (METALCORE_CHECK_GPU=1 makes all of these errors). Where the caches
+    are on a GPU, a `block_mapping` on the CPU is checked there, and no kernel runs: on MPS the native extension copies
+    by a blit.
 
     >>> import numpy as np, metalcore
     >>> keys, values = np.arange(4, dtype=np.float32).reshape(4, 1), np.ones((4, 2, 1), np.float32)
@@ -51,13 +60,18 @@ def _check_layer(caches: tuple[Any, Any], blocks: int, at: str) -> None:
 def forward(run: Runtime, key_caches: Any, value_caches: Any, block_mapping: Any, is_first: bool) -> tuple[Any, ...]:
     """One layer. The first one looks at the mapping, for all."""
     _check_layer((key_caches, value_caches), key_caches.shape[0] if len(key_caches.shape) else 0, "")
-    check_mapping("copy_blocks", block_mapping)
-    named = {"key_caches": key_caches, "value_caches": value_caches, "block_mapping": block_mapping}
-    check_device("copy_blocks", named)
-    mapping, blocks = run.contiguous(block_mapping), key_caches.shape[0]
+    blocks, caches = key_caches.shape[0], (key_caches, value_caches)
+    named = {"key_caches": key_caches, "value_caches": value_caches}
+    pairs = host_pairs(run, "copy_blocks", named, block_mapping)
+    if pairs is not None:
+        if is_first:
+            check_host_pairs("copy_blocks", pairs, blocks, blocks, True)
+        for cache in caches:
+            copy_pairs(run, cache, cache, pairs)
+        return ()
+    mapping = run.contiguous(block_mapping)
     if is_first:
         check_pairs(run, "copy_blocks", mapping, blocks, blocks, True)
-    caches = key_caches, value_caches
     return tuple(made for cache in caches for made in move_blocks(run, cache, cache, mapping))
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import check_array, check_shape, refuse
-from metalcore.ops.base.kv_cache import check_cache, check_device, check_mapping, check_pairs, move_blocks
+from metalcore.ops.base.kv_cache import (
+    check_cache,
+    check_host_pairs,
+    check_pairs,
+    copy_pairs,
+    host_pairs,
+    move_blocks,
+)
 from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 
@@ -17,7 +24,8 @@ def swap_blocks(src: Any, dst: Any, block_mapping: Any) -> Any:
     Both have the same dtype and blocks (dimension 0) of the same shape, in any layout, on one device; how many blocks
     each has is its own. `dst` is written in place and nothing is returned; for mlx arrays a new `dst` is returned. A
     block out of range, or one that two pairs write, raises IndexRangeError, and nothing is written; on a GPU pairs out
-    of range are skipped (METALCORE_CHECK_GPU=1 makes them an error).
+    of range are skipped (METALCORE_CHECK_GPU=1 makes them an error). Where both are on a GPU, a `block_mapping` on the
+    CPU is checked there, and no kernel runs: on MPS the native extension copies by a blit.
 
     >>> import numpy as np, metalcore
     >>> src, dst = np.arange(6, dtype=np.float32).reshape(3, 2), np.zeros((2, 2), np.float32)
@@ -36,8 +44,11 @@ def forward(run: Runtime, src: Any, dst: Any, block_mapping: Any, is_one_array: 
     if not len(src.shape):
         refuse("swap_blocks", "src", "an array of blocks", "of no dimension")
     check_shape("swap_blocks", "src", src, (src.shape[0], *dst.shape[1:]))
-    check_mapping("swap_blocks", block_mapping)
-    check_device("swap_blocks", {"dst": dst, "src": src, "block_mapping": block_mapping})
+    pairs = host_pairs(run, "swap_blocks", {"dst": dst, "src": src}, block_mapping)
+    if pairs is not None:
+        check_host_pairs("swap_blocks", pairs, src.shape[0], dst.shape[0], is_one_array)
+        copy_pairs(run, src, dst, pairs)
+        return ()
     mapping = run.contiguous(block_mapping)
     check_pairs(run, "swap_blocks", mapping, src.shape[0], dst.shape[0], is_one_array)
     return move_blocks(run, src, dst, mapping)

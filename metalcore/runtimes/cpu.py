@@ -98,6 +98,7 @@ class CpuRuntime:
 
     check_errors, any_set = staticmethod(raise_first), staticmethod(any_set)
     writes_in_place, keeps_arguments = True, False
+    host_copies = None
 
     def check_info(self, info: Any, explain: Callable[[int, int], str]) -> None:
         raise_info(info, explain, self.arrays.linalg_error)

@@ -6,7 +6,21 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from metalcore.arrays.torch import TorchArrays
+from metalcore.runtimes.host_copies import Pairs
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size
+
+
+class _FakeCopies:
+    """Numbers are not known; a mapping of the host with arrays of another device is taken all the same."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    def pairs(self, mapping: Any) -> Pairs | None:
+        return [] if mapping.device.type == "cpu" and self._device.type != "cpu" else None
+
+    def copy(self, source: Any, target: Any, pairs: Pairs) -> None:
+        """Nothing."""
 
 
 class FakeRuntime:
@@ -15,6 +29,7 @@ class FakeRuntime:
 
     def __init__(self, device: Any) -> None:
         arrays = TorchArrays(device)
+        self.host_copies = _FakeCopies(device)
         self.empty, self.dtype, self.cast = arrays.empty, arrays.dtype, arrays.cast
         self.contiguous = arrays.contiguous  # an output may be one: its strides must be those of the real one
 

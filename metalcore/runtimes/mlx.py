@@ -74,6 +74,7 @@ class MlxRuntime:
 
     family = "apple"
     writes_in_place, keeps_arguments = False, True
+    host_copies = None
     any_set = staticmethod(any_set)
 
     def __init__(self, make: Callable[..., Any] | None = None, is_eager: bool = False) -> None:

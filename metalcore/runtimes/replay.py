@@ -78,7 +78,7 @@ class _Recorder:
     def __init__(self, run: CpuRuntime, arguments: tuple[Any, ...]) -> None:
         self._run = run
         self.family, self.dtype, self.writes_in_place = run.family, run.dtype, True
-        self.keeps_arguments = run.keeps_arguments
+        self.keeps_arguments, self.host_copies = run.keeps_arguments, run.host_copies
         self.arrays: list[Any] = list(arguments)
         self.steps: list[Step | Check] | None = []
         self.copies: list[Copy] = []  # made since the last launch

@@ -29,6 +29,10 @@ class Runtime(Protocol):
     def keeps_arguments(self) -> bool:
         """Whether arrays of the caller are immutable (mlx): what an op would write in place it returns."""
 
+    @property
+    def host_copies(self) -> HostCopies | None:
+        """How blocks are copied by pairs that the host knows; None where arrays are the host's and kernels do it."""
+
     def dtype(self, array: Any) -> str:
         """The name of its dtype."""
 
@@ -71,9 +75,13 @@ class Runtime(Protocol):
 if TYPE_CHECKING:
     from metalcore.runtimes.cpu import CpuRuntime
     from metalcore.runtimes.fake import FakeRuntime
+    from metalcore.runtimes.host_copies import HostCopies
     from metalcore.runtimes.mlx import MlxRuntime
     from metalcore.runtimes.mps import MpsRuntime
+    from metalcore.runtimes.mps_native import NativeRuntime
 
-    def _all(cpu: CpuRuntime, mps: MpsRuntime, mlx: MlxRuntime, fake: FakeRuntime) -> tuple[Runtime, ...]:
+    def _all(
+        cpu: CpuRuntime, mps: MpsRuntime, native: NativeRuntime, mlx: MlxRuntime, fake: FakeRuntime
+    ) -> tuple[Runtime, ...]:
         """mypy compares each with the protocol."""
-        return cpu, mps, mlx, fake
+        return cpu, mps, native, mlx, fake

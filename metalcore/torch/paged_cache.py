@@ -105,7 +105,7 @@ class PagedCache:
         taken = self._free[len(self._free) - needed :][::-1]
         table = [*(old[:-1] if is_shared else old), *taken]
         if is_shared:
-            pair = torch.tensor([[old[-1], taken[0]]], device=self.key_cache.device)
+            pair = torch.tensor([[old[-1], taken[0]]])  # on the CPU: a GPU copies by itself what is known there
             metalcore.copy_blocks(self.key_cache, self.value_cache, pair)
         slots = [table[p // size] * size + p % size for p in range(length, length + tokens)]
         places = torch.tensor(slots, dtype=torch.int64, device=self.key_cache.device)

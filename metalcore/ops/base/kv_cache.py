@@ -4,8 +4,10 @@ and kernels/cache_blocks.metal."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
+from metalcore.errors import IndexRangeError
 from metalcore.ops.base.check import check_array, dtype_name, refuse
 from metalcore.ops.base.index import check_index
 from metalcore.ops.base.launch import blocks_for
@@ -13,6 +15,9 @@ from metalcore.ops.base.op import FLOATS, Op, Stage
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.runtime import Runtime
+
+if TYPE_CHECKING:
+    from metalcore.runtimes.host_copies import Pairs
 
 CHECK_SLOTS = Kernel("kv_cache", "check_slots")
 CACHE_TOKENS = Kernel("kv_cache", "cache_tokens", ("is_rows",))
@@ -171,6 +176,26 @@ def check_mapping(op: str, mapping: Any) -> None:
         refuse(op, "block_mapping", "of shape (pairs, 2): source and target", f"of shape {tuple(mapping.shape)}")
 
 
+def host_pairs(run: Runtime, op: str, caches: dict[str, Any], mapping: Any) -> Pairs | None:
+    """The pairs of a mapping on the host that goes with caches on another device; None where a kernel looks at it."""
+    check_mapping(op, mapping)
+    pairs = None if run.host_copies is None else run.host_copies.pairs(mapping)
+    check_device(op, caches if pairs is not None else {**caches, "block_mapping": mapping})
+    return pairs
+
+
+def check_host_pairs(op: str, pairs: Pairs, sources: int, targets: int, is_one_array: bool) -> None:
+    """What the kernel check_pairs finds, in its order."""
+    readers = Counter(a for a, _ in pairs) if is_one_array else Counter()
+    written: set[int] = set()
+    for p, (a, b) in enumerate(pairs):
+        kinds = (not 0 <= a < sources, not 0 <= b < targets, b in written, readers[b] > (a == b))
+        if any(kinds):
+            kind = kinds.index(True)
+            raise IndexRangeError(_explain_pair(op, 4 * p + kind, b if kind else a, sources, targets))
+        written.add(b)
+
+
 def check_pairs(run: Runtime, op: str, mapping: Any, sources: int, targets: int, is_one_array: bool) -> None:
     """Raises for a pair that is out of range, or is not independent of the others."""
     pairs = mapping.shape[0]
@@ -204,6 +229,12 @@ def _explain_pair(op: str, place: int, block: int, sources: int, targets: int) -
         return f"{op}: block_mapping has the {what} {block} in pair {pair}, which is out of range: {where}"
     why = "an earlier pair writes too" if kind == 2 else "is the source of another pair"
     return f"{op}: block_mapping writes block {block} in pair {pair}, which {why}: pairs must be independent"
+
+
+def copy_pairs(run: Runtime, source: Any, target: Any, pairs: Pairs) -> None:
+    """Blocks of `source` into `target` by pairs that were checked on the host."""
+    assert run.host_copies is not None  # they came from it
+    run.host_copies.copy(run.contiguous(source), target, pairs)
 
 
 def move_blocks(run: Runtime, source: Any, target: Any, mapping: Any) -> tuple[Any, ...]:
