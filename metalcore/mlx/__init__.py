@@ -18,11 +18,13 @@ from typing import Any
 
 from metalcore.arrays.mlx import mlx_module
 from metalcore.errors import ArgumentError
+from metalcore.mlx.export import watch_exports
 from metalcore.mlx.primitive import explain
 from metalcore.mlx.replace import active_overrides, overrides
 from metalcore.mlx.streams import on_stream
 from metalcore.ops import PARTS, function, nouns
 
+watch_exports()
 __all__ = ["active_overrides", "explain", "on_mlx", "overrides"]
 
 

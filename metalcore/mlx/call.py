@@ -17,6 +17,7 @@ from metalcore.arrays.mlx import mlx_module
 from metalcore.engine.modes import is_plain_mode
 from metalcore.errors import ArgumentError, TransformError
 from metalcore.mlx import mapped
+from metalcore.mlx.export import composed, is_exporting
 from metalcore.mlx.primitive import primitive
 from metalcore.mlx.record import CannotRecord, LazyRuntime, Recorded, Recorder
 from metalcore.ops.base.gradient import Backward
@@ -50,6 +51,8 @@ def mlx_call(op: Op, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
             static.append(_ARRAY)
         else:
             raise ArgumentError(f"{op.public_name}: {declared.name} must be an mlx array, not {type(value).__name__}")
+    if is_exporting():
+        return composed(op.noun, arguments)
     key = (id(op), *static, *[a.dtype for a in arrays])
     step = _steps.get(key)
     if step is None:

@@ -16,9 +16,8 @@ from metalcore.arrays.mlx import mlx_module
 from metalcore.engine.locks import ForkLock
 from metalcore.errors import ArgumentError, TransformError
 
-FAST = ("layer_norm", "rms_norm", "rope", "scaled_dot_product_attention")
-"""Functions of mx.fast, which are replaced where no names are given."""
-NAMES = (*FAST, "softmax")
+NAMES = ("layer_norm", "rms_norm", "rope", "scaled_dot_product_attention")
+"""Functions of mx.fast."""
 
 _lock = ForkLock()
 _layers: list[dict[str, bool]] = []
@@ -27,9 +26,9 @@ _originals: dict[str, Any] = {}
 
 @contextmanager
 def overrides(*names: str, enabled: bool = True) -> Iterator[None]:
-    """For a block, functions of mlx run on the kernels of the library: those of mx.fast, or those that are named, of
-    which `softmax` is mx.softmax. Modules of mlx.nn, which call them, do so too. What the library does not take is left
-    to mlx. Blocks nest; `enabled=False` gives mlx its own back for a block.
+    """For a block, functions of mx.fast run on the kernels of the library: all, or those that are named. Modules of
+    mlx.nn, which call them, do so too. What the library does not take is left to mlx. Blocks nest; `enabled=False`
+    gives mlx its own back for a block. What mx.compile has traced keeps what it was traced with.
 
     >>> import mlx.core as mx, metalcore.mlx
     >>> original = mx.fast.rms_norm
@@ -42,7 +41,7 @@ def overrides(*names: str, enabled: bool = True) -> Iterator[None]:
     for name in names:
         if name not in NAMES:
             raise ArgumentError(f"mlx.overrides: there is no override named {name!r}; there are {', '.join(NAMES)}")
-    layer = dict.fromkeys(names or (FAST if enabled else NAMES), enabled)
+    layer = dict.fromkeys(names or NAMES, enabled)
     with _lock:
         _layers.append(layer)
         _apply()
@@ -60,18 +59,13 @@ def active_overrides() -> tuple[str, ...]:
         return tuple(sorted(_originals))
 
 
-def _home(name: str) -> Any:
-    mx = mlx_module()
-    return mx.fast if name in FAST else mx
-
-
 def _apply() -> None:
     """Make mlx's modules agree with the layers."""
     state: dict[str, bool] = {}
     for layer in _layers:
         state.update(layer)
     for name in NAMES:
-        home, is_on = _home(name), state.get(name, False)
+        home, is_on = mlx_module().fast, state.get(name, False)
         if is_on and name not in _originals:
             _originals[name] = original = getattr(home, name)
             setattr(home, name, _replacement(name, original))
@@ -85,8 +79,6 @@ def _replacement(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original, assigned=("__doc__", "__name__"))
     def call(*arguments: Any, **named: Any) -> Any:
         given = {"x" if key == "a" else key: value for key, value in named.items()}  # as mlx calls it
-        if name == "softmax" and len(arguments) < 2:
-            given.setdefault("axis", None)  # mlx's default
         try:
             return ours(*arguments, **given)
         except (ArgumentError, TransformError, TypeError):

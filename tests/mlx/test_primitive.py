@@ -106,9 +106,7 @@ def test_an_op_that_is_looped_over() -> None:
 def test_several_launches_and_sorting() -> None:
     """A gradient with two kernels, and one whose plan sorts, which is not recorded as a whole."""
     table, words = mx.random.normal((11, 8), key=mx.random.key(6)), mx.array([[1, 4, 4], [10, 0, 1]])
-    grads = [
-        f(mx.grad(lambda t: (metal.embedding_bag(words, t) ** 2).sum()))(table) for f in (lambda f: f, mx.compile)
-    ]
+    grads = [f(mx.grad(lambda t: (metal.embedding_bag(words, t) ** 2).sum()))(table) for f in (lambda f: f, mx.compile)]
     agree(grads[1], grads[0])
     agree(grads[0], mx.grad(lambda t: (t[words].mean(1) ** 2).sum())(table))
     target = mx.array([3, 0, 32, 5])
