@@ -54,11 +54,10 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
 def test_the_file_needs_no_metalcore(tmp_path: Path) -> None:
     path = tmp_path / "f.mlxfn"
     mx.export_function(str(path), CALLS["rms_norm"], X, W)
-    code = (
-        f"import mlx.core as mx; print(mx.import_function({str(path)!r})(mx.ones((2, 3, 5, 16)), mx.ones(16))[0].sum())"
-    )
+    inputs = "mx.ones((2, 3, 5, 16)), mx.ones(16)"
+    code = f"import mlx.core as mx; print(round(mx.import_function({str(path)!r})({inputs})[0].sum().item()))"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-    assert "480" in done.stdout
+    assert done.stdout.strip() == "480"
 
 
 def test_compositions_are_the_ops() -> None:
@@ -88,8 +87,7 @@ def draw_sample_of(noun: str, index: int) -> Any:
 
 def test_an_op_without_a_composition_says_so(tmp_path: Path) -> None:
     target = mx.array([3, 0])
-    with pytest.raises(
-        TransformError, match="metalcore.cross_entropy cannot be exported: .* there is one for bias_gelu"
-    ):
+    words = r"metalcore.cross_entropy cannot be exported: .* there is one for bias_gelu"
+    with pytest.raises(TransformError, match=words):
         mx.export_function(str(tmp_path / "f"), lambda x: metal.cross_entropy(x, target), X[0, :2, 0])
     close(metal.silu(X), mx.sigmoid(X) * X)  # and it is not taken for exporting any more

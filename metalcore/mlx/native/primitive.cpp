@@ -216,6 +216,7 @@ PyObject* call(const std::shared_ptr<const Plan>& plan, int how, uint32_t thread
     Py_IncRef(given.none);
     return given.none;
   }
+  if (bytes <= SMALL) threads = 1;
   auto steps = std::make_shared<Steps>(mx::to_stream({}), plan, threads);
   std::vector<mx::Shape> shapes;
   std::vector<mx::Dtype> dtypes;
