@@ -160,6 +160,12 @@ def check_gpu() -> bool:
     return os.environ.get("METALCORE_CHECK_GPU", "0") not in ("", "0")
 
 
+def torch_extension() -> bool:
+    """METALCORE_TORCH_EXTENSION: 0 leaves kernels on MPS to torch.mps.compile_shader (default: the extension, where it
+    fits)."""
+    return os.environ.get("METALCORE_TORCH_EXTENSION", "1") not in ("", "0")
+
+
 def system_environment() -> dict[str, str]:
     """What a tool of ours is started with: nothing, but for what Windows needs to start a program at all."""
     return {name: os.environ[name] for name in ("SYSTEMROOT", "TEMP") if os.name == "nt" and name in os.environ}

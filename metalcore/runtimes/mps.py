@@ -11,11 +11,14 @@ from functools import cache
 from typing import Any
 
 from metalcore import settings
-from metalcore.arrays.torch import TorchArrays, torch_module
-from metalcore.errors import ArgumentError
+from metalcore.arrays.torch import torch_module
 from metalcore.runtimes.dump import dump_shader
-from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size, any_set, raise_first, raise_info
-from metalcore.runtimes.slots import Slot, Slots, launch_size, make_variant
+from metalcore.runtimes.kernel import Arguments, Items, Kernel, Size, any_set, raise_first, raise_info
+from metalcore.runtimes.mps_native import NativeRuntime
+from metalcore.runtimes.mps_route import route
+from metalcore.runtimes.mps_tensors import MpsTensors
+from metalcore.runtimes.runtime import Runtime
+from metalcore.runtimes.slots import Slots, launch_size, make_variant
 from metalcore.runtimes.text import DEVICE, is_own, shader_text
 from metalcore.runtimes.watch import launched, note_variant, recorders
 
@@ -33,24 +36,9 @@ class Shader:
     def arguments(self, run: MpsRuntime, given: tuple[Any, ...], outputs: list[Any]) -> list[Any]:
         """Tensors and numbers in the order of the buffers; outputs are allocated and added to `outputs`."""
         return [
-            slot.convert(value) if slot.convert is not None else self._tensor(run, slot, value, outputs)
+            slot.convert(value) if slot.convert is not None else run.tensors.bound(self.slots, slot, value, outputs)
             for slot, value in zip(self.slots.slots, given, strict=True)
         ]
-
-    def _tensor(self, run: MpsRuntime, slot: Slot, value: Any, outputs: list[Any]) -> Any:
-        if type(value) is Out:
-            self.slots.check_dtype(slot, value.dtype)
-            value = run.empty(value.shape, value.dtype)
-            outputs.append(value)
-        elif value is None:
-            return run.nothing
-        elif isinstance(value, (list, tuple)):  # PyTorch passes an array of their addresses
-            return value
-        else:
-            self.slots.check_dtype(slot, run.dtype(value))
-            if value.device.type != run.device:
-                raise ArgumentError(f"kernel '{self.slots.kernel}': {slot.name} is on {value.device}, not {run.device}")
-        return value if value.nbytes else run.nothing
 
 
 class MpsRuntime:
@@ -61,14 +49,11 @@ class MpsRuntime:
     any_set = staticmethod(any_set)
 
     def __init__(self, compile_shader: Callable[[str], Any] | None = None, device: str = "mps") -> None:
-        torch = torch_module()
-        self._compile = compile_shader or torch.mps.compile_shader
-        arrays = TorchArrays(device)
+        self._compile = compile_shader or torch_module().mps.compile_shader
+        self.tensors = MpsTensors(device)
+        arrays = self.tensors.arrays
         self.dtype, self.contiguous, self.empty = arrays.dtype, arrays.contiguous, arrays.empty
         self.sort, self.cast = arrays.sort, arrays.cast
-        self.device = device
-        # A buffer that has no memory of its own still needs one: PyTorch takes no None.
-        self.nothing = torch.zeros(16, dtype=torch.uint8, device=device)
         self._shaders: dict[Any, Shader] = {}
 
     def stream(self, number: int) -> AbstractContextManager[Any]:
@@ -103,6 +88,7 @@ class MpsRuntime:
 
 
 @cache
-def torch_mps() -> MpsRuntime:
-    """The runtime that the torch ops use for tensors on MPS."""
-    return MpsRuntime()
+def torch_mps() -> Runtime:
+    """The runtime that the torch ops use for tensors on MPS: by the native extension where it fits this torch."""
+    extension = route().extension
+    return MpsRuntime() if extension is None else NativeRuntime(extension)

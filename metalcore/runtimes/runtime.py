@@ -73,7 +73,10 @@ if TYPE_CHECKING:
     from metalcore.runtimes.fake import FakeRuntime
     from metalcore.runtimes.mlx import MlxRuntime
     from metalcore.runtimes.mps import MpsRuntime
+    from metalcore.runtimes.mps_native import NativeRuntime
 
-    def _all(cpu: CpuRuntime, mps: MpsRuntime, mlx: MlxRuntime, fake: FakeRuntime) -> tuple[Runtime, ...]:
+    def _all(
+        cpu: CpuRuntime, mps: MpsRuntime, native: NativeRuntime, mlx: MlxRuntime, fake: FakeRuntime
+    ) -> tuple[Runtime, ...]:
         """mypy compares each with the protocol."""
-        return cpu, mps, mlx, fake
+        return cpu, mps, native, mlx, fake

@@ -32,7 +32,29 @@ class Row:
 recorders: list[list[Row]] = []
 """The lists that rows are added to: one for each open block of explain(), of any thread."""
 
+listeners: list[Callable[[bool], None]] = []
+"""Told whether there is a recorder, when that may have changed: code that repeats plans without Python."""
+
 _now = threading.local()
+
+
+def begin(rows: list[Row]) -> None:
+    """Add rows to this list from now on."""
+    recorders.append(rows)
+    _tell()
+
+
+def end(rows: list[Row]) -> None:
+    for i, known in enumerate(recorders):
+        if known is rows:  # lists of equal rows are equal: the very one is meant
+            del recorders[i]
+            break
+    _tell()
+
+
+def _tell() -> None:
+    for listener in listeners:
+        listener(bool(recorders))
 
 
 def watched(name: str, plan: Callable[..., Any], run: Any, arguments: tuple[Any, ...]) -> Any:

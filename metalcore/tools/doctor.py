@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from metalcore import settings
+from metalcore.tools.doctor_torch import torch_route
 
 Finding = tuple[bool, str]
 KERNEL = """
@@ -55,6 +56,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], Finding]]]:
     yield "CPU threads", lambda: (True, str(settings.num_threads()))
     yield "compiler", _compiler
     yield "code generator", _llvm
+    yield "torch on MPS", torch_route
     yield "cache folder", _cache
     yield "kernel, compiled and run", _cold
     yield "kernel, called again", _warm

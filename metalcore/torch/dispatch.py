@@ -29,6 +29,7 @@ from metalcore.ops.base.check import refuse
 from metalcore.ops.base.op import Op, Stage
 from metalcore.runtimes.cpu import get_ready
 from metalcore.runtimes.fake import FakeRuntime
+from metalcore.runtimes.watch import recorders, watched
 from metalcore.torch.gradient import (
     grad_enabled,
     make_function,
@@ -38,6 +39,7 @@ from metalcore.torch.gradient import (
     remembered,
     single,
 )
+from metalcore.torch.native_ops import is_registered, planner, plans
 
 NAMESPACE = "metalcore"
 _library = torch.library.Library(NAMESPACE, "DEF")
@@ -109,12 +111,24 @@ def _overload(name: str) -> Any:
 
 
 def _define(name: str, stage: Stage[...]) -> None:
-    _library.define(
-        f"{name}{stage.schema_text}", tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
-    )
+    if is_registered(name, stage):
+        plans().impl(name, single(stage, planner(name, stage)), "MPS")
+    else:
+        _library.define(
+            f"{name}{stage.schema_text}", tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+        )
+        _library.impl(name, single(stage, _on_mps(name, stage)), "MPS")
     _library.impl(name, single(stage, remembered(stage, name)), "CPU")
-    _library.impl(name, single(stage, lambda *arguments: stage.plan(_mps(), *arguments)), "MPS")
     torch.library.register_fake(f"{NAMESPACE}::{name}", _fake(stage), lib=_library)
+
+
+def _on_mps(name: str, stage: Stage[...]) -> Callable[..., Any]:
+    def run(*arguments: Any) -> Any:
+        if recorders:
+            return watched(name, stage.plan, _mps(), arguments)
+        return stage.plan(_mps(), *arguments)
+
+    return run
 
 
 def _fake(stage: Stage[...]) -> Callable[..., Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from metalcore.runtimes.watch import Row, recorders
+from metalcore.runtimes.mps_route import route
+from metalcore.runtimes.watch import Row, begin, end
 
 HEADINGS = ("op", "ran", "why", "shapes", "dtype")
 
@@ -19,14 +20,11 @@ class Log:
 
     def __enter__(self) -> Log:
         self._entered = True
-        recorders.append(self.rows)
+        begin(self.rows)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for i, rows in enumerate(recorders):
-            if rows is self.rows:  # lists of equal rows are equal: the very one is meant
-                del recorders[i]
-                break
+        end(self.rows)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -55,13 +53,14 @@ def explain() -> Log:
     >>> [(row.op, row.by_torch, row.reason) for row in log]
     [('rms_norm', False, 'the override of torch.nn.functional.rms_norm'), ('rms_norm', True, 'input is float64')]
 
-    `print(log)` shows a table; without a block, `print(metalcore.explain())` shows which overrides are on.
+    `print(log)` shows a table; without a block, `print(metalcore.explain())` shows which overrides are on, and whether
+    tensors on MPS go by the native extension or by torch.mps.compile_shader.
     """
     return Log()
 
 
 def state() -> str:
-    """A table of the overrides that there are."""
+    """A table of the overrides that there are, and the way to a GPU."""
     from metalcore.ops import find
     from metalcore.torch.overrides import active_overrides, overridable
 
@@ -73,7 +72,8 @@ def state() -> str:
         usual = "off by default" if faster is None else f"on by default: faster from {faster} elements on"
         least = f", from {setting.least_elements} elements" if setting and setting.least_elements else ""
         rows.append((noun, namesake, f"on{least}" if setting else "off", usual))
-    return table(("op", "takes the place of", "now", "why"), rows)
+    overrides = table(("op", "takes the place of", "now", "why"), rows)
+    return f"{overrides}\n\ntensors on MPS run by {route()}"
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

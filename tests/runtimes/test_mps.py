@@ -57,7 +57,7 @@ def test_arguments() -> None:
     torch.testing.assert_close(y, torch.nn.functional.rms_norm(x, (8,), eps=0.0))
     assert len(watching.texts) == 1  # compiled once
     arguments, options = watching.calls[0]
-    assert arguments[0] is x and arguments[1] is run.nothing and arguments[2].shape == (2, 8)
+    assert arguments[0] is x and arguments[1] is run.tensors.nothing and arguments[2].shape == (2, 8)
     assert [(type(a), a) for a in arguments[4:]] == [(int, 2), (int, 8), (float, 0.0)]
     assert options == {"threads": [64, 1, 1], "group_size": [32, 1, 1]}
 

@@ -16,6 +16,9 @@ from metalcore.engine.model import FAST
 from metalcore.errors import ArgumentError
 from metalcore.runtimes.cpu import library
 from metalcore.runtimes.kernel import Kernel, Variant
+from metalcore.runtimes.mps_native import list_words, tensor_words
+from metalcore.runtimes.mps_route import route
+from metalcore.runtimes.native_torch import Extension
 from metalcore.runtimes.policy import policy
 from metalcore.runtimes.text import shader_text
 
@@ -81,6 +84,9 @@ def launch_of(kernel: Kernel, dtype: torch.dtype, constants: tuple[object, ...],
         name = "float32" if double else DTYPES[dtype]
         return EngineLaunch(kernel.variant((name,), constants), "double" if double else "float")
     if device == "mps" and dtype != torch.float64:
+        extension = route().extension
+        if extension is not None:
+            return NativeLaunch(kernel.variant((DTYPES[dtype],), constants), extension)
         return ShaderLaunch(kernel.variant((DTYPES[dtype],), constants), torch.mps.compile_shader)
     raise ArgumentError(f"{kernel.name}: tensors must be on the CPU or on mps, not {dtype} on {device}")
 
@@ -153,6 +159,26 @@ class ShaderLaunch:
         lists = [present if c is None else c for c in columns]  # a list may not be empty; what is absent is not touched
         sent = [_on_device(t, like.device) for t in tables]
         self._kernel(*lists, *sent, threads=groups[0] * group[0], group_size=group[0])
+
+
+class NativeLaunch:
+    """On a Mac, by the native extension: the same lists, with no copy of what is there already."""
+
+    def __init__(self, variant: Variant, extension: Extension) -> None:
+        self._extension, self._pipeline = extension, extension.pipeline(variant)
+
+    def __call__(
+        self, columns: Sequence[Column | None], tables: Sequence[Table], groups: tuple[int, ...], group: tuple[int, ...]
+    ) -> None:
+        if 0 in groups:
+            return
+        present = next((c for c in columns if c is not None), None)
+        like = next(t for t in tables if isinstance(t, torch.Tensor)) if present is None else present[0]
+        sent = [_on_device(t, like.device) for t in tables]
+        kept: list[Any] = []
+        words = [list_words(c if c is not None else present or [like], kept) for c in columns]
+        words += [tensor_words(t) for t in sent]
+        self._extension.launch(self._pipeline, words, (*groups, 1, 1)[:3], (*group, 1, 1)[:3])
 
 
 def _on_device(table: Table, device: torch.device) -> torch.Tensor:

@@ -1,0 +1,1 @@
+"""Extensions of frameworks in C++, and what builds them."""

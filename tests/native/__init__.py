@@ -1,0 +1,1 @@
+"""Tests of native/, which stand in for the systems that it is for."""
