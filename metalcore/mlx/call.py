@@ -90,7 +90,7 @@ class Stage:
             try:
                 results = self._plan(recorder, *self._arguments(recorder.inputs))
                 found = Recorded(library, self._name, recorder, results)
-            except CannotRecord:
+            except (CannotRecord, TypeError):  # TypeError: an operator that a Symbol has not
                 found = None
         if len(self._known) >= _KEPT:
             self._known.clear()

@@ -52,6 +52,12 @@ class Symbol:
     def __getattr__(self, name: str) -> NoReturn:
         raise CannotRecord(name)
 
+    def __getitem__(self, index: object) -> NoReturn:
+        raise CannotRecord("[]")
+
+    def __bool__(self) -> NoReturn:
+        raise CannotRecord("a value")
+
 
 class Check(NamedTuple):
     """A look at what a kernel noted, and the error to raise."""
