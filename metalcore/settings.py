@@ -54,6 +54,11 @@ def keep_tests() -> bool:
     return os.environ.get("METALCORE_KEEP_TESTS", "0") not in ("", "0")
 
 
+def mlx_primitive() -> bool:
+    """METALCORE_MLX_PRIMITIVE=0: ops on mlx arrays take the Python route, and nothing is compiled for mlx."""
+    return os.environ.get("METALCORE_MLX_PRIMITIVE", "1") not in ("", "0")
+
+
 def _amount(name: str, default: int, unit: str) -> int:
     value = os.environ.get(name, "").strip()
     if not value:

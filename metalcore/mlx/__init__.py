@@ -1,5 +1,5 @@
-"""The ops on mlx arrays: `metalcore.mlx.<noun>` is `metalcore.<noun>` for `mx.array`, with gradients for mx.grad.
-Attention has the signature of mx.fast.scaled_dot_product_attention.
+"""The ops on mlx arrays: `metalcore.mlx.<noun>` is `metalcore.<noun>` for `mx.array`, with gradients for mx.grad, and
+`stream=`. Attention has the signature of mx.fast.scaled_dot_product_attention; `metalcore.mlx.fast` has all of these.
 
 >>> import mlx.core as mx, metalcore.mlx
 >>> x = mx.array([[3.0, 4.0]])
@@ -18,15 +18,25 @@ from typing import Any
 
 from metalcore.arrays.mlx import mlx_module
 from metalcore.errors import ArgumentError
+from metalcore.mlx.export import watch_exports
+from metalcore.mlx.primitive import explain
+from metalcore.mlx.replace import active_overrides, overrides
+from metalcore.mlx.streams import on_stream
 from metalcore.ops import PARTS, function, nouns
+
+watch_exports()
+__all__ = ["active_overrides", "explain", "on_mlx", "overrides"]
 
 
 def on_mlx(noun: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """A public function that takes mlx arrays alone; `noun` is how errors call it."""
+    """A public function that takes mlx arrays alone, and the stream to run on; `noun` is how errors call it."""
     array_type = mlx_module().array
 
     @wraps(run)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: Any, stream: Any = None, **named: Any) -> Any:
+        if stream is not None:
+            with on_stream(noun, stream):
+                return call(*arguments, **named)
         is_mlx = False
         for value in (*arguments, *named.values()):
             if isinstance(value, array_type):
@@ -44,10 +54,11 @@ def on_mlx(noun: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
 _OWN = {"scaled_dot_product_attention": "attention"}
 """Functions that MLX has under this name with a signature of its own, which is theirs here too: their files."""
+_MODULES = (*PARTS, "fast", "nn")
 
 
 def __getattr__(name: str) -> Any:
-    if name in PARTS:
+    if name in _MODULES:
         return import_module(f"metalcore.mlx.{name}")
     if name not in nouns():
         raise AttributeError(f"module 'metalcore.mlx' has no attribute {name!r}")

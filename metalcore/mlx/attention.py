@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from metalcore.arrays.mlx import mlx_module
+from metalcore.mlx.export import is_exporting
 from metalcore.ops.base.check import dtype_name, refuse
 from metalcore.ops.base.op import FLOATS
 from metalcore.ops.scaled_dot_product_attention import scaled_dot_product_attention as attend
@@ -34,6 +35,9 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, *, scale: float, mask: 
             refuse(NOUN, name, "an mlx array of shape (batch, heads, rows, depth)", found)
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not math.isfinite(scale):
         refuse(NOUN, "scale", "a finite number", repr(scale))
+    if is_exporting():
+        attention = getattr(mx.fast.scaled_dot_product_attention, "__wrapped__", mx.fast.scaled_dot_product_attention)
+        return attention(q, k, v, scale=scale, mask=mask, sinks=sinks)
     dtype = mx.result_type(q, k, v)
     if dtype_name(mx.zeros((), dtype)) not in FLOATS:
         refuse(NOUN, "q, k and v", f"of {', '.join(FLOATS)}", f"of dtype {dtype}")

@@ -1,21 +1,28 @@
-"""An op on mlx arrays: mx.custom_function with a vjp, made from the declaration.
+"""An op on mlx arrays: mx.custom_function with a vjp and a vmap, made from the declaration.
 
-On the engine an op runs when it is called, not when the graph is evaluated, so the arrays must have values: inside
-mx.compile and mx.vmap they have none, which is an error that says so. mx.grad and mx.value_and_grad give values.
+With the primitive (primitive.py) an op is a step of mlx's graph. It runs at once where its arrays are there and small,
+so that no other thread is woken, and where its kernels note errors: these are then raised where the op is called.
+Without it an op runs on the engine when it is called, so the arrays must have values: inside mx.compile and mx.vmap
+they have none, which is an error that says so. mx.grad and mx.value_and_grad give values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from metalcore.arrays.mlx import mlx_module
+from metalcore.engine.modes import is_plain_mode
 from metalcore.errors import ArgumentError, TransformError
+from metalcore.mlx import mapped
+from metalcore.mlx.export import composed, is_exporting
+from metalcore.mlx.primitive import primitive
+from metalcore.mlx.record import CannotRecord, LazyRuntime, Recorded, Recorder
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
-from metalcore.runtimes.mlx import mlx_runtime
+from metalcore.runtimes.mlx import engine, mlx_runtime
 from metalcore.runtimes.watch import recorders, watched
 
 _runtime: ContextVar[Any] = ContextVar("metalcore.mlx runtime", default=None)
@@ -44,15 +51,15 @@ def mlx_call(op: Op, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
             static.append(_ARRAY)
         else:
             raise ArgumentError(f"{op.public_name}: {declared.name} must be an mlx array, not {type(value).__name__}")
-    key = (id(op), *static, *(a.dtype for a in arrays))
+    if is_exporting():
+        return composed(op.noun, arguments)
+    key = (id(op), *static, *[a.dtype for a in arrays])
     step = _steps.get(key)
     if step is None:
         if len(_steps) >= _KEPT:
             _steps.clear()
         step = _steps.setdefault(key, Step(op, static, [a.dtype for a in arrays]))
-    for i, guard in step.guards:
-        arrays[i] = guard(arrays[i])
-    return tuple(step.call(*arrays))
+    return tuple(step(arrays))
 
 
 _ARRAY: Any = type("Array", (), {"__repr__": lambda _: "<array>"})()
@@ -61,34 +68,102 @@ _steps: dict[tuple[Any, ...], Step] = {}
 _KEPT = 1024
 
 
+class Stage:
+    """A plan with its numbers, on arrays: by the primitive where there is one, recorded for each of their shapes."""
+
+    def __init__(self, op: Op, name: str, plan: Callable[..., Any], static: Sequence[Any]) -> None:
+        self._op, self._name, self._plan, self._static = op, name, plan, static
+        self._known: dict[Any, Recorded | None] = {}
+        self._lazy: LazyRuntime | None = None
+
+    def recorded(self, arrays: Sequence[Any]) -> Recorded | None:
+        """The plan for arrays of these shapes, if the primitive is to run it."""
+        key = tuple([a.shape for a in arrays])
+        try:
+            return self._known[key]
+        except KeyError:
+            pass
+        library = primitive()
+        found = None
+        if library is not None:
+            recorder = Recorder(arrays)
+            try:
+                results = self._plan(recorder, *self._arguments(recorder.inputs))
+                found = Recorded(library, self._name, recorder, results)
+            except (CannotRecord, TypeError):  # TypeError: an operator that a Symbol has not
+                found = None
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        return self._known.setdefault(key, found)
+
+    def quickly(self, arrays: Sequence[Any]) -> Any:
+        """Results of arrays that take part in no transformation; else None."""
+        if recorders or _runtime.get() is not None or not is_plain_mode() or mlx_runtime() is not engine():
+            return None
+        recorded = self.recorded(arrays)
+        if recorded is None:
+            return None
+        if recorded.has_checks and not _are_there(arrays):
+            return None
+        return recorded.automatic(arrays)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Results of any arrays."""
+        run = _runtime.get() or mlx_runtime()
+        if run is engine() and is_plain_mode():
+            recorded = self.recorded(arrays)
+            if recorded is not None and not recorders:
+                if recorded.has_checks and _are_there(arrays):
+                    return list(recorded.at_once(arrays))
+                return list(recorded.lazy(arrays))
+            library = primitive()
+            if library is not None and not _are_there(arrays):
+                run = self._lazy = self._lazy or LazyRuntime(library, self._name)
+        if run.is_eager and not _are_there(arrays):
+            raise TransformError(
+                f"metalcore.{self._op.noun} cannot run inside mx.compile or mx.vmap without Metal or the primitive of "
+                "metalcore.mlx.explain(): arrays have no values there, and the engine needs them. Call it outside of "
+                "the compiled function, or compile the parts between the ops"
+            )
+        arguments = self._arguments(arrays)
+        return list(
+            watched(self._name, self._plan, run, tuple(arguments)) if recorders else self._plan(run, *arguments)
+        )
+
+    def _arguments(self, arrays: Sequence[Any]) -> list[Any]:
+        given = iter(arrays)
+        return [next(given) if value is _ARRAY else value for value in self._static]
+
+
 class Step:
     """An op with its numbers, for arrays of these dtypes: made once, since mx.custom_function takes arrays alone."""
 
     def __init__(self, op: Op, static: Sequence[Any], dtypes: Sequence[Any]) -> None:
         mx = mlx_module()
         self.op, self._static = op, static
-        self.call = mx.custom_function(self._forward)
-        self.call.vjp(self._vjp)
-        self.call.jvp(self._jvp)
-        self.call.vmap(self._vmap)
+        self._stage = Stage(op, op.noun, op.forward.plan, static)
+        self._call = mx.custom_function(self._stage)
+        self._call.vjp(self._vjp)
+        self._call.jvp(self._jvp)
+        self._call.vmap(self._vmap)
         names = [a.name for a, value in zip(op.forward.schema.arguments, static, strict=True) if value is _ARRAY]
         floats = {name for name, dtype in zip(names, dtypes, strict=True) if mx.issubdtype(dtype, mx.floating)}
         self._names = names
         self._backward = None if op.backward is None else Backward(op)
         self._wanted = [] if self._backward is None else self._backward.wanted(floats)
+        self._backwards: dict[Any, tuple[Stage, Any]] = {}
         reached = {*op.gradients, *dict(op.same_gradient)}
         cut = [(i, n) for i, n in enumerate(names) if n in floats and n not in reached and op.backward is not None]
-        self.guards = [(i, _guard(op, name)) for i, name in cut]
+        self._guards = [(i, _guard(op, name)) for i, name in cut]
 
-    def _arguments(self, arrays: Sequence[Any]) -> list[Any]:
-        given = iter(arrays)
-        return [next(given) if value is _ARRAY else value for value in self._static]
-
-    def _forward(self, *arrays: Any) -> list[Any]:
-        run = _ready(self.op, arrays)
-        arguments = self._arguments(arrays)
-        plan = self.op.forward.plan
-        return list(watched(self.op.noun, plan, run, tuple(arguments)) if recorders else plan(run, *arguments))
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        found = self._stage.quickly(arrays)
+        if found is not None:
+            return found
+        guarded = list(arrays)
+        for i, guard in self._guards:
+            guarded[i] = guard(guarded[i])
+        return self._call(*guarded)
 
     def _vjp(self, primals: Any, cotangents: Any, outputs: Any) -> list[Any]:
         inputs, grads, results = _listed(primals), _listed(cotangents), _listed(outputs)
@@ -102,22 +177,29 @@ class Step:
             raise TransformError(f"metalcore.{self.op.noun} has no gradient: use mx.stop_gradient on its inputs")
         if not any(self._wanted):
             return {}
-        backward = self._backward
-        values = backward.values(self._arguments(inputs), results)
+        backward, array_type = self._backward, mlx_module().array
+        given = iter(inputs)
+        values = backward.values([next(given) if v is _ARRAY else v for v in self._static], results)
         arguments = backward.arguments(values, grads, self._wanted)
-        places = [i for i, value in enumerate(arguments) if isinstance(value, mlx_module().array)]
+        arrays = [value for value in arguments if isinstance(value, array_type)]
+        # What is no array is as in every other call but for outputs that are None.
+        key = tuple([isinstance(value, array_type) for value in arguments]), *[a.dtype for a in arrays]
+        if key not in self._backwards:
+            self._backwards[key] = self._backward_stage(arguments)
+        stage, once = self._backwards[key]
+        found = stage.quickly(arrays)
+        return backward.named(_listed(once(*arrays) if found is None else found), self._wanted)
 
-        def run_plan(*arrays: Any) -> list[Any]:
-            for i, array in zip(places, arrays, strict=True):
-                arguments[i] = array
-            run = _ready(self.op, arrays)
-            name, plan = f"{self.op.noun}_backward", backward.plan
-            return list(watched(name, plan, run, tuple(arguments)) if recorders else plan(run, *arguments))
-
-        once = mlx_module().custom_function(run_plan)
+    def _backward_stage(self, arguments: Sequence[Any]) -> tuple[Stage, Any]:
+        mx, name = mlx_module(), f"{self.op.noun}_backward"
+        static = [_ARRAY if isinstance(value, mx.array) else value for value in arguments]
+        assert self._backward is not None
+        stage = Stage(self.op, name, self._backward.plan, static)
+        once = mx.custom_function(stage)
         once.vjp(self._second)  # without it a gradient of the gradient would be zero, and nobody would know
         once.jvp(self._second)
-        return backward.named(_listed(once(*(arguments[i] for i in places))), self._wanted)
+        once.vmap(lambda arrays, axes: mapped.one_by_one(once, _listed(arrays), _listed(axes)))
+        return stage, once
 
     def _second(self, *_: Any) -> Any:
         raise TransformError(f"metalcore.{self.op.noun} can be differentiated once: its gradient has no gradient")
@@ -127,28 +209,27 @@ class Step:
             f"metalcore.{self.op.noun} has no forward-mode derivative (mx.jvp); mx.vjp and mx.grad work"
         )
 
-    def _vmap(self, *_: Any) -> Any:
-        raise TransformError(f"metalcore.{self.op.noun} {_NO_VMAP}")
+    def _vmap(self, arrays: Any, axes: Any) -> Any:
+        inputs, places = _listed(arrays), _listed(axes)
+        if mapped.can_fold(self.op, self._names, places):
+            rows = mapped.leading(self.op, self._names, inputs, places)
+            one = self._stage.recorded([mapped.first(x, axis) for x, axis in zip(inputs, places, strict=True)])
+            if one is not None:
+                count, outputs = mapped.count_of(inputs, places), _listed(self._call(*rows))
+                found = [y.reshape(count, *shape) for y, shape in zip(outputs, one.shapes, strict=True)]
+                return found, [0] * len(found)
+        return mapped.one_by_one(self._call, inputs, places)
 
 
-_NO_VMAP = "cannot run inside mx.vmap: it takes any leading shape, so give it the whole batch"
-
-
-def _ready(op: Op, arrays: Sequence[Any]) -> Any:
-    """The runtime; where it runs at once, the arrays are evaluated together."""
-    run = _runtime.get() or mlx_runtime()
-    if run.is_eager:
-        try:
-            mlx_module().eval(*arrays)
-        except ValueError as error:
-            if "transformations" not in str(error):
-                raise
-            raise TransformError(
-                f"metalcore.{op.noun} cannot run inside mx.compile or mx.vmap without Metal: arrays have no values "
-                "there, and the engine needs them. Call it outside of the compiled function, or compile the parts "
-                "between the ops"
-            ) from error
-    return run
+def _are_there(arrays: Sequence[Any]) -> bool:
+    """Whether the arrays have values: they are evaluated together. Inside mx.compile and mx.vmap they have none."""
+    try:
+        mlx_module().eval(*arrays)
+    except ValueError as error:
+        if "transformations" not in str(error):
+            raise
+        return False
+    return True
 
 
 def _guard(op: Op, name: str) -> Any:
@@ -160,6 +241,7 @@ def _guard(op: Op, name: str) -> Any:
 
     same.vjp(refuse)
     same.jvp(refuse)
+    same.vmap(lambda x, axis: (x, axis))
     return same
 
 

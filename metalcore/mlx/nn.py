@@ -1,4 +1,5 @@
-"""xLSTM as modules of mlx.nn, over the ops of metalcore.mlx. Their names and settings are those of metalcore.nn.
+"""Modules of mlx.nn over the ops of metalcore.mlx: those that mlx.nn itself has, and xLSTM with the names and settings
+of metalcore.nn.
 
 Parameters are named as in the package `xlstm` but for those of sLSTMCell: `xlstm_weights` turns a state dict into what
 `load_weights` takes.
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 
 import metalcore.mlx as ops
+from metalcore.mlx import layers
+from metalcore.mlx.layers import *  # noqa: F403
 from metalcore.mlx.xlstm_parts import (
     Base,
     CausalConv1d,
@@ -234,6 +237,7 @@ def xlstm_weights(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 __all__ = [
+    *layers.__all__,
     *xlstm_configs.__all__,
     "GatedFeedForward",
     "LinearHeadwiseExpand",

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from metalcore import settings
+from metalcore.tools.doctor_mlx import mlx_route
 from metalcore.tools.doctor_torch import torch_route
 
 Finding = tuple[bool, str]
@@ -57,6 +58,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], Finding]]]:
     yield "compiler", _compiler
     yield "code generator", _llvm
     yield "torch on MPS", torch_route
+    yield "mlx arrays on the CPU", mlx_route
     yield "cache folder", _cache
     yield "kernel, compiled and run", _cold
     yield "kernel, called again", _warm

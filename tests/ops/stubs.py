@@ -109,8 +109,10 @@ def _mlx() -> str:
     for noun in mlx._OWN:
         stub.function(noun, getattr(mlx, noun))
     stub.function("on_mlx", mlx.on_mlx)
+    stub.take("metalcore.mlx.primitive", ["explain"])
+    stub.take("metalcore.mlx.replace", ["active_overrides", "overrides"])
     stub.take("metalcore", [noun for noun in nouns() if noun not in mlx._OWN])
-    stub.take("metalcore.mlx", PARTS)
+    stub.take("metalcore.mlx", mlx._MODULES)
     return stub.text()
 
 

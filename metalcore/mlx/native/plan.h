@@ -1,0 +1,97 @@
+// A recorded plan: launches on arrays that are counted, inputs first, then what the plan makes. It knows neither MLX nor
+// Python; the engine's launch comes as an address, so that nothing is linked to it.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace metalcore {
+
+// mc_call of the engine's runtime.
+using Launch = int (*)(const void* plan, const uint64_t* packed, uint32_t threads, void* regions, uint64_t n_regions,
+                       uint64_t limit);
+
+struct Step {
+  enum Kind : int64_t { LAUNCH, ERRORS, INFO };  // errors: rows of {1 or 0, position, value}; info: 0 where all is well
+  int64_t kind;
+  std::vector<uint64_t> plan;   // a copy of the engine's struct
+  std::vector<uint64_t> words;  // packed arguments but for addresses of arrays
+  std::vector<std::pair<uint32_t, uint32_t>> addresses;  // word, array
+  uint32_t array;
+  uint64_t rows;
+  std::string text;  // of the error, with % for the position and @ for the value
+};
+
+struct Made {
+  std::vector<int> shape;
+  int dtype;
+  uint64_t bytes;
+};
+
+struct Plan {
+  std::string name;
+  std::vector<uint64_t> inputs;  // bytes of each
+  std::vector<Made> made;
+  std::vector<Step> steps;
+  std::vector<uint32_t> results;
+};
+
+struct Failure {
+  int64_t step, status, position, value;
+};
+
+// 0 and the failure where a launch did not end well or a kernel noted an error.
+inline bool run(const Plan& plan, void* const* arrays, Launch launch, uint32_t threads, Failure* failure) {
+  for (size_t at = 0; at < plan.steps.size(); at++) {
+    const Step& step = plan.steps[at];
+    *failure = {static_cast<int64_t>(at), 0, 0, 0};
+    if (step.kind == Step::LAUNCH) {
+      alignas(16) uint64_t few[128];
+      std::vector<uint64_t> many;  // malloc aligns to 16 bytes
+      uint64_t* words = few;
+      if (step.words.size() > 128) many.resize(step.words.size()), words = many.data();
+      std::memcpy(words, step.words.data(), 8 * step.words.size());
+      for (auto [word, array] : step.addresses) words[word] = reinterpret_cast<uintptr_t>(arrays[array]);
+      failure->status = launch(step.plan.data(), words, threads, nullptr, 0, 0);
+      if (failure->status) return false;
+    } else if (step.kind == Step::ERRORS) {
+      auto rows = static_cast<const int64_t*>(arrays[step.array]);
+      for (uint64_t i = 0; i < step.rows; i++) {
+        if (!rows[3 * i]) continue;
+        failure->position = rows[3 * i + 1], failure->value = rows[3 * i + 2];
+        return false;
+      }
+    } else {
+      auto info = static_cast<const int32_t*>(arrays[step.array]);
+      for (uint64_t i = 0; i < step.rows; i++) {
+        if (!info[i]) continue;
+        failure->position = static_cast<int64_t>(i), failure->value = info[i];
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+inline std::string words_of(const Plan& plan, const Failure& failure) {
+  const Step& step = plan.steps[failure.step];
+  if (failure.status)
+    return "metalcore." + plan.name + ": a kernel could not be run: the runtime answered " +
+           std::to_string(failure.status);
+  std::string found;
+  for (char c : step.text) {
+    if (c == '%')
+      found += std::to_string(failure.position);
+    else if (c == '@')
+      found += std::to_string(failure.value);
+    else
+      found += c;
+  }
+  return found;
+}
+
+}  // namespace metalcore
