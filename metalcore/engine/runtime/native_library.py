@@ -17,6 +17,8 @@ from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
 from metalcore.engine.store.cache import disk_cache
 from metalcore.engine.store.identity import digest, key_of, machine_key
+from metalcore.engine.sysctl import number
+from metalcore.engine.target import Target
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 
@@ -36,26 +38,28 @@ def source_key(library: Sequence[str] = RUNTIME) -> str:
     return key_of(*library, rows, machine_key())
 
 
-def _build(library: Sequence[str]) -> bytes:
+def build(library: Sequence[str], target: Target | None = None) -> bytes:
+    """A shared object of the runtime for *target*, or for this machine."""
     import tempfile
 
     from metalcore.engine.toolchain import compile_c, link_shared
 
+    where = None if target is None else target.platform
     with tempfile.TemporaryDirectory(prefix="metalcore-") as folder:
         output = os.path.join(folder, "library.so")
         objects = [os.path.join(folder, f"{name}.o") for name in library]
         for name, made in zip(library, objects, strict=True):
-            features = _wide() if name == "track" else ()
-            compile_c(os.path.join(SOURCES, f"{name}.c"), made, features, quick=library is RUNTIME)
-        link_shared(objects, output)
+            features = _wide(target) if name == "track" else ()
+            compile_c(os.path.join(SOURCES, f"{name}.c"), made, features, quick=library is RUNTIME, where=where)
+        link_shared(objects, output, where)
         with open(output, "rb") as file:
             return file.read()
 
 
-def _wide() -> tuple[str, ...]:
-    from metalcore.engine.optimiser.llvm import host_features
+def _wide(target: Target | None) -> tuple[str, ...]:
+    from metalcore.engine.optimiser.llvm import this_target
 
-    return ("+avx2",) if host_features().get("avx2") else ()
+    return ("+avx2",) if (target or this_target()).has("avx2") else ()
 
 
 def is_built() -> bool:
@@ -69,7 +73,7 @@ def library_path(library: Sequence[str] = RUNTIME) -> str:
     found = disk_cache().read_binary("runtime", key)
     if found is not None:
         return found[0]
-    return disk_cache().write_binary("runtime", key, _build(library), {})
+    return disk_cache().write_binary("runtime", key, build(library), {})
 
 
 _NAMES = (
@@ -98,8 +102,8 @@ def _python_functions() -> Any:
 
 
 def _last_cache() -> int:
-    """Bytes of the last cache before memory, as Linux says; the size of a common one where it does not."""
-    found = 0
+    """Bytes of the last cache before memory, as the system says; the size of a common one where it does not."""
+    found = max(number(f"hw.{name}") for name in ("l3cachesize", "perflevel0.l2cachesize", "l2cachesize"))
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         with suppress(OSError, ValueError):
             found = max(found, int(path.read_text().strip().removesuffix("K")) << 10)
