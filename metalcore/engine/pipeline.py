@@ -21,6 +21,7 @@ from metalcore.engine.lockstep.driver import is_short
 from metalcore.engine.model import NativeKernel, Place, ScalarKernel, Variant
 from metalcore.engine.optimiser import child, llvm
 from metalcore.engine.optimiser.settled_arrays import settle
+from metalcore.engine.target import Target
 from metalcore.errors import LaunchError, UnsupportedFeature
 from metalcore.forking import temporary_folder
 
@@ -50,22 +51,23 @@ def value_sizes(kernel: ScalarKernel) -> dict[int, int]:
     return {i: a.element_size for i, a in last.items() if a.kind == "value" and a.space == "constant"}
 
 
-def build(kernel: ScalarKernel, variant: Variant) -> NativeKernel:
-    """Compile to machine code for this CPU. The result's file lies in a fresh temporary folder."""
+def build(kernel: ScalarKernel, variant: Variant, target: Target | None = None) -> NativeKernel:
+    """Compile to machine code for *target*, or for this machine. The result's file lies in a fresh temporary folder."""
+    target = target or llvm.this_target()
     dump = _dumper(kernel, variant)
     raw, places = _hooked(kernel, variant, dump)
-    scalar = _optimised(raw, guarded=variant.checked)
+    scalar = _optimised(raw, target, guarded=variant.checked)
     if dump:
         dump("scalar.ll", print_module(scalar))
     _check_started(kernel, scalar)
     check_tables(scalar)
     needed, whole = facts.features(scalar), facts.whole_simdgroups(scalar)  # lockstep changes the module
-    module = _vectorised(kernel, variant, scalar)
+    module = _vectorised(kernel, variant, scalar, target)
     if dump:
         dump("lockstep.ll", module.ir)
     _check_private(kernel, variant, module)
-    code = _emitted(module, dump, quick=variant.sanitized)
-    path = link(temporary_folder(), code, () if llvm.has_fma() else MATH)
+    code = _emitted(module, dump, target, quick=variant.sanitized)
+    path = link(temporary_folder(), code, () if llvm.has_fma(target) else MATH, target)
     return NativeKernel(
         path,
         module.sites,
@@ -94,12 +96,12 @@ def _hooked(kernel: ScalarKernel, variant: Variant, dump: Dump | None) -> tuple[
     return raw, places
 
 
-def _optimised(raw: Module, guarded: bool) -> Module:
+def _optimised(raw: Module, target: Target, guarded: bool) -> Module:
     """Scalar code, everything inlined and optimised; a large kernel's in a process of its own."""
     if inlined_size(raw) > child.LARGE and not child.is_bounded:
-        scalar = child.optimise_scalar(print_module(raw), guarded=guarded)
+        scalar = child.optimise_scalar(print_module(raw), guarded=guarded, target=target)
     else:
-        scalar = llvm.optimise_scalar(raw, guarded=guarded)
+        scalar = llvm.optimise_scalar(raw, guarded=guarded, target=target)
     check_text(scalar, "when it is optimised")
     module = parse(scalar)
     settle(module)
@@ -113,7 +115,7 @@ def _check_started(kernel: ScalarKernel, scalar: Module) -> None:
         )
 
 
-def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module) -> LockstepModule:
+def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module, target: Target) -> LockstepModule:
     """32 lanes in lockstep."""
     return vectorise(
         scalar,
@@ -123,13 +125,13 @@ def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module) -> Locks
         sanitized=variant.sanitized,
         tail=variant.tail,
         width=llvm.vector_width(
-            any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions), is_short(scalar.function)
+            any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions), is_short(scalar.function), target
         ),
         value_sizes=value_sizes(kernel),
         max_threads=kernel.max_threads,
         wide=variant.wide,
         keep_tests=variant.keep_tests,
-        keeps_registers=llvm.keeps_registers(),
+        keeps_registers=llvm.keeps_registers(target),
     )
 
 
@@ -143,9 +145,9 @@ def _check_private(kernel: ScalarKernel, variant: Variant, module: LockstepModul
         )
 
 
-def _emitted(module: LockstepModule, dump: Dump | None, *, quick: bool) -> bytes:
+def _emitted(module: LockstepModule, dump: Dump | None, target: Target, *, quick: bool) -> bytes:
     """An object file; what is dumped is made in this process, as a small kernel's is."""
     check_text(module.ir, "for all lanes")
     if dump is None and module.ir.count("\n") > child.SMALL:
-        return child.emit_object(module.ir, quick=quick)
-    return llvm.emit_object(module.ir, dump, quick=quick)
+        return child.emit_object(module.ir, quick=quick, target=target)
+    return llvm.emit_object(module.ir, dump, quick=quick, target=target)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
-import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from metalcore import settings
-from metalcore.errors import MetalcoreError, UnsupportedFeature
+from metalcore.engine.target import Platform, this_platform
+from metalcore.errors import MetalcoreError
 from metalcore.forking import run_process
 
 
@@ -29,19 +29,10 @@ def zig() -> str:
     return path
 
 
-def host_triple() -> str:
-    """LLVM's name of this machine, as far as the native runtime supports it."""
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
-    if platform.system() != "Linux" or machine not in ("x86_64", "aarch64"):
-        raise UnsupportedFeature(
-            f"running kernels on {platform.system()} {platform.machine()}: Linux on x86_64 or aarch64 is needed"
-        )
-    return f"{machine}-unknown-linux-gnu"
-
-
-def run_zig(arguments: Sequence[str], what: str) -> None:
+def run_zig(arguments: Sequence[str], what: str, more: Mapping[str, str] | None = None) -> None:
     """Runs one of zig's tools; a failure is an error of ours, so it carries everything the tool said."""
-    done = run_process([zig(), *arguments], env=settings.system_environment())  # CPATH and its like are the user's
+    environment = {**settings.system_environment(), **(more or {})}  # CPATH and its like are the user's
+    done = run_process([zig(), *arguments], env=environment)
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace")
         raise MetalcoreError(f"{what} failed (exit code {done.returncode}):\n{said}")
@@ -50,10 +41,18 @@ def run_zig(arguments: Sequence[str], what: str) -> None:
 _QUICK = ("-O1", "-mllvm", "-inline-threshold=25")
 
 
-def compile_c(source: str, output: str, features: Sequence[str] = (), *, quick: bool = False) -> None:
+def compile_c(
+    source: str,
+    output: str,
+    features: Sequence[str] = (),
+    *,
+    quick: bool = False,
+    where: Platform | None = None,
+) -> None:
     """One C file, which includes nothing but the compiler's own headers, to an object file.
 
-    *features* are instructions that this machine has: ("+avx2",). *quick*: in four fifths of the time, with less care.
+    *features* are instructions that the machine has: ("+avx2",). *quick*: in four fifths of the time, with less care.
+    *where*: whom it is for, this machine where nothing is said.
     """
     headers = os.path.join(os.path.dirname(zig()), "lib", "include")
     options = [*(_QUICK if quick else ("-O2",)), "-std=c11", "-ffreestanding"]
@@ -61,9 +60,18 @@ def compile_c(source: str, output: str, features: Sequence[str] = (), *, quick: 
     for feature in features:
         options += ["-target-feature", feature]
     flags = [*options, "-fvisibility=hidden", "-internal-isystem", headers, "-o", output, source]
-    run_zig(["clang", "-cc1", "-triple", host_triple(), "-emit-obj", *flags], f"compiling {source}")
+    triple = (where or this_platform()).triple
+    run_zig(["clang", "-cc1", "-triple", triple, "-emit-obj", *flags], f"compiling {source}")
 
 
-def link_shared(objects: Sequence[str], output: str) -> None:
+def link_shared(objects: Sequence[str], output: str, where: Platform | None = None) -> None:
     """Object files to a shared object; what is undefined is found in the process that loads it."""
-    run_zig(["ld.lld", "-shared", "-z", "now", "--build-id=none", "-o", output, *objects], f"linking {output}")
+    where = where or this_platform()
+    if where.is_macho:  # the wheel has no ld64.lld; zig's own linker signs what it makes and needs no SDK
+        name = f"@rpath/{os.path.basename(output)}"
+        tool = ["cc", "-target", where.zig_name, "-shared", "-nostdlib", f"-Wl,-install_name,{name}"]
+        own = os.path.join(os.path.dirname(output), "zig")  # where zig keeps what it needs meanwhile
+        more = {"ZIG_GLOBAL_CACHE_DIR": own, "ZIG_LOCAL_CACHE_DIR": own}
+    else:
+        tool, more = ["ld.lld", "-shared", "-z", "now", "--build-id=none"], {}
+    run_zig([*tool, "-o", output, *objects], f"linking {output}", more)

@@ -6,6 +6,10 @@ memset, memcpy and memmove serve large private arrays, fmax and fmin places that
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from metalcore.engine.target import Target
 
 NAMES = frozenset(("memset", "memcpy", "memmove", "fmax", "fmaxf", "fmin", "fminf"))
 
@@ -112,8 +116,8 @@ def _text() -> str:
 
 
 @functools.cache
-def object_file() -> bytes:
+def object_file(target: Target | None = None) -> bytes:
     """All of them as an object file."""
     from metalcore.engine.optimiser import llvm
 
-    return llvm.emit_object(_text())
+    return llvm.emit_object(_text(), target=target)

@@ -12,6 +12,7 @@ import sys
 
 from metalcore.engine.optimiser import llvm
 from metalcore.engine.process import Raw, run_limited, scratch_folder
+from metalcore.engine.target import Target
 from metalcore.engine.toolchain import zig
 from metalcore.errors import CompileError, MetalcoreError
 
@@ -23,10 +24,11 @@ _MOST = (1 << 30, "the kernel's machine code has more than 1 GB")
 _PROGRAM = """import sys
 sys.path[:] = {path!r}
 from metalcore.engine.optimiser import llvm
+from metalcore.engine.target import Platform, Target
 from metalcore.errors import CompileError
 text = sys.stdin.read()
 try:
-    out = llvm.optimise_scalar(text, guarded={guarded!r})
+    out = llvm.optimise_scalar(text, guarded={guarded!r}, target={target!r})
 except CompileError as error:
     sys.stderr.write(str(error))
     sys.exit({refused})
@@ -34,18 +36,18 @@ sys.stdout.buffer.write(out.encode())
 """
 
 
-def optimise_scalar(text: str, *, guarded: bool = False) -> str:
+def optimise_scalar(text: str, *, guarded: bool = False, target: Target | None = None) -> str:
     """What `llvm.optimise_scalar` gives, worked out by a Python that may be stopped."""
     path = [folder for folder in sys.path if folder]
-    program = _PROGRAM.format(path=path, guarded=guarded, refused=_REFUSED)
+    program = _PROGRAM.format(path=path, guarded=guarded, target=target, refused=_REFUSED)
     with scratch_folder() as folder:
         return _output(run_limited([sys.executable, "-I", "-c", program], text, folder, *_MOST)).decode()
 
 
-def emit_object(text: str, *, quick: bool = False) -> bytes:
+def emit_object(text: str, *, quick: bool = False, target: Target | None = None) -> bytes:
     """What `llvm.emit_object` gives."""
-    tool = [zig(), "clang", "-cc1", *llvm.clang_target(), "-funroll-loops", "-x", "ir"]
-    text = llvm.target_lines() + text
+    tool = [zig(), "clang", "-cc1", *llvm.clang_target(target), "-funroll-loops", "-x", "ir"]
+    text = llvm.target_lines(target) + text
     # clang takes one number for the optimiser and the code generator, which llvmlite is given two for.
     optimiser, generator = "-O1" if quick else "-O2", "-O1" if text.count("\n") > llvm.LARGE else "-O2"
     with scratch_folder() as folder:

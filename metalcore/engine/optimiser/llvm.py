@@ -1,4 +1,7 @@
-"""llvmlite, set up once: the host's target machine and the two optimisation pipelines."""
+"""llvmlite, set up once: target machines and the two optimisation pipelines.
+
+Functions that take a *target* work for this machine where none is given.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from metalcore.engine.garbage import without_collections
 from metalcore.engine.ir.registers import without_variables
 from metalcore.engine.optimiser.defined import with_values, without_promises
 from metalcore.engine.optimiser.own_arrays import guard
+from metalcore.engine.target import AARCH64, X86_64, Target, baseline, this_platform
 from metalcore.forking import UnforkedLock, unforked
 
 LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once
@@ -41,73 +45,95 @@ def _initialise() -> None:
         binding.set_option("metalcore", option)
 
 
-def host_features() -> dict[str, bool]:
-    with unforked():
-        return dict(binding.get_host_cpu_features())
+@functools.cache
+def _initialise_all() -> None:
+    """Code generators for other machines than this one."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
 
 
 @functools.cache
-def vector_width(has_matrices: bool = False, is_short: bool = False) -> int:
-    """Lanes of 32 bits in one register of this machine; products of 8x8 matrices are written for eight at most.
+def this_target() -> Target:
+    """This machine."""
+    where = this_platform()
+    with unforked():
+        cpu, features = binding.get_host_cpu_name(), _said_features()
+    if not features and where.machine == AARCH64:  # there LLVM asks the system, and does not know how to everywhere
+        features = baseline(where).features
+    return Target(where, cpu, features)
+
+
+def _said_features() -> tuple[str, ...]:
+    try:
+        return tuple(filter(None, binding.get_host_cpu_features().flatten().split(",")))
+    except RuntimeError:  # LLVM cannot tell
+        return ()
+
+
+def vector_width(has_matrices: bool = False, is_short: bool = False, target: Target | None = None) -> int:
+    """Lanes of 32 bits in one register of the machine; products of 8x8 matrices are written for eight at most.
 
     *is_short*: a few instructions and no loop. They wait for memory, and a stream of data comes sooner where each load
     asks for half of a line.
     """
-    features = host_features()
-    if not (has_matrices or is_short) and all(features.get(name) for name in _WIDE):
+    target = target or this_target()
+    if not (has_matrices or is_short) and target.has(*_WIDE):
         return 16
-    if features.get("avx2"):
-        return 8
-    return 4
+    return 8 if target.has("avx2") else 4
 
 
 # Ice Lake, Zen 4 and later: before them a processor slows down where it meets registers of 512 bits.
 _WIDE = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi2")
 
 
-def _features() -> str:
-    """Of this machine, as LLVM takes them; it would halve vectors of 512 bits where it prefers those of 256."""
-    found: str = binding.get_host_cpu_features().flatten()
-    return f"{found},-prefer-256-bit" if vector_width() == 16 else found
+def _features(target: Target) -> tuple[str, ...]:
+    """As LLVM takes them; it would halve vectors of 512 bits where it prefers those of 256."""
+    return (*target.features, "-prefer-256-bit") if vector_width(target=target) == 16 else target.features
 
 
-def has_fma() -> bool:
-    """Whether this machine has all the floating-point instructions that kernels use; LLVM calls libm for the rest."""
-    features = host_features()
-    return bool(features.get("fma") or features.get("neon") or features.get("fp-armv8"))
+def has_fma(target: Target | None = None) -> bool:
+    """Whether the machine has all the floating-point instructions that kernels use; LLVM calls libm for the rest."""
+    target = target or this_target()
+    return target.platform.machine == AARCH64 or target.has("fma")
 
 
 @functools.cache
-def target_machine(level: int = 2) -> Any:
+def target_machine(level: int = 2, target: Target | None = None) -> Any:
     """*level*: how hard the code generator tries."""
     _initialise()
-    target = binding.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=_features(), opt=level, reloc="pic", codemodel="default"
+    target = target or this_target()
+    if target.platform.machine != this_platform().machine:
+        _initialise_all()
+    return binding.Target.from_triple(target.platform.triple).create_target_machine(
+        cpu=target.cpu, features=",".join(_features(target)), opt=level, reloc="pic", codemodel="default"
     )
 
 
 @functools.cache
-def clang_target() -> tuple[str, ...]:
+def clang_target(target: Target | None = None) -> tuple[str, ...]:
     """The same machine and the same options, as `clang -cc1` takes them."""
-    machine, host = target_machine(), ("-target-cpu", binding.get_host_cpu_name())
-    features = (word for name in _features().split(",") if name for word in ("-target-feature", name))
+    target = target or this_target()
+    features = (word for name in _features(target) for word in ("-target-feature", name))
     options = (word for option in _OPTIONS for word in ("-mllvm", option))
-    return ("-triple", machine.triple, *host, *features, *options, "-mrelocation-model", "pic", "-pic-level", "2")
+    machine = ("-triple", target.platform.triple, "-target-cpu", target.cpu)
+    return (*machine, *features, *options, "-mrelocation-model", "pic", "-pic-level", "2")
 
 
 @functools.cache
-def target_lines() -> str:
-    """What begins a module's text for this machine."""
-    machine = target_machine()
+def target_lines(target: Target | None = None) -> str:
+    """What begins a module's text for the machine."""
+    machine = target_machine(target=target)
     return f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
 
 
 @functools.cache
-def keeps_registers() -> str:
+def keeps_registers(target: Target | None = None) -> str:
     """Attributes of a function that preserves all registers. On x86 LLVM would restore them and then, before it
     returns, clear the upper halves of the vectors (LLVM 22)."""
-    return f'"target-features"="{_features()},-vzeroupper"' if "x86" in target_machine().triple else ""
+    target = target or this_target()
+    if target.platform.machine != X86_64:
+        return ""
+    return f'"target-features"="{",".join((*_features(target), "-vzeroupper"))}"'
 
 
 def parse(text: str) -> Any:
@@ -117,13 +143,13 @@ def parse(text: str) -> Any:
     return module
 
 
-def optimise(module: Any, level: int) -> None:
+def optimise(module: Any, level: int, target: Target | None = None) -> None:
     options = binding.create_pipeline_tuning_options(level)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_interleaving = False
     options.loop_unrolling = True
-    builder = binding.create_pass_builder(target_machine(), options)
+    builder = binding.create_pass_builder(target_machine(target=target), options)
     builder.getModulePassManager().run(module, builder)
 
 
@@ -133,7 +159,9 @@ _PRAGMAS = tuple(f'!"{_UNROLL}{word}"' for word in ("full", "enable", "count"))
 
 @LOCK.around
 @without_collections
-def optimise_scalar(raw: str | ir.Module, entry: str = "__mc_entry", *, guarded: bool = False) -> str:
+def optimise_scalar(
+    raw: str | ir.Module, entry: str = "__mc_entry", *, guarded: bool = False, target: Target | None = None
+) -> str:
     """Inline everything into the kernel and optimise it as scalar code; no vectors, no unrolling beyond full.
 
     *guarded*: no access past a private array or a constant table is optimised away.
@@ -148,23 +176,23 @@ def optimise_scalar(raw: str | ir.Module, entry: str = "__mc_entry", *, guarded:
     with_values(before)
     if guarded:
         guard(before)
-    module = scalar_module(before, [entry])
+    module = scalar_module(before, [entry], target)
     if guarded and not is_inlined:
-        _inline(module)
+        _inline(module, target)
         inlined = ir.parse(str(module), entry)
         if guard(inlined):
             module = parse(ir.print_module(inlined))
     if is_unrolled:
-        module = _unroll(module)
-    optimise(module, 2)
+        module = _unroll(module, target)
+    optimise(module, 2, target)
     return str(module)
 
 
-def _unroll(module: Any) -> Any:
+def _unroll(module: Any, target: Target | None) -> Any:
     """Loops unrolled as their pragmas ask. What cannot be unrolled loses its pragma: LLVM would print a warning."""
     options = binding.create_pipeline_tuning_options(2)
-    builder = binding.create_pass_builder(target_machine(), options)
-    _inline(module)
+    builder = binding.create_pass_builder(target_machine(target=target), options)
+    _inline(module, target)
     simplify = builder.getFunctionPassManager()
     simplify.add_loop_unroll_pass()
     for function in module.functions:
@@ -183,11 +211,12 @@ def inline_scalar(raw: ir.Module) -> ir.Module:
     return ir.parse(str(module), raw.entry)
 
 
-def _inline(module: Any) -> None:
+def _inline(module: Any, target: Target | None = None) -> None:
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(module, binding.create_pass_builder(target_machine(), binding.create_pipeline_tuning_options(0)))
+    options = binding.create_pipeline_tuning_options(0)
+    passes.run(module, binding.create_pass_builder(target_machine(target=target), options))
 
 
 @LOCK.around
@@ -207,7 +236,7 @@ _OWN_WORDS = frozenset(("noinline", "optnone", "alwaysinline", "mustprogress", "
 _VISIBLE = frozenset(("dso_local", "hidden"))
 
 
-def scalar_module(raw: ir.Module, entries: Sequence[str]) -> Any:
+def scalar_module(raw: ir.Module, entries: Sequence[str], target: Target | None = None) -> Any:
     """Raw scalar IR with everything but its entry points made internal and always inlined; the caller holds LOCK."""
     without_promises(raw)
     raw.header = [line for line in raw.header if not line.startswith("target ")]
@@ -223,22 +252,23 @@ def scalar_module(raw: ir.Module, entries: Sequence[str]) -> Any:
     for variable in raw.globals.values():
         variable.suffix = [part for part in variable.suffix if not part.startswith("comdat")]
     module = parse(ir.print_module(raw))
-    module.triple = target_machine().triple
-    module.data_layout = str(target_machine().target_data)
+    machine = target_machine(target=target)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
     return module
 
 
 @LOCK.around
-def emit_object(text: str, dump: Any = None, *, quick: bool = False) -> bytes:
-    """Optimise lockstep IR for this machine and emit an object file.
+def emit_object(text: str, dump: Any = None, *, quick: bool = False, target: Target | None = None) -> bytes:
+    """Optimise lockstep IR for the machine and emit an object file.
 
     *quick*: with less effort, for code that calls the runtime all the time and gains little by more.
     """
     module = parse(text)
-    machine = target_machine(1 if text.count("\n") > LARGE else 2)
+    machine = target_machine(1 if text.count("\n") > LARGE else 2, target)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    optimise(module, 1 if quick else 2)
+    optimise(module, 1 if quick else 2, target)
     if dump is not None:
         dump("optimised.ll", str(module))
         dump("kernel.s", machine.emit_assembly(module))

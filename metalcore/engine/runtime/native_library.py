@@ -53,9 +53,9 @@ def _build(library: Sequence[str]) -> bytes:
 
 
 def _wide() -> tuple[str, ...]:
-    from metalcore.engine.optimiser.llvm import host_features
+    from metalcore.engine.optimiser.llvm import this_target
 
-    return ("+avx2",) if host_features().get("avx2") else ()
+    return ("+avx2",) if this_target().has("avx2") else ()
 
 
 def is_built() -> bool:
