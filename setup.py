@@ -7,7 +7,7 @@ whose parts are built when they are first used.
 import os
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -25,7 +25,7 @@ class BuildPy(build_py):
         super().run()
         if self.editable_mode:  # a clone has them beside the package
             return
-        for folder, target in ((ROOT / "examples", "examples"), *([(Path(PARTS), "")] if PARTS else [])):
+        for folder, target in ((ROOT / "examples", "examples"), *([(ROOT / PARTS, "")] if PARTS else [])):
             for file in sorted(folder.rglob("*")):
                 if file.is_file() and "__pycache__" not in file.parts:
                     to = Path(self.build_lib, "metalcore", target, file.relative_to(folder))
@@ -33,13 +33,15 @@ class BuildPy(build_py):
                     self.copy_file(str(file), str(to))
 
 
+class Parts(Distribution):
+    """To setuptools the parts are what a compiled module is: they belong to a platform."""
+
+    def has_ext_modules(self):
+        return bool(PLATFORM)
+
+
 class BdistWheel(bdist_wheel):
     """One wheel of a platform for every Python 3."""
-
-    def finalize_options(self):
-        super().finalize_options()
-        if PLATFORM:
-            self.root_is_pure = False
 
     def get_tag(self):
         return ("py3", "none", PLATFORM) if PLATFORM else super().get_tag()
@@ -48,4 +50,4 @@ class BdistWheel(bdist_wheel):
 if bool(PARTS) != bool(PLATFORM):
     raise SystemExit("METALCORE_WHEEL_PARTS and METALCORE_WHEEL_PLATFORM go together: scripts/build-wheels sets both")
 
-setup(cmdclass={"build_py": BuildPy, "bdist_wheel": BdistWheel})
+setup(distclass=Parts, cmdclass={"build_py": BuildPy, "bdist_wheel": BdistWheel})

@@ -69,7 +69,7 @@ def strangers() -> list[tuple[str, str, str]]:
     """(name, version, folder) of the other distributions that install files of a package `metalcore`."""
     from importlib import metadata
 
-    found = {}
+    found: dict[tuple[str, str, str], None] = {}
     for each in metadata.distributions():
         name = each.metadata["Name"] or ""
         if name.lower().replace("_", "-") == OURS:

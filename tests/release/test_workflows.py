@@ -65,7 +65,8 @@ def test_no_more_rights_than_are_needed(path: Path) -> None:
 @workflows
 def test_actions_are_pinned_to_a_major_version(path: Path) -> None:
     for step in steps(read(path)):
-        assert re.fullmatch(r"(actions/[a-z-]+@v\d+|pypa/gh-action-pypi-publish@release/v1)", step.get("uses", "actions/a@v1"))
+        used = step.get("uses", "actions/checkout@v4")
+        assert re.fullmatch(r"actions/[a-z-]+@v\d+|pypa/gh-action-pypi-publish@release/v1", used)
 
 
 @workflows

@@ -17,6 +17,8 @@ from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
 from metalcore.engine.store.cache import disk_cache
 from metalcore.engine.store.identity import digest, key_of, machine_key
+from metalcore.engine.store.prebuilt import prebuilt_library
+from metalcore.engine.target import Target
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 
@@ -27,49 +29,58 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 RUNTIME, SANITIZER = ("runtime",), ("sanitizer", "track")
 
 
-def source_key(library: Sequence[str] = RUNTIME) -> str:
+def content_key(library: Sequence[str] = RUNTIME) -> str:
+    """Of the C files alone: what a wheel brought is looked up by it."""
     rows = []
     for name in sorted(os.listdir(SOURCES)):
         if name.endswith((".c", ".h")):
             with open(os.path.join(SOURCES, name), "rb") as file:
                 rows.append((name, digest(file.read())))
-    return key_of(*library, rows, machine_key())
+    return key_of(*library, rows)
 
 
-def _build(library: Sequence[str]) -> bytes:
+def source_key(library: Sequence[str] = RUNTIME) -> str:
+    """Of what is built on this machine."""
+    return key_of(content_key(library), machine_key())
+
+
+def build(library: Sequence[str], target: Target | None = None) -> bytes:
+    """A shared object of the runtime for *target*, or for this machine."""
     import tempfile
 
     from metalcore.engine.toolchain import compile_c, link_shared
 
+    where = None if target is None else target.platform
     with tempfile.TemporaryDirectory(prefix="metalcore-") as folder:
         output = os.path.join(folder, "library.so")
         objects = [os.path.join(folder, f"{name}.o") for name in library]
         for name, made in zip(library, objects, strict=True):
-            features = _wide() if name == "track" else ()
-            compile_c(os.path.join(SOURCES, f"{name}.c"), made, features, quick=library is RUNTIME)
-        link_shared(objects, output)
+            features = _wide(target) if name == "track" else ()
+            compile_c(os.path.join(SOURCES, f"{name}.c"), made, features, quick=library is RUNTIME, where=where)
+        link_shared(objects, output, where)
         with open(output, "rb") as file:
             return file.read()
 
 
-def _wide() -> tuple[str, ...]:
+def _wide(target: Target | None) -> tuple[str, ...]:
     from metalcore.engine.optimiser.llvm import this_target
 
-    return ("+avx2",) if this_target().has("avx2") else ()
+    return ("+avx2",) if (target or this_target()).has("avx2") else ()
 
 
 def is_built() -> bool:
-    """Whether the cache has the runtime."""
-    return disk_cache().read_binary("runtime", source_key()) is not None
+    """Whether the cache or a wheel has the runtime."""
+    return _found(RUNTIME) is not None
+
+
+def _found(library: Sequence[str]) -> str | None:
+    cached = disk_cache().read_binary("runtime", source_key(library))
+    return cached[0] if cached is not None else prebuilt_library(content_key(library))
 
 
 def library_path(library: Sequence[str] = RUNTIME) -> str:
-    """A shared object of the runtime, from the cache or built now."""
-    key = source_key(library)
-    found = disk_cache().read_binary("runtime", key)
-    if found is not None:
-        return found[0]
-    return disk_cache().write_binary("runtime", key, _build(library), {})
+    """A shared object of the runtime, from the cache, from a wheel or built now."""
+    return _found(library) or disk_cache().write_binary("runtime", source_key(library), build(library), {})
 
 
 _NAMES = (
