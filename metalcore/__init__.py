@@ -25,21 +25,30 @@ __all__ = [
     "Report",
     "__version__",
     "argument_buffer",
+    "cholesky",
+    "cholesky_solve",
     "compile_shader",
     "disable_pytorch_overrides",
+    "eigh",
     "emulate",
     "enable_pytorch_overrides",
     "errors",
     "explain",
     "get_num_threads",
     "isolate",
+    "lstsq",
     "metal_kernel",
     "mode",
     "overrides",
     "patch_model",
+    "pinv",
+    "qr",
     "set_num_threads",
     "shared_array",
+    "solve",
+    "svd",
     "target",
+    "trsm",
     "unpatch_model",
 ]
 
@@ -66,7 +75,10 @@ _LAZY = {
     "set_num_threads": "metalcore.engine.runtime.threads",
     "shared_array": "metalcore.engine.isolate.memory",
     "target": "metalcore.launch",
+    "trsm": "metalcore.ops.linalg.triangular",
     "unpatch_model": "metalcore.torch.patch",
+    # linear algebra by the short names that other packages have for it
+    **dict.fromkeys(("cholesky", "cholesky_solve", "eigh", "lstsq", "pinv", "qr", "solve", "svd"), "metalcore.linalg"),
 }
 _SUBMODULES = ("linalg", "mlx", "nn", "optim", "precise")
 

@@ -15,6 +15,14 @@ from metalcore.engine.modes import mode as mode
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer as ArgumentBuffer, argument_buffer as argument_buffer
 from metalcore.engine.runtime.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from metalcore.launch.device import target as target
+from metalcore.ops.linalg.cholesky import cholesky as cholesky
+from metalcore.ops.linalg.cholesky_solve import cholesky_solve as cholesky_solve
+from metalcore.ops.linalg.eigh import eigh as eigh
+from metalcore.ops.linalg.least_squares import lstsq as lstsq, pinv as pinv
+from metalcore.ops.linalg.qr import qr as qr
+from metalcore.ops.linalg.solve import solve as solve
+from metalcore.ops.linalg.svd import svd as svd
+from metalcore.ops.linalg.triangular import trsm as trsm
 from metalcore.torch.explain import explain as explain
 from metalcore.torch.overrides import disable_pytorch_overrides as disable_pytorch_overrides, enable_pytorch_overrides as enable_pytorch_overrides, overrides as overrides
 from metalcore.torch.patch import patch_model as patch_model, unpatch_model as unpatch_model

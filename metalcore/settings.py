@@ -49,6 +49,11 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("metalcore"))
 
 
+def uses_prebuilt() -> bool:
+    """METALCORE_PREBUILT: whether kernels of a wheel are used; 0: all are compiled for this processor."""
+    return os.environ.get("METALCORE_PREBUILT", "1") not in ("", "0")
+
+
 def keep_tests() -> bool:
     """METALCORE_KEEP_TESTS: whether checked mode tests every access, those too that are proven to lie inside."""
     return os.environ.get("METALCORE_KEEP_TESTS", "0") not in ("", "0")

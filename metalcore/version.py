@@ -1,3 +1,3 @@
-"""The version of the package, as pyproject.toml has it."""
+"""The version of the package. pyproject.toml and the wheels take it from here."""
 
 VERSION = "0.1.0"

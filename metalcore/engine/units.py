@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metalcore import settings
@@ -24,6 +24,7 @@ from metalcore.engine.options import Source
 from metalcore.engine.runtime.launch import LoadedKernel
 from metalcore.engine.store.cache import disk_cache, toolchain_key
 from metalcore.engine.store.identity import key_of
+from metalcore.engine.store.prebuilt import PrebuiltUnit, prebuilt_unit
 from metalcore.errors import CompileError
 from metalcore.forking import import_whole
 from metalcore.launch.declaration import Requirement
@@ -53,12 +54,25 @@ used: dict[str, bool] | None = None
 """Keys of the machine code that this process has asked for, and whether it was compiled here; None: nobody asks."""
 
 
+asked: Callable[[Source, str, Constants, Variant], None] | None = None
+"""Hears of each kernel that this process asks for; None: nobody wants to."""
+
+
 class Signature(NamedTuple):
     """What the host must know of a kernel to call it."""
 
     arguments: tuple[Argument, ...]
     max_threads: int | None
     requirements: tuple[Requirement, ...] = ()
+
+
+def signature_data(kernel: ScalarKernel) -> dict[str, Any]:
+    """What is kept of a kernel's signature."""
+    return {
+        "arguments": [dataclasses.asdict(a) for a in kernel.arguments],
+        "max_threads": kernel.max_threads,
+        "requirements": [list(r) for r in kernel.requirements],
+    }
 
 
 def _is_as_it_was(manifest: dict[str, Any]) -> bool:
@@ -145,14 +159,35 @@ class SourceUnit:
         self._unit: Unit | None = None
         self._scalar: dict[tuple[str, Constants], ScalarKernel] = {}
         self._records: dict[str, Type] = {}
+        self._key: str | None = None
         manifest = self._read_manifest()
         if manifest is None:
-            with compiling(name_of(source.text, source.path)), locks.of(self._manifest):
-                manifest = self._read_manifest() or self._make_manifest()
-        self.key: str = manifest["unit"]
+            manifest = self._prebuilt.manifest if self._prebuilt else self._get_manifest()
+        else:
+            self._key = manifest["unit"]
         self.functions: tuple[str, ...] = tuple(manifest["functions"])
         self.templates: tuple[str, ...] = tuple(manifest["templates"])  # instantiations, compiled when asked for
         self.constants = tuple(FunctionConstant(**c) for c in manifest["constants"])
+
+    @cached_property
+    def _prebuilt(self) -> PrebuiltUnit | None:
+        """What a wheel brought of this source; nobody asks where kernels are compiled for this very processor."""
+        return prebuilt_unit(self.source) if used is None else None
+
+    @property
+    def key(self) -> str:
+        """Names what is compiled here. A unit of a wheel has none until something must be."""
+        if self._key is None:
+            self._get_manifest()
+        assert self._key is not None
+        return self._key
+
+    def _get_manifest(self) -> dict[str, Any]:
+        source = self.source
+        with compiling(name_of(source.text, source.path)), locks.of(self._manifest):
+            manifest = self._read_manifest() or self._make_manifest()
+        self._key = manifest["unit"]
+        return manifest
 
     def remember(self) -> str:
         """Keep the text for a report, which quotes lines of it; the answer names it there."""
@@ -217,19 +252,22 @@ class SourceUnit:
 
     def signature(self, name: str, constants: Constants) -> Signature:
         """The kernel's arguments; compiles it where it was never compiled, so that its errors show here."""
-        key = key_of(self.key, name, constants)
-        kept = disk_cache().read_json("signatures", key)
+        kept = None
+        if self._key is not None:
+            kept = disk_cache().read_json("signatures", key_of(self._key, name, constants))
+        if kept is None and self._prebuilt is not None:
+            kept = self._prebuilt.signature(name, constants)
         if kept is None:
-            with compiling(name), locks.of(key):
-                kernel = self._lower(name, constants)
-            kept = {
-                "arguments": [dataclasses.asdict(a) for a in kernel.arguments],
-                "max_threads": kernel.max_threads,
-                "requirements": [list(r) for r in kernel.requirements],
-            }
-            disk_cache().write_json("signatures", key, kept)
+            kept = self._make_signature(name, constants)
         requirements = tuple(Requirement(*r) for r in kept["requirements"])
         return Signature(tuple(Argument(**a) for a in kept["arguments"]), kept["max_threads"], requirements)
+
+    def _make_signature(self, name: str, constants: Constants) -> dict[str, Any]:
+        key = key_of(self.key, name, constants)
+        with compiling(name), locks.of(key):
+            made = signature_data(self._lower(name, constants))
+        disk_cache().write_json("signatures", key, made)
+        return made
 
     def record(self, name: str, constants: Constants, parameter: int) -> Type:
         """The layout of the struct that a parameter points to."""
@@ -250,18 +288,28 @@ class SourceUnit:
         return LoadedKernel(self.native(name, constants, variant), variant)
 
     def native(self, name: str, constants: Constants, variant: Variant) -> NativeKernel:
-        """Machine code of a kernel for one kind of threadgroup."""
-        key = key_of(self.key, name, constants, variant.key)
-        if used is not None:
-            used.setdefault(key, False)
-        found = disk_cache().read_binary("kernels", key)
+        """Machine code of a kernel for one kind of threadgroup: from the cache, from a wheel, or compiled now."""
+        if asked is not None:
+            asked(self.source, name, constants, variant)
+        found = None
+        if self._key is not None:
+            found = disk_cache().read_binary("kernels", self._kernel_key(name, constants, variant))
+        if found is None and self._prebuilt is not None:
+            found = self._prebuilt.kernel(name, constants, variant.key)
         if found is None:
+            key = self._kernel_key(name, constants, variant)
             with compiling(name), locks.of(key):
                 found = disk_cache().read_binary("kernels", key)  # another thread may have built it meanwhile
                 if found is None:
                     return self._build(key, name, constants, variant)
         path, meta = found
         return NativeKernel.from_json(meta, path)
+
+    def _kernel_key(self, name: str, constants: Constants, variant: Variant) -> str:
+        key = key_of(self.key, name, constants, variant.key)
+        if used is not None:
+            used.setdefault(key, False)
+        return key
 
     def _build(self, key: str, name: str, constants: Constants, variant: Variant) -> NativeKernel:
         import_whole(*_CODE_GENERATION)

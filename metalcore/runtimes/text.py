@@ -19,6 +19,10 @@ _VECTORS = ("thread_position_in_threadgroup", "threads_per_threadgroup", "dispat
 _CONSTANT = re.compile(r"constant\s+(\w+)\s+(\w+)\s*\[\[function_constant\((\d+)\)\]\];")
 
 
+WIDE_NAME = "METALCORE_WIDE"
+WIDE = f"#define {WIDE_NAME} 1\n"
+
+
 def engine_text(variant: Variant) -> str:
     """For the engine: the file itself is included, so that errors name its lines.
 
@@ -26,10 +30,10 @@ def engine_text(variant: Variant) -> str:
     for twice the sums where registers have 16 lanes, under `#ifdef METALCORE_WIDE`.
     """
     define = "#define METALCORE_ENGINE 1\n" if "METALCORE_ENGINE" in read(variant.kernel.file) else ""
-    if "METALCORE_WIDE" in read(variant.kernel.file):
+    if WIDE_NAME in read(variant.kernel.file):
         from metalcore.engine.optimiser.llvm import vector_width  # llvmlite takes its time
 
-        define += "#define METALCORE_WIDE 1\n" if vector_width() == 16 else ""
+        define += WIDE if vector_width() == 16 else ""
     return f'{define}#include "{variant.kernel.file}.metal"\n{variant.instantiation}'
 
 

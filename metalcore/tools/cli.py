@@ -337,9 +337,11 @@ def _runs_a_program(words: list[str]) -> bool:
 def main() -> None:
     """Entry point: what the user did wrong is a short message, not a traceback."""
     from metalcore.errors import MetalcoreError
+    from metalcore.packages import check_imported
 
     script = _runs_a_program(sys.argv[1:])
     try:
+        check_imported()
         cli(standalone_mode=False)
     except click.ClickException as error:
         error.show()

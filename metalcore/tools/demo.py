@@ -63,11 +63,12 @@ def show(quick: bool) -> bool:
 
 
 def examples() -> Path:
-    """The folder of the .metal files: beside the package in a clone."""
-    folder = Path(__file__).resolve().parents[2] / "examples"
-    if not (folder / "saxpy.metal").is_file():
-        raise click.ClickException("the demo needs the folder 'examples' of the repository: run it in a clone")
-    return folder
+    """The folder of the examples: in the package of a wheel, beside it in a clone."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "examples", package.parent / "examples"):
+        if (folder / "saxpy.metal").is_file():
+            return folder
+    raise click.ClickException("the folder 'examples' is missing: pip install --force-reinstall metalcore-kernels")
 
 
 def _run(folder: Path, case: Case, repeats: int) -> tuple[bool, list[str]]:

@@ -55,6 +55,7 @@ def examine() -> bool:
 def _checks() -> Iterator[tuple[str, Callable[[], Finding]]]:
     yield "Python", lambda: (sys.version_info >= (3, 10), f"{platform.python_version()} on {platform.platform()}")
     yield "packages", _packages
+    yield "import name", _import_name
     yield "optional packages", _optional
     yield "CPU", _cpu
     yield "CPU threads", lambda: (True, str(settings.num_threads()))
@@ -84,6 +85,13 @@ def _packages() -> Finding:
     found = {name: _version(name) for name in needed}
     text = ", ".join(f"{name} {version or 'missing'}" for name, version in found.items())
     return all(found.values()), text
+
+
+def _import_name() -> Finding:
+    from metalcore.packages import check_imported, conflict
+
+    check_imported()
+    return not conflict(), conflict() or "no other package is called metalcore"
 
 
 def _optional() -> Finding:

@@ -17,6 +17,7 @@ from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
 from metalcore.engine.store.cache import disk_cache
 from metalcore.engine.store.identity import digest, key_of, machine_key
+from metalcore.engine.store.prebuilt import prebuilt_library
 from metalcore.engine.sysctl import number
 from metalcore.engine.target import Target
 
@@ -29,13 +30,19 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 RUNTIME, SANITIZER = ("runtime",), ("sanitizer", "track")
 
 
-def source_key(library: Sequence[str] = RUNTIME) -> str:
+def content_key(library: Sequence[str] = RUNTIME) -> str:
+    """Of the C files alone: what a wheel brought is looked up by it."""
     rows = []
     for name in sorted(os.listdir(SOURCES)):
         if name.endswith((".c", ".h")):
             with open(os.path.join(SOURCES, name), "rb") as file:
                 rows.append((name, digest(file.read())))
-    return key_of(*library, rows, machine_key())
+    return key_of(*library, rows)
+
+
+def source_key(library: Sequence[str] = RUNTIME) -> str:
+    """Of what is built on this machine."""
+    return key_of(content_key(library), machine_key())
 
 
 def build(library: Sequence[str], target: Target | None = None) -> bytes:
@@ -63,17 +70,18 @@ def _wide(target: Target | None) -> tuple[str, ...]:
 
 
 def is_built() -> bool:
-    """Whether the cache has the runtime."""
-    return disk_cache().read_binary("runtime", source_key()) is not None
+    """Whether the cache or a wheel has the runtime."""
+    return _found(RUNTIME) is not None
+
+
+def _found(library: Sequence[str]) -> str | None:
+    cached = disk_cache().read_binary("runtime", source_key(library))
+    return cached[0] if cached is not None else prebuilt_library(content_key(library))
 
 
 def library_path(library: Sequence[str] = RUNTIME) -> str:
-    """A shared object of the runtime, from the cache or built now."""
-    key = source_key(library)
-    found = disk_cache().read_binary("runtime", key)
-    if found is not None:
-        return found[0]
-    return disk_cache().write_binary("runtime", key, build(library), {})
+    """A shared object of the runtime, from the cache, from a wheel or built now."""
+    return _found(library) or disk_cache().write_binary("runtime", source_key(library), build(library), {})
 
 
 _NAMES = (

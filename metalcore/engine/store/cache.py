@@ -273,6 +273,11 @@ def _version(root: str) -> str:
     return key_of(_engine_key(root), machine_key())
 
 
+def engine_key() -> str:
+    """Hash of the engine's own files: the same in every installation of the same code."""
+    return _engine_key(os.fspath(settings.cache_dir()))
+
+
 def toolchain_key() -> str:
     """Changes with the engine's own files, the compiler, LLVM or the CPU."""
     return _version(os.fspath(settings.cache_dir()))

@@ -83,14 +83,28 @@ def _package_stamp(name: str, files: tuple[str, ...]) -> tuple[Any, ...]:
     return (name, *stamps)
 
 
+def _first_core() -> str:
+    """What Linux says of the first core."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        return file.read(8192).split("\n\n")[0]
+
+
+def processor_flags() -> frozenset[str]:
+    """The processor's features by Linux's names; none where nobody says."""
+    try:
+        rows = (line.partition(":") for line in _first_core().splitlines())
+    except OSError:
+        return frozenset()
+    return frozenset(flag for name, _, value in rows if name.strip() in ("flags", "Features") for flag in value.split())
+
+
 def _cpu() -> tuple[str, ...]:
     """The processor's name and features, as the kernel reports them for the first core."""
     if sys.platform == "darwin":  # platform.processor starts a program there, and says no more than "arm"
         names = ("machdep.cpu.brand_string", "machdep.cpu.features", "machdep.cpu.leaf7_features", "hw.cpufamily")
         return (os.uname().machine, *(sysctl(name).hex() for name in names))
     try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            head = file.read(8192).split("\n\n")[0]
+        head = _first_core()
     except OSError:
         return (platform.system(), platform.machine(), platform.processor())
     changing = ("cpu MHz", "bogomips", "processor", "physical id", "core id", "apicid", "initial apicid")

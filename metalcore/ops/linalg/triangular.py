@@ -36,6 +36,21 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     return SOLVE(A, B, bool(upper), bool(left), bool(unitriangular))
 
 
+def trsm(A: Any, B: Any, lower: bool = True, transpose: bool = False) -> Any:
+    """X of A X = B, or of A^T X = B with `transpose`; A is a lower triangle, or an upper one where not `lower`. B is a
+    matrix, a vector, or a batch of either, as in linalg.solve. BLAS's name for linalg.solve_triangular.
+
+    >>> import numpy as np, metalcore
+    >>> L = np.array([[2.0, 0.0], [1.0, 4.0]], np.float32)
+    >>> metalcore.trsm(L, np.array([4.0, 6.0], np.float32))
+    array([2., 1.], dtype=float32)
+    """
+    is_vector = len(B.shape) == 1 or tuple(B.shape) == tuple(A.shape[:-1])
+    matrix = A.swapaxes(-1, -2) if transpose and len(A.shape) > 1 else A
+    x = solve_triangular(matrix, B[..., None] if is_vector else B, upper=bool(lower) == bool(transpose))
+    return x.reshape(x.shape[:-1]) if is_vector else x
+
+
 @stage("(Tensor A, Tensor B, bool upper, bool left, bool unitriangular) -> Tensor X")
 def forward(run: Runtime, A: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> tuple[Any, ...]:
     x = triangular.solve_triangular(run, promoted(run, A), promoted(run, B), upper=upper, left=left, unit=unitriangular)
