@@ -28,8 +28,8 @@ def compiler() -> str:
 
 
 def build(folder: Path, torch: Any, stands_in: bool = True) -> Path:
-    """A shared object in `folder`, which keeps what is made. Not `stands_in`: with the names and the key that it has on a
-    Mac, so that its ops are there, and no tensor finds their kernels."""
+    """A shared object in `folder`, which keeps what is made. Not `stands_in`: with the names and the key of a Mac, so
+    that its ops are there, and no tensor finds their kernels."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("embedded.cpp", embedded(["rms_norm"])), ("schemas.inc", included())):
         if not (folder / name).exists() or (folder / name).read_text() != text:

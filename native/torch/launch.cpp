@@ -110,6 +110,7 @@ int encode(const Launch* launches, uint64_t count, const Error& error) {
       if (refuse_argument(launch, i, error)) return 1;
   }
   if (!count) return 0;
+  Pool pool;  // for what torch's encoder comes with
   Work work = {host.stream(), launches, count, false};
   host.sync(host.queue(work.stream), &work, run);
   return work.has_encoder ? 0 : error.say("torch's MPS stream gave no compute encoder");

@@ -18,6 +18,8 @@ struct Host {
   void (*msg_send)();
   Selector (*selector)(const char* name);
   Object (*class_named)(const char* name);
+  void* (*push_pool)();  // of objc_autoreleasePoolPush, and its end
+  void (*pop_pool)(void* pool);
   void (*sync)(void* queue, void* context, void (*work)(void* context));  // dispatch_sync_f
   Object (*data)(const void* bytes, uint64_t size);                       // dispatch_data_create, without a copy
   void* (*stream)();
@@ -48,7 +50,6 @@ struct Host {
   X(set_fast_math, "setFastMathEnabled:")                                                          \
   X(make, "new")                                                                                   \
   X(release, "release")                                                                            \
-  X(drain, "drain")                                                                                \
   X(string, "stringWithUTF8String:")                                                               \
   X(description, "localizedDescription")                                                           \
   X(utf8, "UTF8String")                                                                            \
@@ -75,13 +76,13 @@ inline Result send(Object self, Selector name, Arguments... arguments) {
 // Threads of Python have no pool of their own for what Metal hands out autoreleased.
 class Pool {
  public:
-  Pool() : pool_(send<Object>(host.class_named("NSAutoreleasePool"), selectors.make)) {}
-  ~Pool() { send<void>(pool_, selectors.drain); }
+  Pool() : pool_(host.push_pool()) {}
+  ~Pool() { host.pop_pool(pool_); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
  private:
-  Object pool_;
+  void* pool_;
 };
 
 inline Object string(const char* text) {

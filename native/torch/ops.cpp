@@ -2,6 +2,7 @@
 // their kernels for MPS: a plan that was noted is repeated, for another one Python is asked.
 #include <torch/library.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -31,7 +32,7 @@ Known& known() {
   return made;
 }
 
-bool is_watched = false;  // metalcore.explain() is open: every plan runs in Python
+std::atomic<bool> is_watched = false;  // metalcore.explain() is open: every plan runs in Python
 thread_local std::shared_ptr<const Plan>* noting = nullptr;
 
 std::shared_ptr<const Plan> find(const std::string& key) {

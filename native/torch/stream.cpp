@@ -7,6 +7,10 @@
 
 #include "metal.h"
 
+// What @autoreleasepool is compiled to.
+extern "C" void* objc_autoreleasePoolPush();
+extern "C" void objc_autoreleasePoolPop(void* pool);
+
 extern "C" void metalcore_set_host(const metalcore::Host* host);
 
 namespace metalcore {
@@ -28,6 +32,8 @@ const Host kHost = {
     reinterpret_cast<void (*)()>(objc_msgSend),
     [](const char* name) -> Selector { return sel_registerName(name); },
     [](const char* name) -> Object { return objc_lookUpClass(name); },
+    objc_autoreleasePoolPush,
+    objc_autoreleasePoolPop,
     [](void* queue, void* context, void (*work)(void*)) {
       dispatch_sync_f(static_cast<dispatch_queue_t>(queue), context, work);
     },

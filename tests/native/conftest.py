@@ -14,4 +14,4 @@ from tests.native.machine import Machine
 def machine(tmp_path: Path) -> Iterator[Machine]:
     made = Machine(tmp_path)
     yield made
-    assert made.metal.sent("problem") == []
+    assert made.metal.sent("problem") == [] and made.metal.pools == 0

@@ -47,7 +47,7 @@ class Metal:
         self.lengths: dict[int, int] = {}  # of buffers, by their ids; others are endless
         self.max_threads, self.width = 1024, 32
         self.fails: dict[str, str] = {}  # selector -> what the NSError says
-        self.has_encoder = True
+        self.has_encoder, self.pools = True, 0
         self._things: dict[int, Thing] = {}
         self._names: dict[int, str] = {}
         self._by_name: dict[str, int] = {}
@@ -57,7 +57,8 @@ class Metal:
         self.device = self.add(Thing("device"))
         self._streams: dict[int, dict[str, int]] = {}
         self._functions = [
-            *(_MESSAGE(self._send), _NAME(self._selector), _NAME(self._class), _SYNC(self._sync), _DATA(self._data)),
+            *(_MESSAGE(self._send), _NAME(self._selector), _NAME(self._class), _NONE(self._push), _WORK(self._pop)),
+            *(_SYNC(self._sync), _DATA(self._data)),
             *(_NONE(self._stream), _ONE(lambda s: s), _ONE(lambda s: self.device), _ONE(self._encoder)),
             *(_ONE(self._command_buffer), _ONE(self._end_coalescing)),
         ]
@@ -91,6 +92,20 @@ class Metal:
 
     def _class(self, name: bytes) -> int:
         return self.add(Thing(name.decode()))
+
+    def _push(self) -> int:
+        """Pools are a thread's own."""
+        self._local.pools = getattr(self._local, "pools", 0) + 1
+        with self._lock:
+            self.pools += 1
+        return int(self._local.pools)
+
+    def _pop(self, pool: int) -> None:
+        with self._lock:
+            self.pools -= 1
+            if pool != self._local.pools:
+                self.log.append(("problem", "pools are not ended in order"))
+        self._local.pools -= 1
 
     def _sync(self, queue: int, context: int, work: int) -> None:
         with self._lock:  # a serial queue
@@ -145,8 +160,6 @@ class Metal:
 
     def on_release(self, thing: Thing, *_: int) -> None:
         self._note(thing, "release")
-
-    on_drain = on_release
 
     def on_setLanguageVersion(self, options: Thing, version: int, *_: int) -> None:
         self._note(options, "setLanguageVersion", version)

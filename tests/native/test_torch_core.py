@@ -10,6 +10,7 @@ import pytest
 
 import metalcore
 from metalcore.errors import ArgumentError, LaunchError
+from metalcore.ops.rms_norm import FORWARD
 from metalcore.ops.silu import FORWARD as SILU
 from metalcore.runtimes.kernel import Kernel, Out
 from metalcore.runtimes.mps_native import NativeRuntime
@@ -74,6 +75,11 @@ def test_pipelines_by_variant(machine: Machine) -> None:
     assert source.startswith("#define METALCORE_DEVICE 1\n") and "[[function_constant(0)]];" in source
     assert source.endswith("decltype(rms_norm_forward<float, float, 1>) rms_norm_forward<float, float, 1>;\n")
     assert ("MTLCompileOptions", "setFastMathEnabled", 0) in machine.metal.log
+    half = dict(x=x.half(), weight=None, y=Out((2, 8), "float16"), power=Out((2,), "float32"), rows=2, width=8, eps=0.5)
+    machine.run.launch(FORWARD, ("float16", "float16", 1), (False,), half, (2,), (32,))
+    sources = [row[2] for row in machine.metal.log if row[1] == "newLibraryWithSource"]
+    assert len(sources) == 2 and sources[1].endswith("rms_norm_forward<half, half, 1>;\n")
+    log = machine.metal.sent("device", "library")
     again = NativeRuntime(machine.run.extension, "cpu")  # another runtime of the process finds them
     before = len(log)
     again.launch(SILU, ("float32", 1), (), dict(x=x, y=Out((16,), "float32"), count=16), (1, 1), (32, 1))
@@ -85,10 +91,10 @@ def test_pipelines_by_variant(machine: Machine) -> None:
 
 
 def test_what_an_old_pipeline_is_released_with(machine: Machine) -> None:
-    """Functions, options and values of constants are let go, and the pool is drained."""
+    """Functions, options and values of constants are let go, and every pool is ended."""
     norm(machine, torch.zeros(2, 8))
     released = [row[0] for row in machine.metal.log if row[1] == "release"]
-    assert sorted(released) == ["MTLCompileOptions", "MTLFunctionConstantValues", "NSAutoreleasePool", "function"]
+    assert sorted(released) == ["MTLCompileOptions", "MTLFunctionConstantValues", "function"]
 
 
 @pytest.mark.parametrize(("most", "group", "words"), [(256, 512, "512 x 1 x 1 threads; this pipeline takes 1 to 256")])

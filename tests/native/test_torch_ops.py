@@ -277,7 +277,7 @@ print("all is well")
 
 
 def test_beside_the_ops_of_python() -> None:
-    """Under the names that it has on a Mac, it defines the ops and Python adds the rest: CPU, fake, autograd, autocast."""
+    """Under its names on a Mac: it defines the ops, Python adds the rest (CPU, fake, autograd, autocast)."""
     path = build(ROOT / "build" / "native-torch-mps", torch, stands_in=False)
     words = [sys.executable, "-c", BESIDE, str(path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
