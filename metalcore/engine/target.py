@@ -13,7 +13,7 @@ from metalcore.errors import UnsupportedFeature
 
 LINUX, MACOS = "linux", "macos"
 X86_64, AARCH64 = "x86_64", "aarch64"
-MACOS_FROM = "11.0"  # the first one that ran on Apple's own processors
+MACOS_FROM = "13.0"  # as the wheel of ziglang has it
 
 _MACHINES = {"amd64": X86_64, "x86_64": X86_64, "arm64": AARCH64, "aarch64": AARCH64}
 _SYSTEMS = {"Linux": LINUX, "Darwin": MACOS}

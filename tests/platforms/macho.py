@@ -38,22 +38,27 @@ class Found:
     seconds: float = 0.0
     slowest: tuple[float, str] = (0.0, "")
     missing: collections.Counter[str] = field(default_factory=collections.Counter)
-    wrong: list[str] = field(default_factory=list)
+    wrong: int = 0
 
     def read(self, name: str, data: bytes, is_kernel: bool) -> None:
         self.files, self.bytes = self.files + 1, self.bytes + len(data)
         found = macho.read(data)
         self.missing.update(found.missing)
-        self.wrong += [f"{name} {problem}" for problem in problems(data, self.mac)]
+        for problem in problems(data, self.mac):
+            self.fault(f"{name} {problem}")
         if is_kernel and found.missing:
-            self.wrong.append(f"{name} leaves {', '.join(sorted(found.missing))} to the process")
+            self.fault(f"{name} leaves {', '.join(sorted(found.missing))} to the process")
+
+    def fault(self, text: str) -> None:
+        self.wrong += 1
+        print(f"FAIL {self.mac.triple}: {text}", flush=True)
 
     def build(self, kernel: ScalarKernel, variant: Variant) -> None:
         begin, name = time.perf_counter(), f"{kernel.name} {variant.key}"
         try:
             path = Path(pipeline_build(kernel, variant, baseline(self.mac)).path)
         except Exception as error:  # one kernel must not end the others
-            self.wrong.append(f"{name}: {type(error).__name__}: {error}")
+            self.fault(f"{name}: {type(error).__name__}: {error}")
             return
         took = time.perf_counter() - begin
         self.seconds, self.slowest = self.seconds + took, max(self.slowest, (took, name))
@@ -92,10 +97,8 @@ def main() -> int:
         shutil.rmtree(settings.cache_dir())
     for mac in macs:
         counted = f"{mac.files} files, {mac.bytes / 1e6:.1f} MB, {mac.seconds:.0f} s, slowest {mac.slowest[0]:.1f} s"
-        print(f"{mac.mac.triple}: {counted} ({mac.slowest[1]}), {len(mac.wrong)} wrong")
+        print(f"{mac.mac.triple}: {counted} ({mac.slowest[1]}), {mac.wrong} wrong")
         print(f"  left to libSystem: {', '.join(sorted(mac.missing))}")
-        for line in mac.wrong:
-            print(f"  {line}")
     for line in failed:
         print(f"FAIL {line}")
     return 1 if failed or any(mac.wrong for mac in macs) else 0

@@ -56,7 +56,7 @@ def read(data: bytes) -> Contents:
         elif kind == ROUTINES:
             starts.append("a routine to start with")
         elif kind == SYMBOLS:
-            for name, what in _symbols(data, at):
+            for name, what, _ in _symbols(data, at):
                 if what & _EXTERNAL and not what & (_DEBUG | _PRIVATE):
                     (exported if what & _KIND != _UNDEFINED else missing).add(name)
     kinds = [kind for _, _, kind in sections(data)]
@@ -70,11 +70,22 @@ def read(data: bytes) -> Contents:
     )
 
 
-def _symbols(data: bytes, at: int) -> Iterator[tuple[str, int]]:
+def address(data: bytes, wanted: str) -> int:
+    """Where a function or variable lies, from the file's first address on."""
+    for kind, at in commands(data):
+        if kind == SYMBOLS:
+            for name, what, place in _symbols(data, at):
+                if name == wanted and what & _KIND != _UNDEFINED:
+                    return place
+    raise Unreadable(f"has no {wanted}")
+
+
+def _symbols(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
+    """Name, kind and place."""
     first, count, names = struct.unpack_from("<III", data, at + 8)
     for place in range(first, first + 16 * count, 16):
-        name, what = struct.unpack_from("<IB", data, place)
-        yield _text(data, names + name).removeprefix("_"), what
+        name, what, _, _, value = struct.unpack_from("<IBBHQ", data, place)
+        yield _text(data, names + name).removeprefix("_"), what, value
 
 
 def _text(data: bytes, at: int) -> str:
