@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from metalcore.engine.store.cache import engine_key
+from metalcore.engine.store.identity import engine_content
 from release.inspection import Inspection
 from release.platforms import WHEELS, Wheel
 from release.stores import QUICK, make
@@ -72,6 +74,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("metalcore_kernels-*.whl"), *out.glob("metalcore_kernels-*.tar.gz")):
         old.unlink()
+    engine = engine_key()
     source, good = sdist(out), True
     print(f"{source.name}: {source.stat().st_size / 1e6:.1f} MB")
     for each in WHEELS:
@@ -80,6 +83,8 @@ def main() -> int:
         begin, parts = time.perf_counter(), ROOT / "build" / "parts" / each.name
         shutil.rmtree(parts, ignore_errors=True)
         problems = [*make(each, parts, given.quick, given.jobs).missing, *native_parts(each.name, parts)]
+        if engine_content() != engine:  # its kernels would be left aside wherever the wheel is installed
+            raise SystemExit("files of metalcore/engine have changed meanwhile: build again")
         found = Inspection(wheel(each, source, parts, out))
         print(f"{found} ({time.perf_counter() - begin:.0f} s)")
         for problem in problems:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -64,7 +65,7 @@ def run_limited(
         environment = settings.system_environment()
         with unforked():  # a child that another thread forks would hold an end of the pipe
             process = subprocess.Popen(
-                command, stdin=given, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=environment
+                held(command, seconds), stdin=given, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=environment
             )
     # It has nothing but the text to work on, so a limit that comes a moment late is early enough.
     _limit(process, seconds, memory)
@@ -101,10 +102,20 @@ def run_limited(
     return Raw(process.returncode, bytes(output), messages)
 
 
+def held(command: Sequence[str], seconds: int, system: str = sys.platform) -> list[str]:
+    """The command, which on macOS starts behind a shell that sets its limits: nothing else can, between a fork and a
+    program, while other threads run. macOS enforces no limit of memory."""
+    if system != "darwin":
+        return list(command)
+    limits = {"c": 0, "f": _FILE // 512, "t": seconds}  # a lower one that holds already stays
+    given = "".join(f"ulimit -{name} {value} 2>/dev/null; " for name, value in limits.items())
+    return ["/bin/sh", "-c", given + 'exec "$0" "$@"', *command]
+
+
 def _limit(process: subprocess.Popen[bytes], seconds: int, memory: int) -> None:
     try:
         from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, getrlimit, prlimit
-    except ImportError:  # not Linux: the clock alone
+    except ImportError:  # macOS: `held` has done it
         return
     limits = {RLIMIT_CPU: (seconds, seconds + 5), RLIMIT_AS: (memory, memory)}
     limits |= {RLIMIT_CORE: (0, 0), RLIMIT_FSIZE: (_FILE, _FILE)}

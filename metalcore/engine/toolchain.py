@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from metalcore import settings
+from metalcore.engine.process import scratch_folder
 from metalcore.engine.target import Platform, this_platform
 from metalcore.errors import MetalcoreError
 from metalcore.forking import run_process
@@ -66,12 +67,17 @@ def compile_c(
 
 def link_shared(objects: Sequence[str], output: str, where: Platform | None = None) -> None:
     """Object files to a shared object; what is undefined is found in the process that loads it."""
-    where = where or this_platform()
-    if where.is_macho:  # the wheel has no ld64.lld; zig's own linker signs what it makes and needs no SDK
-        name = f"@rpath/{os.path.basename(output)}"
-        tool = ["cc", "-target", where.zig_name, "-shared", "-nostdlib", f"-Wl,-install_name,{name}"]
-        own = os.path.join(os.path.dirname(output), "zig")  # where zig keeps what it needs meanwhile
-        more = {"ZIG_GLOBAL_CACHE_DIR": own, "ZIG_LOCAL_CACHE_DIR": own}
+    if (where or this_platform()).is_macho:
+        _link_macho(objects, output, where or this_platform())
     else:
-        tool, more = ["ld.lld", "-shared", "-z", "now", "--build-id=none"], {}
-    run_zig([*tool, "-o", output, *objects], f"linking {output}", more)
+        run_zig(["ld.lld", "-shared", "-z", "now", "--build-id=none", "-o", output, *objects], f"linking {output}")
+
+
+def _link_macho(objects: Sequence[str], output: str, where: Platform) -> None:
+    """The wheel has no ld64.lld, but zig's own linker: it needs no SDK and signs what it makes, as Apple's processors
+    want it. It is found behind `zig cc`, which builds no libc where none is wanted."""
+    name = f"-Wl,-install_name,@rpath/{os.path.basename(output)}"
+    tool = ["cc", "-target", where.zig_name, "-shared", "-nostdlib", name]
+    with scratch_folder() as folder:
+        kept = {"ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder}
+        run_zig([*tool, "-o", output, *objects], f"linking {output}", kept)

@@ -1,4 +1,5 @@
-"""`metalcore doctor`: what the engine needs, looked at one by one, and a kernel really compiled and run."""
+"""`metalcore doctor`: what the engine needs, looked at one by one, and a kernel really compiled and run, by every
+way that the machine has."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import metadata
 
 from rich.console import Console
@@ -15,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from metalcore import settings
+from metalcore.tools import agreement
 
 Finding = tuple[bool, str]
 KERNEL = """
@@ -60,6 +63,10 @@ def _checks() -> Iterator[tuple[str, Callable[[], Finding]]]:
     yield "kernel, compiled and run", _cold
     yield "kernel, called again", _warm
     yield "a write out of bounds", _caught
+    results = {"NumPy": agreement.by_numpy()}
+    for name, run in agreement.WAYS.items():
+        yield f"a kernel by {name}", partial(_by, name, run, results)
+    yield "which of these agree", lambda: agreement.report(results)
 
 
 def _version(name: str) -> str | None:
@@ -89,13 +96,13 @@ def _optional() -> Finding:
 
 
 def _cpu() -> Finding:
-    import llvmlite.binding as llvm
+    from metalcore.engine.optimiser.llvm import this_target
 
-    features = llvm.get_host_cpu_features()
+    target = this_target()
     wanted = ("avx2", "fma", "f16c", "avx512f", "neon", "fullfp16", "bf16", "sve")
-    present = [name for name in wanted if features.get(name)]
+    present = [name for name in wanted if target.has(name)]
     known = " ".join(present) or "no vector extension known here"
-    return True, f"{platform.machine()}, {llvm.get_host_cpu_name()}: {known}"
+    return True, f"{platform.machine()}, {target.cpu}: {known}"
 
 
 def _compiler() -> Finding:
@@ -167,6 +174,17 @@ def _caught() -> Finding:
         untouched = not y[32:].any()
         return untouched, f"caught, nothing beyond was written: {_one_line(str(error))}"
     return False, "not caught"
+
+
+def _by(name: str, run: Callable[[], agreement.Result], results: dict[str, agreement.Result]) -> Finding:
+    """Runs the kernel by one way. That a machine does not have it is nothing wrong."""
+    started = time.perf_counter()
+    try:
+        result = run()
+    except agreement.NotThere as missing:
+        return True, f"not there: {missing}"
+    results[name] = result
+    return True, f"ran, {time.perf_counter() - started:.2f} s from source to result"
 
 
 def _one_line(text: str) -> str:

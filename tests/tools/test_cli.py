@@ -157,6 +157,8 @@ def test_doctor(command: Any) -> None:
     assert done.status == 0, done.out
     for shown in ("ziglang", "llvmlite", "clang version", "cache folder", "microseconds", "All is well"):
         assert shown in done.out
+    for shown in ("a kernel by engine", "a kernel by torch.mps", "a kernel by MLX", "engine agrees with NumPy"):
+        assert shown in done.out
 
 
 @pytest.mark.feature("API", "metalcore demo: kernels agree with NumPy, a broken one is caught")

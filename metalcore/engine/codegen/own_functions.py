@@ -1,6 +1,7 @@
 """Functions that LLVM calls by itself, of a kernel's own: libc's and libm's are not for it.
 
-memset, memcpy and memmove serve large private arrays, fmax and fmin places that LLVM takes for seldom reached.
+memset, memcpy and memmove serve large private arrays, fmax and fmin places that LLVM takes for seldom reached. For
+macOS it writes bzero where a memset has zeros, __bzero on x86-64.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from metalcore.engine.target import Target
 
-NAMES = frozenset(("memset", "memcpy", "memmove", "fmax", "fmaxf", "fmin", "fminf"))
+NAMES = frozenset(("memset", "memcpy", "memmove", "bzero", "__bzero", "fmax", "fmaxf", "fmin", "fminf"))
 
 _FILL = """
 define hidden ptr @memset(ptr %to, i32 %value, i64 %count) nounwind nobuiltin {
@@ -41,6 +42,15 @@ each:
 done:
   ret ptr %to
 }
+"""
+
+
+def _zero(name: str) -> str:
+    return f"""
+define hidden void @{name}(ptr %to, i64 %count) nounwind nobuiltin {{
+  call ptr @memset(ptr %to, i32 0, i64 %count) nobuiltin
+  ret void
+}}
 """
 
 
@@ -106,13 +116,14 @@ define hidden {kind} @{name}({kind} %a, {kind} %b) nounwind nobuiltin {{
 """
 
 
-def _text() -> str:
+def _text(is_macho: bool) -> str:
     extremes = [
         _extreme(name + suffix, kind, test)
         for name, test in (("fmax", "ogt"), ("fmin", "olt"))
         for suffix, kind in (("", "double"), ("f", "float"))
     ]
-    return "".join([_FILL, _copy("memcpy"), _copy("memmove"), *extremes])
+    zeros = [_zero("bzero"), _zero("__bzero")] if is_macho else []
+    return "".join([_FILL, *zeros, _copy("memcpy"), _copy("memmove"), *extremes])
 
 
 @functools.cache
@@ -120,4 +131,5 @@ def object_file(target: Target | None = None) -> bytes:
     """All of them as an object file."""
     from metalcore.engine.optimiser import llvm
 
-    return llvm.emit_object(_text(), target=target)
+    target = target or llvm.this_target()
+    return llvm.emit_object(_text(target.platform.is_macho), target=target)

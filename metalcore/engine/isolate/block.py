@@ -148,7 +148,10 @@ class isolate(Unpicklable):
 
 def _check_platform() -> None:
     if platform.system() != "Linux":
-        raise UnsupportedFeature(f"isolate on {platform.system()}: seccomp and landlock are Linux's")
+        raise UnsupportedFeature(
+            f"isolate on {platform.system()}: seccomp and Landlock, which seal the worker, are Linux's; run it in a "
+            "Linux container or virtual machine"
+        )
 
 
 def chosen(given: bool | isolate | None) -> Sandbox | None:

@@ -18,6 +18,7 @@ from metalcore.engine.runtime.loading import load_shared
 from metalcore.engine.store.cache import disk_cache
 from metalcore.engine.store.identity import digest, key_of, machine_key
 from metalcore.engine.store.prebuilt import prebuilt_library
+from metalcore.engine.sysctl import number
 from metalcore.engine.target import Target
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
@@ -109,8 +110,8 @@ def _python_functions() -> Any:
 
 
 def _last_cache() -> int:
-    """Bytes of the last cache before memory, as Linux says; the size of a common one where it does not."""
-    found = 0
+    """Bytes of the last cache before memory, as the system says; the size of a common one where it does not."""
+    found = max(number(f"hw.{name}") for name in ("l3cachesize", "perflevel0.l2cachesize", "l2cachesize"))
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         with suppress(OSError, ValueError):
             found = max(found, int(path.read_text().strip().removesuffix("K")) << 10)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from metalcore.engine.sysctl import sysctl
 
 if TYPE_CHECKING:
     from hashlib import sha256
@@ -97,6 +100,9 @@ def processor_flags() -> frozenset[str]:
 
 def _cpu() -> tuple[str, ...]:
     """The processor's name and features, as the kernel reports them for the first core."""
+    if sys.platform == "darwin":  # platform.processor starts a program there, and says no more than "arm"
+        names = ("machdep.cpu.brand_string", "machdep.cpu.features", "machdep.cpu.leaf7_features", "hw.cpufamily")
+        return (os.uname().machine, *(sysctl(name).hex() for name in names))
     try:
         head = _first_core()
     except OSError:
@@ -111,5 +117,6 @@ def _cpu() -> tuple[str, ...]:
 def machine_key() -> str:
     """Toolchain and CPU."""
     zig = _package_stamp("ziglang", ("zig",))
-    llvm = _package_stamp("llvmlite", ("_version.py", "binding/libllvmlite.so"))
+    suffix = "dylib" if sys.platform == "darwin" else "so"
+    llvm = _package_stamp("llvmlite", ("_version.py", f"binding/libllvmlite.{suffix}"))
     return key_of(zig, llvm, _cpu())

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if !defined(__linux__)
-#error "the native runtime is written for Linux"
+#if !defined(__linux__) && !defined(__APPLE__)
+#error "the native runtime is written for Linux and macOS"
 #endif
 
 typedef unsigned long mc_pthread;
@@ -29,24 +29,37 @@ extern int clock_gettime(int, struct mc_timespec*);
 extern void* mmap(void*, size_t, int, int, int, long);
 extern int munmap(void*, size_t);
 extern int mprotect(void*, size_t, int);
-extern long syscall(long, ...);
 extern void* memcpy(void*, const void*, size_t);
 extern void* memmove(void*, const void*, size_t);
 extern void* memset(void*, int, size_t);
 
-#define MC_PAGE 65536u /* a multiple of every page size in use */
-#define MC_MAP_FAILED ((void*)-1)
+#if defined(__APPLE__)
+extern int __ulock_wait(uint32_t, void*, uint64_t, uint32_t microseconds);
+extern int __ulock_wake(uint32_t, void*, uint64_t);
+extern int pthread_setname_np(const char*);
+#define MC_MAP_FLAGS (0x02 | 0x1000 | 0x40) /* private, anonymous, no reserve */
+#define MC_CLOCK 8 /* CLOCK_UPTIME_RAW: as Linux's, it stands still while the machine sleeps */
+#define MC_DETACHED 2
+#define MC_SIG_SETMASK 3
+#else
+extern long syscall(long, ...);
+#define MC_MAP_FLAGS (0x02 | 0x20 | 0x4000)
+#define MC_CLOCK 1 /* CLOCK_MONOTONIC */
 #define MC_DETACHED 1
 #define MC_SIG_SETMASK 2
+#endif
 
-static inline void* mc_map(size_t bytes) { /* read + write, private + anonymous + no reserve */
-  void* p = mmap(0, bytes, 1 | 2, 0x02 | 0x20 | 0x4000, -1, 0);
+#define MC_PAGE 65536u /* a multiple of every page size in use: 4, 16 and 64 KiB */
+#define MC_MAP_FAILED ((void*)-1)
+
+static inline void* mc_map(size_t bytes) { /* to read and to write */
+  void* p = mmap(0, bytes, 1 | 2, MC_MAP_FLAGS, -1, 0);
   return p == MC_MAP_FAILED ? 0 : p;
 }
 
-static inline uint64_t mc_now(void) { /* nanoseconds, CLOCK_MONOTONIC */
+static inline uint64_t mc_now(void) { /* nanoseconds */
   struct mc_timespec t;
-  clock_gettime(1, &t);
+  clock_gettime(MC_CLOCK, &t);
   return (uint64_t)t.seconds * 1000000000u + (uint64_t)t.nanoseconds;
 }
 
@@ -85,6 +98,25 @@ static inline uint64_t mc_set_float_environment(uint64_t bits) {
 #define MC_FLOAT_DEFAULT 0u
 #endif
 
+/* Waiting until a word is no longer `expected`; it may end sooner for any reason, so whoever waits looks again. */
+#if defined(__APPLE__)
+#define MC_ULOCK 0x01000001u /* compare and wait, leave errno alone */
+#define MC_ULOCK_ALL 0x100u
+
+static inline void mc_futex_wait(uint32_t* word, uint32_t expected) { __ulock_wait(MC_ULOCK, word, expected, 0); }
+
+/* No longer than so many nanoseconds. */
+static inline void mc_futex_wait_for(uint32_t* word, uint32_t expected, uint64_t time) {
+  uint64_t microseconds = time / 1000u + 1u; /* 0 would mean for ever */
+  __ulock_wait(MC_ULOCK, word, expected, microseconds < 0xffffffffu ? (uint32_t)microseconds : 0xffffffffu);
+}
+
+static inline void mc_futex_wake(uint32_t* word, uint32_t count) {
+  __ulock_wake(count == 1 ? MC_ULOCK : MC_ULOCK | MC_ULOCK_ALL, word, 0); /* some, or all: more than are wanted may come */
+}
+
+static inline void mc_name_thread(const char* name) { pthread_setname_np(name); }
+#else
 #if defined(__x86_64__)
 #define MC_SYS_FUTEX 202
 #define MC_SYS_PRCTL 157
@@ -103,13 +135,14 @@ static inline void mc_futex_wait_for(uint32_t* word, uint32_t expected, uint64_t
   syscall(MC_SYS_FUTEX, word, 128, expected, &t, (void*)0, 0);
 }
 
-static inline void mc_name_thread(const char* name) { syscall(MC_SYS_PRCTL, 15, name, 0, 0, 0); }
-
-static inline void mc_yield(void) { sched_yield(); }
-
 static inline void mc_futex_wake(uint32_t* word, uint32_t count) {
   syscall(MC_SYS_FUTEX, word, 129 /* wake, private */, count, (void*)0, (void*)0, 0);
 }
+
+static inline void mc_name_thread(const char* name) { syscall(MC_SYS_PRCTL, 15, name, 0, 0, 0); }
+#endif
+
+static inline void mc_yield(void) { sched_yield(); }
 
 #define MC_LOAD_ACQ(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define MC_LOAD_SEQ(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
