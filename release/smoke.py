@@ -65,8 +65,6 @@ def run(*words: str, expected: int = 0) -> str:
         done = subprocess.run(words, env=environment, cwd=home, capture_output=True, text=True, check=False)
         if done.returncode != expected:
             raise SystemExit(f"{' '.join(words)[:200]}: exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
-        if done.stderr.strip():
-            print(f"  it also said: {done.stderr.strip()}")
         return done.stdout
 
 

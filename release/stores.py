@@ -25,6 +25,7 @@ from metalcore.engine.store.cache import engine_key
 from metalcore.engine.store.prebuilt import FACTS, HERE, PACKAGE, kernel_key, signature_key, unit_key, within
 from metalcore.engine.units import signature_data
 from metalcore.errors import MetalcoreError
+from release import native
 from release.platforms import Processor, Wheel, find
 from release.wanted import Wanted, wanted
 
@@ -154,7 +155,7 @@ def main() -> int:
     given = parser.parse_args()
     made = make(find(given.wheel), given.folder, given.quick, given.jobs)
     print(f"{given.wheel}: {made.kernels} kernels in {given.folder}")
-    for problem in made.missing:
+    for problem in (*made.missing, *native.add(given.wheel, given.folder)):
         print(f"{given.wheel}: NOT PACKAGED: {problem}")
     return 0
 

@@ -15,13 +15,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from metalcore.engine.store.cache import engine_key
+from metalcore.engine.store.identity import engine_content
+from release import native
 from release.inspection import Inspection
 from release.platforms import WHEELS, Wheel
 from release.stores import QUICK, make
 
 ROOT = Path(__file__).resolve().parent.parent
-NATIVE = ROOT / "build" / "native"
-"""What others build for a wheel: native/<wheel>/metalcore-relative paths, laid over the package."""
 _LEFT_OUT = (".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "prebuilt", "node_modules")
 
 
@@ -52,15 +53,6 @@ def _run(command: list[str], settings: dict[str, str] | None = None) -> None:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
 
 
-def native_parts(name: str, parts: Path) -> list[str]:
-    """Lay what others have built over the parts; what is not there is said."""
-    folder = NATIVE / name
-    if not folder.is_dir():
-        return [f"build/native/{name} is not there: no MLX primitive, no torch extension"]
-    shutil.copytree(folder, parts, dirs_exist_ok=True)
-    return []
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"only the kernels of {', '.join(QUICK)}")
@@ -72,6 +64,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("metalcore_kernels-*.whl"), *out.glob("metalcore_kernels-*.tar.gz")):
         old.unlink()
+    engine = engine_key()
     source, good = sdist(out), True
     print(f"{source.name}: {source.stat().st_size / 1e6:.1f} MB")
     for each in WHEELS:
@@ -79,7 +72,9 @@ def main() -> int:
             continue
         begin, parts = time.perf_counter(), ROOT / "build" / "parts" / each.name
         shutil.rmtree(parts, ignore_errors=True)
-        problems = [*make(each, parts, given.quick, given.jobs).missing, *native_parts(each.name, parts)]
+        problems = [*make(each, parts, given.quick, given.jobs).missing, *native.add(each.name, parts)]
+        if engine_content() != engine:  # its kernels would be left aside wherever the wheel is installed
+            raise SystemExit("files of metalcore/engine have changed meanwhile: build again")
         found = Inspection(wheel(each, source, parts, out))
         print(f"{found} ({time.perf_counter() - begin:.0f} s)")
         for problem in problems:
