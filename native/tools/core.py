@@ -7,7 +7,8 @@ from pathlib import Path
 
 from metalcore.engine.store.cache import disk_cache
 from metalcore.engine.store.identity import digest, key_of, machine_key
-from metalcore.engine.toolchain import host_triple, link_shared, run_zig, zig
+from metalcore.engine.target import this_platform
+from metalcore.engine.toolchain import link_shared, run_zig, zig
 
 SOURCES = Path(__file__).resolve().parents[1] / "torch"
 CORE = ("metal", "pipelines", "launch", "copies", "abi")
@@ -17,7 +18,7 @@ CORE = ("metal", "pipelines", "launch", "copies", "abi")
 def _headers() -> list[str]:
     """zig's own headers of glibc: a machine may have none."""
     lib = Path(zig()).parent / "lib"
-    machine = host_triple().partition("-")[0]
+    machine = this_platform().machine
     family = {"x86_64": "x86"}.get(machine, machine)
     places = ("include", f"libc/include/{family}-linux-gnu", "libc/include/generic-glibc")
     places += (f"libc/include/{family}-linux-any", "libc/include/any-linux-any")
@@ -36,7 +37,7 @@ def compile_core(source: Path, output: Path) -> None:
         "-fgnuc-version=4.2.1",
     ]
     options += ["-mrelocation-model", "pic", "-pic-level", "2", *_headers(), "-I", str(SOURCES)]
-    words = ["clang", "-cc1", "-triple", host_triple(), "-emit-obj", *options, "-x", "c++", "-o", str(output)]
+    words = ["clang", "-cc1", "-triple", this_platform().triple, "-emit-obj", *options, "-x", "c++", "-o", str(output)]
     run_zig([*words, str(source)], f"compiling {source}")
 
 
