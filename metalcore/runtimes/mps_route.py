@@ -66,8 +66,7 @@ def load(path: Path) -> Extension:
 
 def route() -> Route:
     """The way that tensors on MPS take now."""
-    torch = torch_module()
-    if is_own(torch.mps.compile_shader):
+    if is_own(getattr(torch_module().mps, "compile_shader", None)):  # the oldest torch that we take has none
         return Route(None, "inside metalcore.emulate() the engine stands in for it")
     return _found()
 
