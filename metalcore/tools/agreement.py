@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def on_torch_mps() -> Result:
     if not torch.backends.mps.is_available():
         raise NotThere("torch finds no MPS device")
     if not hasattr(torch.mps, "compile_shader"):
-        raise NotThere("this torch has no torch.mps.compile_shader; 2.6 has")
+        raise NotThere(f"torch {version('torch')} has no torch.mps.compile_shader; 2.6 has")
     return by_torch(torch.mps.compile_shader, "mps")
 
 

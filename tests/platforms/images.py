@@ -12,7 +12,7 @@ from metalcore.engine.codegen import macho
 from metalcore.engine.target import AARCH64, MACOS_FROM, Platform
 
 _PROCESSORS = {"x86_64": 0x01000007, "aarch64": 0x0100000C}
-_DYLIB, _IDENTITY, _UUID, _BUILD, _SIGNATURE = 6, 0xD, 0x1B, 0x32, 0x1D
+_DYLIB, _IDENTITY, _UUID, _BUILD, _SIGNATURE, _INFO = 6, 0xD, 0x1B, 0x32, 0x1D, 0x80000022
 _READ, _WRITE, _RUN = 1, 2, 4
 _SUPERBLOB, _DIRECTORY, _ADHOC, _SHA256 = 0xFADE0CC0, 0xFADE0C02, 0x2, 2
 
@@ -35,8 +35,39 @@ def problems(data: bytes, where: Platform) -> Iterator[str]:
         major, minor = map(int, MACOS_FROM.split("."))
         if (system, least) != (1, major << 16 | minor << 8):
             yield f"is for system {system}, version {least >> 16}.{least >> 8 & 255}"
+    trie = dict(exports(data, places[_INFO])) if _INFO in places else {}
+    for name in macho.read(data).exported:
+        if trie.get(f"_{name}") != macho.address(data, name):
+            yield f"does not tell dyld where {name} is"
     yield from _memory(data, where)
     yield from _signature(data, places.get(_SIGNATURE), where)
+
+
+def exports(data: bytes, at: int) -> Iterator[tuple[str, int]]:
+    """Names and places as dlsym looks them up: a tree of beginnings of names, whose leaves are places."""
+    first, _ = struct.unpack_from("<II", data, at + 40)
+
+    def number(at: int) -> tuple[int, int]:
+        """Seven bits a byte, the least first; and where the next thing is."""
+        value = shift = 0
+        while True:
+            value, shift, byte, at = value | (data[at] & 127) << shift, shift + 7, data[at], at + 1
+            if byte < 128:
+                return value, at
+
+    def walk(node: int, name: str) -> Iterator[tuple[str, int]]:
+        size, at = number(first + node)
+        if size:
+            _, place = number(at)  # flags
+            yield name, number(place)[0]
+        count, at = data[at + size], at + size + 1
+        for _ in range(count):
+            end = data.index(b"\0", at)
+            child, after = number(end + 1)
+            yield from walk(child, name + data[at:end].decode())
+            at = after
+
+    yield from walk(0, "")
 
 
 def _memory(data: bytes, where: Platform) -> Iterator[str]:

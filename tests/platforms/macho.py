@@ -1,6 +1,6 @@
 """Every kernel of the demo and of the library as a Mac would get it: compiled, linked and read back here, not run.
 
-python -m tests.platforms.macho [OP...] [--cases N] [--machine aarch64|x86_64]       exit status 0: all is well
+python -m tests.platforms.macho [OP...] [--cases N] [--dtype DTYPE] [--machine aarch64|x86_64]    status 0: all is well
 
 The ops are called on their fuzzed cases, as `metalcore precompile` does, with an empty cache. Every kernel that the
 engine then compiles for this machine is compiled for macOS too.
@@ -73,6 +73,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.platforms.macho")
     parser.add_argument("ops", nargs="*")
     parser.add_argument("--cases", type=int, default=precompile.CASES)
+    parser.add_argument("--dtype", action="append", default=[])
     parser.add_argument("--machine", choices=(AARCH64, X86_64), action="append")
     given = parser.parse_args()
     macs = [Found(Platform(MACOS, machine)) for machine in given.machine or (AARCH64, X86_64)]
@@ -90,7 +91,7 @@ def main() -> int:
     with own_cache, mock.patch.object(pipeline, "build", build):
         if not given.ops and not demo.show(quick=True):
             failed.append("the demo")
-        for piece in precompile.pieces(given.ops, (), given.cases):
+        for piece in precompile.pieces(given.ops, given.dtype, given.cases):
             done = piece.run("")
             failed += [done.problem] if done.problem else []
             print(f"{piece.noun} {piece.dtype}: {' and '.join(str(mac.files) for mac in macs)} files", flush=True)

@@ -130,6 +130,21 @@ def test_own_functions_take_the_place_of_libsystems(mac: Platform, tmp_path: Pat
     check_object(path)
 
 
+LARGE_FRAME = """
+declare void @use(ptr)
+define void @mc_run() "probe-stack"="inline-asm" "stack-probe-size"="32768" {
+  %frame = alloca [100000 x i8]
+  call void @use(ptr %frame)
+  ret void
+}
+"""
+
+
+def test_large_frames_are_touched_without_help(mac: Platform) -> None:
+    """No function of the system's (___chkstk_darwin) takes part."""
+    assert macho.read(llvm.emit_object(LARGE_FRAME, target=baseline(mac))).missing == {"use"}
+
+
 def test_both_code_generators(mac: Platform) -> None:
     """Small kernels come from llvmlite's LLVM, large ones from zig's."""
     text = "define i32 @mc_run(i32 %x) { %y = mul i32 %x, 7 \n ret i32 %y }\n"
