@@ -74,7 +74,8 @@ def strangers() -> list[tuple[str, str, str]]:
         name = each.metadata["Name"] or ""
         if name.lower().replace("_", "-") == OURS:
             continue
+        listed = "\n" + (each.read_text("RECORD") or "")  # as text: to read all files of a large one takes a second
         top = (each.read_text("top_level.txt") or "").split()
-        if "metalcore" in top or any(file.parts[0] in ("metalcore", "metalcore.py") for file in each.files or ()):
+        if "metalcore" in top or "\nmetalcore/" in listed or "\nmetalcore.py," in listed:
             found[name, each.version, str(each.locate_file("metalcore"))] = None
     return list(found)

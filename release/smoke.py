@@ -1,6 +1,7 @@
 """Tries an installed wheel; needs nothing of the repository.   scripts/test-wheel FILE
 
-Every program runs in an empty HOME of its own. Times are of the best of five runs: a wheel is slow where all are.
+Every program runs in an empty HOME of its own. Times are of the best of five runs. The limits are held in seconds of a
+processor, which do not depend on what else the machine does; the clock's are printed beside them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-IMPORT_SECONDS, FIRST_SECONDS = 0.1, 0.5  # issue 19; the second is of the whole process
+IMPORT_SECONDS, FIRST_SECONDS = 0.1, 0.5  # the second is of the whole process, from Python's start on
 IMPORT = """
 import time
-begin = time.perf_counter()
+begin, used = time.perf_counter(), time.process_time()
 import metalcore
-print(time.perf_counter() - begin)
+print(time.perf_counter() - begin, time.process_time() - used)
 """
 FIRST = """
 import sys, time
@@ -24,9 +25,10 @@ begin = time.perf_counter()
 import numpy as np
 import metalcore
 x, w = np.random.default_rng(0).standard_normal((4, 768)).astype(np.float32), np.full(768, 2, np.float32)
-called = time.perf_counter()
+called, used = time.perf_counter(), time.process_time()
 y = metalcore.rms_norm(x, (768,), w, eps=1e-6)
-print(time.perf_counter() - called, time.perf_counter() - begin)
+end = time.perf_counter()
+print(end - called, time.process_time() - used, end - begin, time.process_time())
 assert np.allclose(y, 2 * x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-6), atol=1e-5)
 compilers = [name for name in sys.modules if name.startswith(("llvmlite", "metalcore.engine.frontend", "ziglang"))]
 assert not compilers, f"something was compiled: {compilers}"
@@ -78,12 +80,13 @@ def main() -> None:
     command = str(Path(sys.executable).with_name("metalcore"))
     print(run(command, "--version").strip())
     package = Path(run(sys.executable, "-c", "import metalcore; print(metalcore.__file__)").strip()).parent
-    (seconds,) = best(IMPORT)
-    print(f"import metalcore: {seconds * 1e3:.0f} ms")
-    assert seconds <= IMPORT_SECONDS, f"more than {IMPORT_SECONDS} s"
-    call, whole = best(FIRST)
-    print(f"first rms_norm in an empty HOME: the call {call * 1e3:.0f} ms, with both imports {whole * 1e3:.0f} ms")
-    assert whole <= FIRST_SECONDS, f"more than {FIRST_SECONDS} s"
+    clock, used = best(IMPORT)
+    print(f"import metalcore: {clock * 1e3:.0f} ms, {used * 1e3:.0f} ms of a processor")
+    assert used <= IMPORT_SECONDS, f"more than {IMPORT_SECONDS} s"
+    call, call_used, clock, used = best(FIRST)
+    print(f"first rms_norm in an empty HOME: {call * 1e3:.0f} ms, {call_used * 1e3:.0f} ms of a processor")
+    print(f"  the whole process, with NumPy's import: {clock * 1e3:.0f} ms, {used * 1e3:.0f} ms of a processor")
+    assert used <= FIRST_SECONDS, f"more than {FIRST_SECONDS} s"
     run(sys.executable, "-c", SAXPY)
     print("a kernel compiled and run, and a read out of bounds caught")
     assert "caught" in run(command, "demo", "--quick")
