@@ -264,6 +264,8 @@ def _fitted(gradient: Any, x: Any) -> Any:
     """The gradient of an input that was broadcast or promoted gets its shape and dtype; torch does so by itself."""
     if gradient.shape == x.shape:
         return gradient if gradient.dtype == x.dtype else gradient.astype(x.dtype)
+    if not gradient.size:  # mlx 0.32 may never end a sum over nothing
+        return mlx_module().zeros(x.shape, x.dtype)
     extra = gradient.ndim - x.ndim
     axes = [i for i, n in enumerate(gradient.shape) if i < extra or (x.shape[i - extra] == 1 and n != 1)]
     return gradient.astype(mlx_module().float32).sum(axes).reshape(x.shape).astype(x.dtype)
