@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import metalcore
-from metalcore.ops import PARTS, function, functions, nouns
+from metalcore.ops import function, functions, nouns
 
 PACKAGE = Path(metalcore.__file__).parent
 HEAD = "# Made by `python -m tests.ops.stubs`; do not edit.\n# ruff: noqa\n"
