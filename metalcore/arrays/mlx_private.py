@@ -28,7 +28,8 @@ def is_tracer() -> ctypes.c_void_p | None:
         and ctypes.c_int32.from_address(id(sample) + 16).value == _HEAD
         and ctypes.c_uint32.from_address(id(sample) + 20).value & _DIRECT
     )
-    path = os.path.join(os.path.dirname(core.__file__), "lib", "libmlx.so")
+    name = "libmlx.dylib" if sys.platform == "darwin" else "libmlx.so"
+    path = os.path.join(os.path.dirname(core.__file__), "lib", name)
     with suppress(AttributeError, OSError):
         found = ctypes.cast(getattr(ctypes.CDLL(path, os.RTLD_NOLOAD), _IS_TRACER), ctypes.c_void_p)
         if is_as_known and _says_right(core, found, sample):

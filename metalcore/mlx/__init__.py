@@ -19,13 +19,12 @@ from typing import Any
 from metalcore.arrays.mlx import mlx_module
 from metalcore.errors import ArgumentError
 from metalcore.mlx.export import watch_exports
-from metalcore.mlx.primitive import explain
 from metalcore.mlx.replace import active_overrides, overrides
 from metalcore.mlx.streams import on_stream
 from metalcore.ops import PARTS, function, nouns
 
 watch_exports()
-__all__ = ["active_overrides", "explain", "on_mlx", "overrides"]
+__all__ = ["active_overrides", "on_mlx", "overrides"]
 
 
 def on_mlx(noun: str, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,6 +59,9 @@ _MODULES = (*PARTS, "fast", "nn")
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"metalcore.mlx.{name}")
+    if name == "explain":  # its modules are commands too
+        value = globals()[name] = import_module("metalcore.mlx.primitive").explain
+        return value
     if name not in nouns():
         raise AttributeError(f"module 'metalcore.mlx' has no attribute {name!r}")
     run = getattr(import_module(f"metalcore.mlx.{_OWN[name]}"), name) if name in _OWN else function(name)

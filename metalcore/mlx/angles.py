@@ -75,8 +75,12 @@ def _lazy(
     """As steps of the graph: offset or freqs need not have values yet."""
     mx = mlx_module()
     wide = mx.float64 if mx.default_device() == mx.Device(mx.cpu) else mx.float32  # no GPU has float64
-    turns = freqs.astype(wide) if base is None else mx.array(base ** (np.arange(half, dtype=np.float64) / half), wide)
-    first = mx.array(offset, wide) if isinstance(offset, int) else offset.astype(wide)
+    turns = (
+        freqs.astype(wide)
+        if base is None
+        else mx.array(base ** (np.arange(half, dtype=np.float64) / half), wide)
+    )
+    first = mx.array(offset, wide) if isinstance(offset, int) else mx.stop_gradient(offset).astype(wide)
     if first.size == 1:
         first = first.reshape(())
     positions = scale * (first[..., None] + mx.arange(tokens, dtype=wide))

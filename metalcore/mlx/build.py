@@ -40,7 +40,7 @@ def mlx_version() -> str:
 
 
 def mlx_folder() -> Path:
-    """Where mlx's headers and libmlx.so are."""
+    """Where mlx's headers and its library are."""
     spec = find_spec("mlx")
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / "include" / "mlx" / "mlx.h").exists():
@@ -48,14 +48,16 @@ def mlx_folder() -> Path:
     raise NotBuilt("the mlx that is installed has no headers")
 
 
-def key() -> str:
+def key(version: str | None = None) -> str:
     """Names what the sources and the mlx version make: the library carries it."""
     files = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
-    return key_of([(path.name, digest(path.read_bytes())) for path in files], mlx_version())
+    return key_of([(path.name, digest(path.read_bytes())) for path in files], version or mlx_version())
 
 
-def file_name() -> str:
-    return f"mlx-{mlx_version()}-{sys.platform}-{platform.machine()}.so"
+def file_name(version: str | None = None, system: str = sys.platform, machine: str | None = None) -> str:
+    """mlx-0.32.4-linux-x86_64.so"""
+    ending = "dylib" if system == "darwin" else "so"
+    return f"mlx-{version or mlx_version()}-{system}-{machine or platform.machine()}.{ending}"
 
 
 def compile_to(path: str) -> None:

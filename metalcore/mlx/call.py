@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from metalcore import settings
 from metalcore.arrays.mlx import mlx_module
 from metalcore.engine.modes import is_plain_mode
 from metalcore.errors import ArgumentError, TransformError
@@ -22,7 +23,7 @@ from metalcore.mlx.primitive import primitive
 from metalcore.mlx.record import CannotRecord, LazyRuntime, Recorded, Recorder
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
-from metalcore.runtimes.mlx import engine, mlx_runtime
+from metalcore.runtimes.mlx import engine, metal, mlx_runtime
 from metalcore.runtimes.watch import recorders, watched
 
 _runtime: ContextVar[Any] = ContextVar("metalcore.mlx runtime", default=None)
@@ -76,9 +77,9 @@ class Stage:
         self._known: dict[Any, Recorded | None] = {}
         self._lazy: LazyRuntime | None = None
 
-    def recorded(self, arrays: Sequence[Any]) -> Recorded | None:
+    def recorded(self, arrays: Sequence[Any], recorder_type: type[Recorder] = Recorder) -> Recorded | None:
         """The plan for arrays of these shapes, if the primitive is to run it."""
-        key = tuple([a.shape for a in arrays])
+        key = (recorder_type, *[a.shape for a in arrays])
         try:
             return self._known[key]
         except KeyError:
@@ -86,7 +87,7 @@ class Stage:
         library = primitive()
         found = None
         if library is not None:
-            recorder = Recorder(arrays)
+            recorder = recorder_type(arrays)
             try:
                 results = self._plan(recorder, *self._arguments(recorder.inputs))
                 found = Recorded(library, self._name, recorder, results)
@@ -98,26 +99,29 @@ class Stage:
 
     def quickly(self, arrays: Sequence[Any]) -> Any:
         """Results of arrays that take part in no transformation; else None."""
-        if recorders or _runtime.get() is not None or not is_plain_mode() or mlx_runtime() is not engine():
+        if recorders or _runtime.get() is not None:
             return None
-        recorded = self.recorded(arrays)
-        if recorded is None:
+        run = mlx_runtime()
+        recorder_type = _recorder_type(run)
+        if recorder_type is None:
             return None
-        if recorded.has_checks and not _are_there(arrays):
+        recorded = self.recorded(arrays, recorder_type)
+        if recorded is None or (recorded.has_checks and run.is_eager and not _are_there(arrays)):
             return None
         return recorded.automatic(arrays)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Results of any arrays."""
         run = _runtime.get() or mlx_runtime()
-        if run is engine() and is_plain_mode():
-            recorded = self.recorded(arrays)
+        recorder_type = _recorder_type(run)
+        if recorder_type is not None:
+            recorded = self.recorded(arrays, recorder_type)
             if recorded is not None and not recorders:
-                if recorded.has_checks and _are_there(arrays):
+                if recorded.has_checks and run.is_eager and _are_there(arrays):
                     return list(recorded.at_once(arrays))
                 return list(recorded.lazy(arrays))
             library = primitive()
-            if library is not None and not _are_there(arrays):
+            if library is not None and run.is_eager and not _are_there(arrays):
                 run = self._lazy = self._lazy or LazyRuntime(library, self._name)
         if run.is_eager and not _are_there(arrays):
             raise TransformError(
@@ -221,6 +225,17 @@ class Step:
         return mapped.one_by_one(self._call, inputs, places)
 
 
+def _recorder_type(run: Any) -> type[Recorder] | None:
+    """What records plans for this runtime; None where the primitive has no part in it."""
+    if run is engine():
+        return Recorder if is_plain_mode() else None
+    if run is metal() and not settings.check_gpu():
+        from metalcore.mlx.record_metal import MetalRecorder
+
+        return MetalRecorder
+    return None
+
+
 def _are_there(arrays: Sequence[Any]) -> bool:
     """Whether the arrays have values: they are evaluated together. Inside mx.compile and mx.vmap they have none."""
     try:
@@ -249,6 +264,8 @@ def _fitted(gradient: Any, x: Any) -> Any:
     """The gradient of an input that was broadcast or promoted gets its shape and dtype; torch does so by itself."""
     if gradient.shape == x.shape:
         return gradient if gradient.dtype == x.dtype else gradient.astype(x.dtype)
+    if not gradient.size:  # mlx 0.32 may never end a sum over nothing
+        return mlx_module().zeros(x.shape, x.dtype)
     extra = gradient.ndim - x.ndim
     axes = [i for i, n in enumerate(gradient.shape) if i < extra or (x.shape[i - extra] == 1 and n != 1)]
     return gradient.astype(mlx_module().float32).sum(axes).reshape(x.shape).astype(x.dtype)

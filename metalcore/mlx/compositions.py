@@ -24,12 +24,16 @@ def _last(dims: int) -> list[int]:
 
 
 def _rms_norm(x: Any, weight: Any, dims: int, eps: float) -> Any:
+    if not x.size:  # mlx 0.32 may never end a sum over nothing
+        return x
     wide = _wide(x)
     power = (wide * wide).mean(_last(dims), keepdims=True)
     return _affine(wide * mlx_module().rsqrt(power + eps), weight, None, x.dtype)
 
 
 def _layer_norm(x: Any, weight: Any, bias: Any, dims: int, eps: float) -> Any:
+    if not x.size:
+        return x
     wide = _wide(x)
     centred = wide - wide.mean(_last(dims), keepdims=True)
     variance = (centred * centred).mean(_last(dims), keepdims=True)
@@ -47,6 +51,8 @@ def _causal(x: Any, is_causal: bool) -> Any:
 
 def _softmax(x: Any, mask: Any, dim: int, causal: bool, source: str, dtype: str) -> Any:
     mx = mlx_module()
+    if not x.size:
+        return x.astype(dtype_of(dtype))
     scores = _causal(_wide(x) if mask is None else _wide(x) + _wide(mask), causal)
     y = mx.softmax(scores, axis=dim if x.ndim else None, precise=True)
     return mx.where(mx.isnan(y) & (scores == -mx.inf), 0.0, y).astype(dtype_of(dtype))

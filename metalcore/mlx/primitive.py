@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -14,6 +13,7 @@ from metalcore.arrays.mlx_private import is_tracer
 from metalcore.engine.locks import locks
 from metalcore.engine.runtime.loading import load_shared
 from metalcore.engine.runtime.native_library import runtime_library
+from metalcore.errors import MetalcoreError
 from metalcore.mlx.build import NotBuilt, key, library, mlx_version
 
 AUTOMATIC, AT_ONCE, LAZY = range(3)
@@ -45,7 +45,10 @@ class Primitive:
         found.mcx_forget.restype, found.mcx_forget.argtypes = None, [_pointer]
         found.mcx_set.restype, found.mcx_set.argtypes = None, [_pointer] * 4
         self._kept = (mlx_module().array, 0.0)  # by address in the library
-        launch = ctypes.cast(runtime_library().mc_call, _pointer)
+        try:
+            launch = ctypes.cast(runtime_library().mc_call, _pointer)
+        except MetalcoreError as error:
+            raise NotBuilt(f"the engine is not there: {error}") from None
         found.mcx_set(launch, id(None), *map(id, self._kept))
         self._library, self.forget = found, found.mcx_forget
         make = ctypes.pythonapi.PyCFunction_NewEx
@@ -64,8 +67,6 @@ class Primitive:
 def _load() -> Primitive | str:
     if not settings.mlx_primitive():
         return "METALCORE_MLX_PRIMITIVE=0"
-    if sys.platform != "linux":
-        return f"it is for Linux, and this is {sys.platform}"
     try:
         return Primitive()
     except NotBuilt as error:

@@ -22,7 +22,7 @@ from metalcore.mlx.primitive import AT_ONCE, AUTOMATIC, LAZY, Primitive
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size
 from metalcore.runtimes.mlx import engine
 
-_LAUNCH, _ERRORS, _INFO = range(3)
+_LAUNCH, _ERRORS, _INFO, _METAL = range(4)
 _POSITION, _VALUE = 918273645546372, 645546372918273  # numbers that no message has by chance
 
 
@@ -68,16 +68,26 @@ class Check(NamedTuple):
     explain: Callable[[int, int], str]
 
 
+class Launch(NamedTuple):
+    """One launch on the engine: packed arguments, and which words get addresses of which arrays."""
+
+    function: Any
+    plan: Any
+    packed: bytes
+    addresses: list[tuple[int, int]]
+
+
 class Recorder:
     """A runtime that notes what a plan does. `arrays` are mlx arrays or anything with their shape and dtype."""
 
-    family, writes_in_place, keeps_arguments = "cpu", True, True
+    family = "cpu"
+    writes_in_place, keeps_arguments = True, True
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         self._run = engine()
         self.inputs = [Symbol(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
         self.made: list[Symbol] = []
-        self.steps: list[Any] = []  # Check, or (function, plan, words, addresses)
+        self.steps: list[Any] = []  # Check, Launch, or MetalLaunch of record_metal.py
         self.dtype: Callable[[Any], str] = self._run.dtype
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -129,7 +139,7 @@ class Recorder:
         if wide_from and max(pairs[1::2]) & ~(layout.INLINE | layout.FIXED) >= wide_from:
             raise CannotRecord("size")
         packed = struct.pack(f"={len(pairs)}Q", *pairs) + prepared.pack_numbers(*numbers)
-        self.steps.append((prepared.function, plan, packed, addresses))
+        self.steps.append(Launch(prepared.function, plan, packed, addresses))
         return outputs
 
     def check_errors(self, errors: Any, explain: Callable[[int, int], str]) -> None:
@@ -169,6 +179,9 @@ class Recorded:
             if isinstance(step, Check):
                 numbers += [_INFO if step.is_info else _ERRORS, step.array, step.rows]
                 texts.append(_template(name, step))
+            elif not isinstance(step, Launch):
+                numbers += [_METAL, *step.numbers]
+                texts += step.library, step.source, step.entry
             else:
                 _, plan, packed, addresses = step
                 words = memoryview(packed).cast("Q").tolist()
@@ -200,7 +213,7 @@ class Recorded:
             step = self._steps[at]
             if isinstance(step, Check):
                 raise (LinAlgError if step.is_info else IndexRangeError)(step.explain(position, value))
-            step[0].raise_status(status, step[1])
+            step.function.raise_status(status, step.plan)
         return found
 
 

@@ -154,6 +154,11 @@ def _metal() -> MlxRuntime:
     return MlxRuntime()
 
 
+def metal() -> MlxRuntime | None:
+    """The runtime of this Mac's GPU, where there is one."""
+    return _metal() if has_metal() else None
+
+
 class EngineRuntime(CpuRuntime):
     """The engine on mlx arrays: it runs at once, so they must have values. The caller's own are never written."""
 

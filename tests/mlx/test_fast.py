@@ -196,6 +196,15 @@ def test_rope_has_no_gradient_of_freqs() -> None:
         mx.grad(lambda f: fast.rope(X, 8, **ROPE | {"base": None}, freqs=f).sum())(mx.ones(4))
 
 
+def test_an_offset_in_an_array_needs_no_gradient() -> None:
+    offset = mx.array([3, 4])
+    found, expected = (
+        mx.grad(mx.checkpoint(lambda x, o, m=m: (m.rope(x, 8, **ROPE | {"offset": o}) ** 2 * x).sum()))
+        for m in (fast, mx.fast)
+    )
+    np.testing.assert_allclose(np.array(found(X, offset)), np.array(expected(X, offset)), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("stream", [mx.cpu, mx.Device(mx.cpu), mx.new_stream(mx.cpu)], ids=["kind", "device", "stream"])
 def test_streams(stream: Any) -> None:
     expected = np.array(mx.fast.rms_norm(X, None, 1e-5))

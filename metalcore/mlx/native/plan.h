@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -15,15 +16,26 @@ namespace metalcore {
 using Launch = int (*)(const void* plan, const uint64_t* packed, uint32_t threads, void* regions, uint64_t n_regions,
                        uint64_t limit);
 
+struct Slot {  // of a launch on a GPU: a buffer's index is its place
+  enum Kind : int64_t { NOTHING, INPUT, OUTPUT, NUMBER };
+  int64_t kind;
+  uint64_t value;  // which array, or the number's bytes
+  uint64_t size;   // of a number
+};
+
 struct Step {
-  enum Kind : int64_t { LAUNCH, ERRORS, INFO };  // errors: rows of {1 or 0, position, value}; info: 0 where all is well
+  // Errors: rows of {1 or 0, position, value}; info: 0 where all is well; metal: a launch on a GPU.
+  enum Kind : int64_t { LAUNCH, ERRORS, INFO, METAL };
   int64_t kind;
   std::vector<uint64_t> plan;   // a copy of the engine's struct
   std::vector<uint64_t> words;  // packed arguments but for addresses of arrays
   std::vector<std::pair<uint32_t, uint32_t>> addresses;  // word, array
   uint32_t array;
   uint64_t rows;
-  std::string text;  // of the error, with % for the position and @ for the value
+  std::string text;  // of the error, with % for the position and @ for the value; the kernel's name
+  std::string library, source;
+  std::vector<Slot> slots;
+  uint64_t groups[3], group[3];
 };
 
 struct Made {
@@ -38,6 +50,7 @@ struct Plan {
   std::vector<Made> made;
   std::vector<Step> steps;
   std::vector<uint32_t> results;
+  bool is_metal = false, has_checks = false;
 };
 
 struct Failure {
@@ -77,17 +90,24 @@ inline bool run(const Plan& plan, void* const* arrays, Launch launch, uint32_t t
   return true;
 }
 
+// As std::to_string, which for this type no library of a Mac is shown to have.
+inline std::string shown(int64_t number) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%lld", static_cast<long long>(number));
+  return text;
+}
+
 inline std::string words_of(const Plan& plan, const Failure& failure) {
   const Step& step = plan.steps[failure.step];
   if (failure.status)
     return "metalcore." + plan.name + ": a kernel could not be run: the runtime answered " +
-           std::to_string(failure.status);
+           shown(failure.status);
   std::string found;
   for (char c : step.text) {
     if (c == '%')
-      found += std::to_string(failure.position);
+      found += shown(failure.position);
     else if (c == '@')
-      found += std::to_string(failure.value);
+      found += shown(failure.value);
     else
       found += c;
   }

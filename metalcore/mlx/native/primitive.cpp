@@ -8,6 +8,9 @@
 #include "mlx/primitives.h"
 #include "mlx/utils.h"
 #include "plan.h"
+#ifdef __APPLE__
+#include "metal.h"
+#endif
 
 namespace mx = mlx::core;
 
@@ -92,15 +95,20 @@ class Steps : public mx::Primitive {
       : mx::Primitive(stream), plan_(std::move(plan)), threads_(threads), stands_in_(stands_in) {}
 
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
-    bool fits = !stands_in_;
-    for (size_t i = 0; fits && i < plan_->inputs.size(); i++) fits = inputs[i].nbytes() == plan_->inputs[i];
-    if (!fits) throw std::runtime_error("metalcore." + plan_->name + " was traced for other arrays than it got");
+    check(inputs);
+    if (plan_->is_metal) throw std::runtime_error("metalcore." + plan_->name + " was traced for a GPU, not for the CPU");
+    for (auto& y : outputs) y.set_data(mx::allocator::malloc(y.nbytes()));
+    if (plan_->has_checks) {
+      // An exception on a stream's thread is not told reliably by mlx 0.32, and leaves it waiting later: so what may
+      // find an error runs here, on the thread that evaluates, once the stream has done what comes before.
+      mx::synchronize(stream());
+      Failure failure;
+      if (!run_on(*plan_, inputs, outputs, threads_, &failure)) throw std::runtime_error(words_of(*plan_, failure));
+      return;
+    }
     std::vector<mx::array> in, out;
     for (auto& x : inputs) in.push_back(mx::array::unsafe_weak_copy(x));
-    for (auto& y : outputs) {
-      y.set_data(mx::allocator::malloc(y.nbytes()));
-      out.push_back(mx::array::unsafe_weak_copy(y));
-    }
+    for (auto& y : outputs) out.push_back(mx::array::unsafe_weak_copy(y));
     mx::cpu::get_command_encoder(stream()).dispatch(
         [plan = plan_, threads = threads_, in = std::move(in), out = std::move(out)]() mutable {
           Failure failure;
@@ -108,7 +116,22 @@ class Steps : public mx::Primitive {
         });
   }
 
-  void eval_gpu(const std::vector<mx::array>&, std::vector<mx::array>&) override {
+  void eval_gpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
+#ifdef __APPLE__
+    if (plan_->is_metal) {
+      check(inputs);
+      std::vector<mx::array> arrays = inputs;
+      for (auto& made : plan_->made) {
+        arrays.emplace_back(shape_of(made), dtype_of(made), nullptr, std::vector<mx::array>{});
+        auto& array = arrays.back();
+        for (size_t i = 0; i < outputs.size(); i++)
+          if (plan_->results[i] + 1 == arrays.size()) array = outputs[i];
+        array.set_data(mx::allocator::malloc(made.bytes ? made.bytes : 16));  // what is bound has memory
+      }
+      encode(*plan_, stream(), arrays);
+      return;
+    }
+#endif
     throw std::runtime_error("metalcore." + plan_->name + ": this primitive runs on the CPU");
   }
 
@@ -156,6 +179,12 @@ class Steps : public mx::Primitive {
   }
 
  private:
+  void check(const std::vector<mx::array>& inputs) const {
+    bool fits = !stands_in_;
+    for (size_t i = 0; fits && i < plan_->inputs.size(); i++) fits = inputs[i].nbytes() == plan_->inputs[i];
+    if (!fits) throw std::runtime_error("metalcore." + plan_->name + " was traced for other arrays than it got");
+  }
+
   std::vector<mx::array> standing_in(const std::vector<mx::Shape>& shapes, const std::vector<mx::Dtype>& dtypes,
                                      const std::vector<mx::array>& inputs) {
     auto primitive = std::make_shared<Steps>(stream(), plan_, threads_, true);
@@ -221,6 +250,11 @@ PyObject* call(const std::shared_ptr<const Plan>& plan, int how, uint32_t thread
   std::vector<mx::Shape> shapes;
   std::vector<mx::Dtype> dtypes;
   steps->outputs_of(inputs, shapes, dtypes);
+  if (plan->is_metal) {  // a GPU's kernels read rows that lie one after the other
+    std::vector<mx::array> rows;
+    for (auto& x : inputs) rows.push_back(mx::contiguous(x));
+    return tuple_of(mx::array::make_arrays(shapes, dtypes, steps, rows));
+  }
   if (how == LAZY || (how == AUTOMATIC && (!is_there || bytes > SMALL)))
     return tuple_of(mx::array::make_arrays(shapes, dtypes, steps, inputs));
   std::vector<mx::array> outputs;
@@ -321,7 +355,15 @@ __attribute__((visibility("default"))) void* mcx_plan(const int64_t* at, const c
       for (int64_t words = *at++; words > 0; words--) step.words.push_back(static_cast<uint64_t>(*at++));
       for (int64_t addresses = *at++; addresses > 0; addresses--, at += 2)
         step.addresses.emplace_back(static_cast<uint32_t>(at[0]), static_cast<uint32_t>(at[1]));
+    } else if (step.kind == metalcore::Step::METAL) {
+      plan->is_metal = true;
+      for (int64_t slots = *at++; slots > 0; slots--, at += 3)
+        step.slots.push_back({at[0], static_cast<uint64_t>(at[1]), static_cast<uint64_t>(at[2])});
+      for (auto& size : step.groups) size = static_cast<uint64_t>(*at++);
+      for (auto& size : step.group) size = static_cast<uint64_t>(*at++);
+      step.library = next_text(), step.source = next_text(), step.text = next_text();
     } else {
+      plan->has_checks = true;
       step.array = static_cast<uint32_t>(*at++);
       step.rows = static_cast<uint64_t>(*at++);
       step.text = next_text();
