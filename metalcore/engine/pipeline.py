@@ -21,7 +21,7 @@ from metalcore.engine.lockstep.driver import is_short
 from metalcore.engine.model import NativeKernel, Place, ScalarKernel, Variant
 from metalcore.engine.optimiser import child, llvm
 from metalcore.engine.optimiser.settled_arrays import settle
-from metalcore.engine.target import Target
+from metalcore.engine.target import AARCH64, Target
 from metalcore.errors import LaunchError, UnsupportedFeature
 from metalcore.forking import temporary_folder
 
@@ -127,6 +127,8 @@ def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module, target: 
         width=llvm.vector_width(
             any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions), is_short(scalar.function), target
         ),
+        has_half=target.has("fullfp16"),
+        is_arm=target.platform.machine == AARCH64,
         value_sizes=value_sizes(kernel),
         max_threads=kernel.max_threads,
         wide=variant.wide,

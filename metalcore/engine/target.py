@@ -75,6 +75,20 @@ def baseline(where: Platform) -> Target:
     return Target(where, cpu, tuple(features))
 
 
+_HWCAP, _ASIMDHP = 16, 1 << 10  # of Linux's <asm/hwcap.h>
+
+
+def has_half_arithmetic(where: Platform) -> bool:
+    """Whether this machine, which is *where*, computes with half numbers. LLVM asks Linux for less."""
+    if where != Platform(LINUX, AARCH64):
+        return False
+    import ctypes
+
+    ask = ctypes.CDLL(None).getauxval
+    ask.argtypes, ask.restype = [ctypes.c_ulong], ctypes.c_ulong
+    return bool(ask(_HWCAP) & _ASIMDHP)
+
+
 @functools.cache
 def this_platform() -> Platform:
     """The platform of this process; an error where kernels cannot run on it."""

@@ -42,7 +42,7 @@ def test_a_kernel_for_another_processor(machine: str) -> None:
 
 def test_lanes_of_a_register() -> None:
     widths = {m: llvm.vector_width(target=baseline(Platform(LINUX, m))) for m in ELF_MACHINES}
-    assert widths == {X86_64: 8, AARCH64: 4}
+    assert widths == {X86_64: 8, AARCH64: 8}
     wide = Target(Platform(LINUX, X86_64), "icelake-server", ("+avx2", *(f"+{name}" for name in llvm._WIDE)))
     assert llvm.vector_width(target=wide) == 16
     assert llvm.vector_width(has_matrices=True, target=wide) == 8

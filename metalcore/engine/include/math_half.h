@@ -103,18 +103,11 @@ __MC_MATH R each(A... a) {
     return metal::__mc_map<typename metal::__mc_shape<R>::element>(as_function<Op>(), convert<R>(a)...);
 }
 
-// fma of half and bfloat: x * y is exact in float; the sum is rounded to odd, so that the rounding to T is the only one.
+// Signs are bits: a NaN keeps the others, which a conversion to float may change.
 template <typename T>
-__MC_MATH T fma_short(T x, T y, T z) {
-  float p = static_cast<float>(x) * static_cast<float>(y);
-  float c = static_cast<float>(z);
-  float s = p + c;
-  float back = s - p;
-  float error = (p - (s - back)) + (c - back);
-  auto i = ibits(s);
-  bool away = (error > 0.0f) == (s > 0.0f);
-  auto odd = choose(((i & 1) != 0) | (error == 0.0f) | is_nan(error), i, choose(away, i + 1, i - 1));
-  return static_cast<T>(from_ibits(odd));
+__MC_MATH T with_sign_of(T x, T y) {
+  auto magnitude = __builtin_bit_cast(unsigned short, x) & 0x7fff, sign = __builtin_bit_cast(unsigned short, y) & 0x8000;
+  return __builtin_bit_cast(T, static_cast<unsigned short>(magnitude | sign));
 }
 
 // An op: a float function for all scalar types.

@@ -36,8 +36,8 @@ __MC_MATH float sin_f(float x) { return sin_p(x); }
 __MC_MATH float cos_f(float x) { return cos_p(x); }
 #endif
 
-__MC_OP1(ceil_p) __MC_OP1(floor_p) __MC_OP1(trunc_p) __MC_OP1(rint_p) __MC_OP1(round_p) __MC_OP1(fabs_p)
-__MC_OP1(sqrt_p) __MC_OP1(rsqrt_p) __MC_OP1(sinpi_p)
+__MC_OP1(ceil_p) __MC_OP1(floor_p) __MC_OP1(trunc_p) __MC_OP1(rint_p) __MC_OP1(round_p)
+__MC_OP1(rsqrt_p) __MC_OP1(sinpi_p)
 __MC_OP1(cospi_p) __MC_OP1(tanpi_p) __MC_OP1(asin_p) __MC_OP1(acos_p) __MC_OP1(atan_p) __MC_OP1(sinh_p)
 __MC_OP1(cosh_p) __MC_OP1(asinh_p) __MC_OP1(acosh_p) __MC_OP1(atanh_p)
 __MC_OP1(exp_f) __MC_OP1(exp2_f) __MC_OP1(exp10_f) __MC_OP1(log_f) __MC_OP1(log2_f) __MC_OP1(log10_f)
@@ -48,8 +48,8 @@ __MC_MATH float tan_half(float x) { return choose(x == 0, x, tan_f(x)); }
 __MC_OP1_HALF(exp_p, exp_f) __MC_OP1_HALF(exp2_p, exp2_f) __MC_OP1_HALF(exp10_p, exp10_f)
 __MC_OP1_HALF(log_p, log_f) __MC_OP1_HALF(log2_p, log2_f) __MC_OP1_HALF(log10_p, log10_f)
 __MC_OP1_HALF(sin_p, sin_half) __MC_OP1_HALF(cos_p, cos_f) __MC_OP1_HALF(tan_p, tan_half) __MC_OP1_HALF(tanh_p, tanh_f)
-__MC_OP2(atan2_p) __MC_OP2(copysign_p) __MC_OP2(divide_p) __MC_OP2(fdim_p) __MC_OP2(fmod_p) __MC_OP2(fmax_p)
-__MC_OP2(fmin_p) __MC_OP2(pow_p) __MC_OP2(powr_p) __MC_OP2(pow_f) __MC_OP2(powr_f)
+__MC_OP2(atan2_p) __MC_OP2(divide_p) __MC_OP2(fdim_p) __MC_OP2(fmod_p)
+__MC_OP2(pow_p) __MC_OP2(powr_p) __MC_OP2(pow_f) __MC_OP2(powr_f)
 __MC_OP3(fmax3_p) __MC_OP3(fmin3_p) __MC_OP3(fmedian3_p)
 
 template <typename T>
@@ -70,8 +70,29 @@ struct fma_op {
     if constexpr (same<T, float>)
       return fma_(x, y, z);
     else
-      return fma_short(x, y, z);
+      return __builtin_elementwise_fma(x, y, z);
   }
+};
+// What processors may have for short types too.
+struct sqrt_p_op {
+  __MC_CALL T call(T x) { return __builtin_elementwise_sqrt(x); }
+};
+struct fmax_p_op {
+  __MC_CALL T call(T x, T y) { return __builtin_elementwise_maximumnum(x, y); }
+};
+struct fmin_p_op {
+  __MC_CALL T call(T x, T y) { return __builtin_elementwise_minimumnum(x, y); }
+};
+struct copysign_p_op {
+  __MC_CALL T call(T x, T y) {
+    if constexpr (same<T, float>)
+      return copysign_(x, y);
+    else
+      return with_sign_of(x, y);
+  }
+};
+struct fabs_p_op {
+  __MC_CALL T call(T x) { return copysign_p_op::call(x, T(0)); }
 };
 struct nextafter_op {
   __MC_CALL T call(T x, T y) {

@@ -14,8 +14,6 @@ __MC_MATH float floor_p(float x) { return __builtin_floorf(x); }
 __MC_MATH float trunc_p(float x) { return __builtin_truncf(x); }
 __MC_MATH float rint_p(float x) { return __builtin_rintf(x); }
 __MC_MATH float round_p(float x) { return __builtin_roundf(x); }
-__MC_MATH float fabs_p(float x) { return __builtin_fabsf(x); }
-__MC_MATH float copysign_p(float x, float y) { return __builtin_copysignf(x, y); }
 
 // x - floor(x), below 1; NaN for an infinite x.
 __MC_MATH float fract_p(float x) { return at_most(x - __builtin_floorf(x), largest_below_one); }

@@ -14,9 +14,9 @@ __MC_MATH float rsqrt_p(float x) { return 1.0f / __builtin_elementwise_sqrt(x); 
 __MC_MATH float divide_p(float x, float y) { return x / y; }
 __MC_MATH float fma_p(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 
-// Where one argument is NaN the other one is the result.
-__MC_MATH float fmax_p(float x, float y) { return __builtin_fmaxf(x, y); }
-__MC_MATH float fmin_p(float x, float y) { return __builtin_fminf(x, y); }
+// Where one argument is NaN, a signalling one too, the other one is the result.
+__MC_MATH float fmax_p(float x, float y) { return __builtin_fmaximum_numf(x, y); }
+__MC_MATH float fmin_p(float x, float y) { return __builtin_fminimum_numf(x, y); }
 __MC_MATH float fmax3_p(float x, float y, float z) { return fmax_p(fmax_p(x, y), z); }
 __MC_MATH float fmin3_p(float x, float y, float z) { return fmin_p(fmin_p(x, y), z); }
 __MC_MATH float fmedian3_p(float x, float y, float z) { return fmax_p(fmin_p(x, y), fmin_p(fmax_p(x, y), z)); }

@@ -7,13 +7,25 @@ __mc_begin
 
 namespace metal {
 
-// Scalars. Where one operand is NaN, min and max give the other one. Half goes through float, which is exact and vectorises.
-constexpr float __mc_min(float x, float y) { return __builtin_fminf(x, y); }
-constexpr float __mc_max(float x, float y) { return __builtin_fmaxf(x, y); }
-constexpr half __mc_min(half x, half y) { return half(__builtin_fminf(float(x), float(y))); }
-constexpr half __mc_max(half x, half y) { return half(__builtin_fmaxf(float(x), float(y))); }
-constexpr bfloat __mc_min(bfloat x, bfloat y) { return bfloat(__builtin_fminf(float(x), float(y))); }
-constexpr bfloat __mc_max(bfloat x, bfloat y) { return bfloat(__builtin_fmaxf(float(x), float(y))); }
+// Scalars. Where one operand is NaN, min and max give the other one. clang has no constants of the short types' own
+// operation; through float it is exact.
+#define __MC_EXTREME(name, which)                                                                                       \
+  constexpr float name(float x, float y) { return __builtin_f##which##_numf(x, y); }                                    \
+  constexpr half name(half x, half y) {                                                                                 \
+    if consteval {                                                                                                      \
+      return half(__builtin_f##which##_numf(float(x), float(y)));                                                       \
+    }                                                                                                                   \
+    return __builtin_elementwise_##which##num(x, y);                                                                    \
+  }                                                                                                                     \
+  constexpr bfloat name(bfloat x, bfloat y) {                                                                           \
+    if consteval {                                                                                                      \
+      return bfloat(__builtin_f##which##_numf(float(x), float(y)));                                                     \
+    }                                                                                                                   \
+    return __builtin_elementwise_##which##num(x, y);                                                                    \
+  }
+__MC_EXTREME(__mc_min, minimum)
+__MC_EXTREME(__mc_max, maximum)
+#undef __MC_EXTREME
 template <typename T>
 constexpr T __mc_min(T x, T y) {
   return y < x ? y : x;

@@ -15,7 +15,7 @@ constexpr float __mc_from_unorm(uint v) {
 }
 template <int Bits>
 constexpr float __mc_from_snorm(uint v) {
-  return __builtin_fmaxf(float(int(v << (32 - Bits)) >> (32 - Bits)) / float((1u << (Bits - 1)) - 1), -1.0f);
+  return __builtin_fmaximum_numf(float(int(v << (32 - Bits)) >> (32 - Bits)) / float((1u << (Bits - 1)) - 1), -1.0f);
 }
 template <int Bits>
 constexpr uint __mc_to_unorm(float x) {

@@ -9,8 +9,8 @@
 #define __builtin_fabsf __builtin_fabs
 #define __builtin_floorf __builtin_floor
 #define __builtin_fmaf __builtin_fma
-#define __builtin_fmaxf __builtin_fmax
-#define __builtin_fminf __builtin_fmin
+#define __builtin_fmaximum_numf __builtin_fmaximum_num
+#define __builtin_fminimum_numf __builtin_fminimum_num
 #define __builtin_inff __builtin_inf
 #define __builtin_nanf __builtin_nan
 #define __builtin_rintf __builtin_rint

@@ -62,6 +62,44 @@ class Gathers:
         return self.code.width == 16 and ty in (I32, I64, FLOAT, DOUBLE)
 
 
+    # Rows under masks, where the machine has no instruction: LLVM makes a branch of every lane, so it is made once.
+    def masked_row(self, pointer: Operand, vec: Type, align: int, mask: Operand) -> Operand:
+        name = f"mc.row.load.{vec.suffix}.align{align}"
+        if name not in self.code.helpers:
+            self.code.helpers[name] = masked_load_function(name, vec, align)
+        return self.code.call(name, vec, pointer, mask)
+
+    def store_masked_row(self, pointer: Operand, value: Operand, align: int, mask: Operand) -> None:
+        name = f"mc.row.store.{value.type.suffix}.align{align}"
+        if name not in self.code.helpers:
+            self.code.helpers[name] = masked_store_function(name, value.type, align)
+        self.code.call(name, VOID, pointer, value, mask)
+
+
+def masked_load(code: Builder, pointer: Operand, vec: Type, align: int, mask: Operand) -> Operand:
+    kinds = (f"align {align} ", "", "")
+    return code.call(f"llvm.masked.load.{vec.suffix}.p0", vec, pointer, mask, zero(vec), kinds=kinds)
+
+
+def masked_store(code: Builder, pointer: Operand, value: Operand, align: int, mask: Operand) -> None:
+    kinds = ("", f"align {align} ", "")
+    code.call(f"llvm.masked.store.{value.type.suffix}.p0", VOID, value, pointer, mask, kinds=kinds)
+
+
+def masked_load_function(name: str, vec: Type, align: int) -> str:
+    code, pointer, mask = Builder(), Operand("%pointer", PTR), Operand("%mask", vec.with_item(I1))
+    code.ret(masked_load(code, pointer, vec, align, mask))
+    return function(code, name, vec, parameters(pointer, mask), "noinline nounwind")
+
+
+def masked_store_function(name: str, vec: Type, align: int) -> str:
+    code, pointer, mask = Builder(), Operand("%pointer", PTR), Operand("%mask", vec.with_item(I1))
+    value = Operand("%value", vec)
+    masked_store(code, pointer, value, align, mask)
+    code.ret()
+    return function(code, name, VOID, parameters(pointer, value, mask), "noinline nounwind")
+
+
 def to_active(code: Builder, addresses: Operand, mask: Operand, store: bool) -> Operand:
     """Idle lanes go to a place that nobody reads, or come from one that is 0."""
     return code.select(mask, addresses, constant(addresses.type, (_SINK if store else _ZERO).text))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from metalcore.engine.abi import LOAD, STORE
 from metalcore.engine.ir import Instr, Type, Value, vector
-from metalcore.engine.ir.types import I1, I8, I16, I32, I64, I128, PTR, VOID
+from metalcore.engine.ir.types import I1, I8, I16, I32, I64, I128, PTR
 
 from .addresses import Address
-from .gathers import gather_at_once, scatter_at_once
-from .operands import FALSE, Operand, constant, poison, zero
+from .gathers import gather_at_once, masked_load, masked_store, scatter_at_once
+from .operands import FALSE, Operand, constant, poison
 from .streaming import Row
 from .values import scalar_type
 
@@ -147,9 +147,9 @@ class Memory:
         if masked and self.values.mask is not None:
             if kind == "row" and self.has_masked(where.size, ty):
                 pointer = self.at.addresses.pointer_at(where.base_of(c), first)
-                given = (pointer, self.values.mask[c], zero(vec))
-                kinds = (f"align {align} ", "", "")
-                return self.code.call(f"llvm.masked.load.{vec.suffix}.p0", vec, *given, kinds=kinds)
+                if self.plan.machine.is_arm:
+                    return self.at.gathers.masked_row(pointer, vec, align, self.values.mask[c])
+                return masked_load(self.code, pointer, vec, align, self.values.mask[c])
             return self.at.gathers.gather(self.at.addresses.chunk(where, c), ty, align, self.values.mask[c])
         if kind == "row":
             self.at.asking.ask(instr, where, c)
@@ -205,8 +205,10 @@ class Memory:
         kind = self.chunk_kind(where, c)
         if kind == "row" and self.values.mask is not None and self.has_masked(where.size, ty):
             pointer = self.at.addresses.pointer_at(where.base_of(c), first)
-            name, kinds = f"llvm.masked.store.{value.type.suffix}.p0", ("", f"align {align} ", "")
-            self.code.call(name, VOID, value, pointer, self.values.mask[c], kinds=kinds)
+            if self.plan.machine.is_arm:
+                self.at.gathers.store_masked_row(pointer, value, align, self.values.mask[c])
+            else:
+                masked_store(self.code, pointer, value, align, self.values.mask[c])
         elif self.values.mask is None and self.plan.is_large and self.plan.sanitized:
             scatter_at_once(self.code, self.at.addresses.chunk(where, c), value, align, None)
         elif self.values.mask is None:

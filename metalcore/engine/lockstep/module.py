@@ -27,7 +27,7 @@ from .ids import id_shapes
 from .initial import initial_values
 from .live import Liveness
 from .origins import add_origins
-from .plan import Plan
+from .plan import Machine, Plan
 from .regions import accesses
 from .roots import UNKNOWN, Roots, expand_block_copies, split_pairs
 from .same import Same, quiet_regions
@@ -82,6 +82,8 @@ def vectorise(
     checked: bool,
     sanitized: bool = False,
     width: int,
+    has_half: bool = False,
+    is_arm: bool = False,
     tail: bool = True,
     value_sizes: dict[int, int] | None = None,
     max_threads: int | None = None,
@@ -91,6 +93,7 @@ def vectorise(
 ) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run.
 
+    *width*, *has_half*, *is_arm*: of the processor, see `Machine`.
     *max_threads*: what the source allows of a threadgroup; launches with more are refused.
     *keeps_registers*: attributes of functions that preserve all registers, which the target may need.
     """
@@ -145,6 +148,7 @@ def vectorise(
         return not sanitized and (not checked or bounds.proves(pointer, load.type.size, roots.of_address(pointer)))
 
     plan = Plan(
+        Machine(width, has_half, is_arm),
         layout,
         single,
         checked,

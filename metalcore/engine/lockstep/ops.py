@@ -12,6 +12,7 @@ from .division import divide, divide_by_double, division_function, is_safe_divis
 from .extremes import between_extremes
 from .halves import float_to_odd, fma_to_odd, int_to_odd, saturated, to_bfloat, to_half, widen
 from .operands import FALSE, Operand, constant
+from .signalling import EXTREMES, quieted
 from .types import scalar_type
 
 if TYPE_CHECKING:
@@ -32,12 +33,8 @@ _FLOAT_INTRINSICS = frozenset(
         "round",
         "roundeven",
         "copysign",
-        "minnum",
-        "maxnum",
         "minimum",
         "maximum",
-        "minimumnum",
-        "maximumnum",
         "canonicalize",
     ]
 )
@@ -106,6 +103,10 @@ class Ops:
         return ty if c is None else self.code.vec(ty)
 
     # -- half and bfloat ---------------------------------------------------------------------------
+    def is_native(self, ty: Type) -> bool:
+        """Whether the machine has arithmetic on these."""
+        return ty.kind in ("float", "double") or (ty.kind == "half" and self.at.plan.machine.has_half)
+
     def narrow(self, value: Operand, ty: Type) -> Operand:
         """float -> half or bfloat, to nearest even."""
         if ty.kind == "half":
@@ -142,7 +143,7 @@ class Ops:
     def _float(self, instr: Instr, c: int | None) -> Operand:
         flags = self.fast_flags(instr)
         a, b = (self.operand(instr, i, c) for i in (0, 1))
-        if instr.type.kind == "float" or instr.type.kind == "double":
+        if self.is_native(instr.type):
             return self.code.binary(instr.op, a, b, flags)
         a, b = (widen(self.code, x, instr.type) for x in (a, b))
         return self.narrow(self.code.binary(instr.op, a, b, flags), instr.type)
@@ -158,14 +159,15 @@ class Ops:
 
     def _sign_bits(self, a: Operand, ty: Type, op: str, number: int) -> Operand:
         result = self.code.binary(op, self.code.bitcast(a, a.type.with_item(I16)), number)
-        return self.code.bitcast(result, a.type)
+        return self.code.bitcast(result, result.type if ty is I16 else a.type)
 
     def _icmp(self, instr: Instr, c: int | None) -> Operand:
         return self.code.icmp(str(instr.extra["pred"]), self.operand(instr, 0, c), self.operand(instr, 1, c))
 
     def _fcmp(self, instr: Instr, c: int | None) -> Operand:
         a, b = (self.operand(instr, i, c) for i in (0, 1))
-        a, b = (widen(self.code, x, instr.args[0].type) for x in (a, b))
+        if not self.is_native(instr.args[0].type):
+            a, b = (widen(self.code, x, instr.args[0].type) for x in (a, b))
         return self.code.fcmp(str(instr.extra["pred"]), a, b, self.fast_flags(instr))
 
     def _select(self, instr: Instr, c: int | None) -> Operand:
@@ -237,7 +239,7 @@ class Ops:
     # -- intrinsics --------------------------------------------------------------------------------
     def _intrinsic(self, instr: Instr, c: int | None) -> Operand:
         base = ".".join(word for word in instr.callee.removeprefix("llvm.").split(".") if not _is_type(word))
-        if base in _FLOAT_INTRINSICS:
+        if base in _FLOAT_INTRINSICS or base in EXTREMES:
             return self._float_intrinsic(instr, base, c)
         if base in _INT_INTRINSICS:
             has_flag = base in ("abs", "ctlz", "cttz")  # what a bad operand gives: not poison
@@ -283,14 +285,23 @@ class Ops:
         if base == "fmuladd":
             base = "fma"  # contraction is always a true fused operation
         names = [self.operand(instr, i, c) for i in range(len(instr.args))]
-        if ty.kind in ("half", "bfloat"):
+        is_native = self.is_native(ty)
+        if not is_native:
             if base == "fabs":
                 return self._sign_bits(names[0], ty, "and", 32767)
+            if base == "copysign":
+                size = self._sign_bits(names[0], I16, "and", 32767)
+                sign = self._sign_bits(names[1], I16, "and", -32768)
+                return self.code.bitcast(self.code.or_(size, sign), names[0].type)
             names = [widen(self.code, n, ty) for n in names]
             if base == "fma":
                 return self.narrow(fma_to_odd(self.code, *names), ty)
+        if base in EXTREMES:
+            base = EXTREMES[base]
+            if self.at.plan.machine.is_arm:
+                names = quieted(self.code, instr, names)
         result = self.code.intrinsic(base, *names, how=self.fast_flags(instr))
-        return self.narrow(result, ty) if ty.kind in ("half", "bfloat") else result
+        return result if is_native else self.narrow(result, ty)
 
 
 def _is_type(word: str) -> bool:

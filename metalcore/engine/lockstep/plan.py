@@ -19,10 +19,20 @@ from .same import Same
 from .shape import Shape
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What the code depends on of the processor that it is for."""
+
+    width: int  # lanes of 32 bits in a register
+    has_half: bool = False  # it adds and multiplies half numbers
+    is_arm: bool = False  # no rows under masks; of a number and a signalling NaN its instructions make NaN
+
+
 @dataclass
 class Plan:
     """What all parts of the emitter need to know about the kernel and the variant."""
 
+    machine: Machine
     layout: str
     single: bool
     checked: bool

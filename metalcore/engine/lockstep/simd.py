@@ -30,7 +30,9 @@ class Simd:
         return self.code.intrinsic(op, a, b)
 
     def _extreme(self, op: str, a: Operand, b: Operand) -> Operand:
-        """One machine instruction, and NaN (every bit set) where either is NaN; which zero wins is left open."""
+        """One machine instruction, and NaN where either is NaN; which zero wins is left open."""
+        if self.at.plan.machine.is_arm:
+            return self.code.intrinsic(op, a, b)
         bits = a.type.with_item(integer(a.type.bits))
         better = self.code.fcmp("ogt" if op == "maximum" else "olt", a, b)
         chosen = self.code.select(better, a, b)

@@ -16,7 +16,7 @@ from metalcore.engine.garbage import without_collections
 from metalcore.engine.ir.registers import without_variables
 from metalcore.engine.optimiser.defined import with_values, without_promises
 from metalcore.engine.optimiser.own_arrays import guard
-from metalcore.engine.target import AARCH64, X86_64, Target, baseline, this_platform
+from metalcore.engine.target import AARCH64, X86_64, Target, baseline, has_half_arithmetic, this_platform
 from metalcore.forking import UnforkedLock, unforked
 
 LOCK = UnforkedLock()  # LLVM's global context is not for two threads at once
@@ -60,6 +60,8 @@ def this_target() -> Target:
         cpu, features = binding.get_host_cpu_name(), _said_features()
     if not features and where.machine == AARCH64:  # there LLVM asks the system, and does not know how to everywhere
         features = baseline(where).features
+    if has_half_arithmetic(where) and "+fullfp16" not in features:
+        features = (*features, "+fullfp16")
     return Target(where, cpu, features)
 
 
@@ -79,7 +81,8 @@ def vector_width(has_matrices: bool = False, is_short: bool = False, target: Tar
     target = target or this_target()
     if not (has_matrices or is_short) and target.has(*_WIDE):
         return 16
-    return 8 if target.has("avx2") else 4
+    # Arm's registers have four: pairs of them cost it nothing, and eight numbers of 16 bits fill one.
+    return 8 if target.has("avx2") or target.platform.machine == AARCH64 else 4
 
 
 # Ice Lake, Zen 4 and later: before them a processor slows down where it meets registers of 512 bits.
