@@ -26,6 +26,7 @@ class Part(NamedTuple):
 PARTS = (
     Part("linux-x86_64", "the MLX primitive", "metalcore.mlx.build", "mlx-*-x86_64.so", "mlx/prebuilt"),
     Part("linux-aarch64", "the MLX primitive", "metalcore.mlx.build", "mlx-*-aarch64.so", "mlx/prebuilt"),
+    Part("macos-aarch64", "the MLX primitive", "native.tools.mlx_macos", "mlx/mlx-*.dylib", "mlx/prebuilt"),
     Part("macos-aarch64", "the torch extension", "native.tools.macos", "torch/torch-*.dylib", "runtimes/native"),
 )
 

@@ -64,7 +64,7 @@ WHEELS = (
             ),
         ),
     ),
-    Wheel("macos-aarch64", "macosx_11_0_arm64", "Darwin", "arm64", (Processor("apple-m1", baseline(_MAC)),)),
+    Wheel("macos-aarch64", "macosx_13_0_arm64", "Darwin", "arm64", (Processor("apple-m1", baseline(_MAC)),)),
 )  # fmt: skip
 
 

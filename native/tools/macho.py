@@ -6,7 +6,9 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MAGIC = 0xFEEDFACF
+from metalcore.engine.codegen.contents import Unreadable
+from metalcore.engine.codegen.macho import commands
+
 ARM64, X86_64 = 0x0100000C, 0x01000007
 _LOAD_DYLIB, _WEAK_DYLIB, _REEXPORT_DYLIB, _ID_DYLIB = 0xC, 0x80000018, 0x8000001F, 0xD
 _SYMTAB, _SIGNATURE, _TRIE, _INFO, _INFO_ONLY, _BUILD_VERSION = 0x2, 0x1D, 0x80000033, 0x22, 0x80000022, 0x32
@@ -31,14 +33,15 @@ class MachO:
 
 def read(path: Path, with_exports: bool = True) -> MachO:
     """Everything that the header, the symbol table and the export trie say."""
-    data = memoryview(path.read_bytes())
-    magic, cpu, _, kind, count, _, flags, _ = struct.unpack_from("<8I", data)
-    if magic != MAGIC:
-        raise ValueError(f"{path} is no Mach-O file of 64 bits: it begins with {magic:#x}")
+    data = path.read_bytes()
+    table, trie = (0, 0, 0, 0), (0, 0)
+    try:
+        listed = list(commands(data))
+    except Unreadable as error:
+        raise Unreadable(f"{path} {error}") from None
+    _, cpu, _, kind, _, _, flags, _ = struct.unpack_from("<8I", data)
     found = MachO(cpu, kind, bool(flags & _TWO_LEVEL))
-    at, table, trie = 32, (0, 0, 0, 0), (0, 0)
-    for _ in range(count):
-        command, size = struct.unpack_from("<2I", data, at)
+    for command, at in listed:
         if command in (_LOAD_DYLIB, _WEAK_DYLIB, _REEXPORT_DYLIB):
             found.libraries.append(_text(data, at + struct.unpack_from("<I", data, at + 8)[0]))
         elif command == _ID_DYLIB:
@@ -54,23 +57,19 @@ def read(path: Path, with_exports: bool = True) -> MachO:
             found.least_system = (version >> 16, version >> 8 & 255)
         elif command == _SIGNATURE:
             found.is_signed = True
-        at += size
     _symbols(data, table, found)
     if with_exports and trie[1]:
         found.exports |= _trie(data[trie[0] : trie[0] + trie[1]])
     return found
 
 
-def _text(data: memoryview, at: int) -> str:
-    end = at
-    while data[end]:
-        end += 1
-    return bytes(data[at:end]).decode()
+def _text(data: bytes, at: int) -> str:
+    return data[at : data.index(0, at)].decode()
 
 
-def _symbols(data: memoryview, table: tuple[int, int, int, int], found: MachO) -> None:
+def _symbols(data: bytes, table: tuple[int, int, int, int], found: MachO) -> None:
     symbols, count, strings, size = table
-    text = bytes(data[strings : strings + size])
+    text = data[strings : strings + size]
     for name_at, kind, _, desc, _ in struct.iter_unpack("<IBBHQ", data[symbols : symbols + 16 * count]):
         if kind & _STAB or not kind & _EXTERNAL:
             continue
@@ -83,20 +82,20 @@ def _symbols(data: memoryview, table: tuple[int, int, int, int], found: MachO) -
             found.exports.add(name)
 
 
-def _trie(data: memoryview) -> set[str]:
+def _trie(data: bytes) -> set[str]:
     """Names at the ends of the trie."""
-    raw, names, left = bytes(data), set(), [(0, b"")]
+    names, left = set(), [(0, b"")]
     while left:
         at, prefix = left.pop()
-        size, at = _uleb(raw, at)
+        size, at = _uleb(data, at)
         if size:
             names.add(prefix.decode())
         at += size
-        children, at = raw[at], at + 1
+        children, at = data[at], at + 1
         for _ in range(children):
-            end = raw.index(0, at)
-            word = raw[at:end]
-            offset, at = _uleb(raw, end + 1)
+            end = data.index(0, at)
+            word = data[at:end]
+            offset, at = _uleb(data, end + 1)
             left.append((offset, prefix + word))
     return names
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from metalcore.engine.codegen.contents import Unreadable
 from metalcore.engine.toolchain import run_zig, zig
 from native.tools.macho import ARM64, MachO, read
 from native.tools.macos import FUNCTIONS, faults, prove
@@ -53,7 +54,7 @@ def test_the_reader(made: Path) -> None:
     assert found.exports - linker == {"_metalcore_one", "_metalcore_other"}
     part = read(made.with_name("one.o"))
     assert part.kind == 1 and part.imports["_malloc"] == "ordinal 0" and "_metalcore_one" in part.exports
-    with pytest.raises(ValueError, match=r"one.c is no Mach-O file of 64 bits"):
+    with pytest.raises(Unreadable, match=r"one.c is no 64-bit Mach-O file"):
         read(made.with_name("one.c"))
 
 
