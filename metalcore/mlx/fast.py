@@ -204,16 +204,9 @@ def _axes(name: str, rank: int, axis: Any) -> list[int]:
 
 
 def scaled_dot_product_attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    scale: float,
-    mask: Any = None,
-    sinks: Any = None,
-    force_fused: bool = False,
+    q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks: Any = None, force_fused: bool = False,
     stream: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """softmax(scale q k^T + mask) v: metalcore.mlx.scaled_dot_product_attention, which is always fused.
 
     >>> import mlx.core as mx

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metalcore.ops.base.check import refuse
-from metalcore.ops.base.kv_cache import (
-    check_cache,
-    check_host_pairs,
-    check_pairs,
-    copy_pairs,
-    host_pairs,
-    move_blocks,
-)
+from metalcore.ops.base.kv_cache import check_cache, check_host_pairs, check_pairs, copy_pairs, host_pairs, move_blocks
 from metalcore.ops.base.op import Op, stage
 from metalcore.runtimes.runtime import Runtime
 

@@ -15,18 +15,10 @@ NOUN = "flash_attn_func"
 
 
 def flash_attn_func(
-    q: Any,
-    k: Any,
-    v: Any,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    deterministic: bool = False,
-    return_attn_probs: bool = False,
-) -> Any:
+    q: Any, k: Any, v: Any, dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1), softcap: float = 0.0, alibi_slopes: Any = None,
+    deterministic: bool = False, return_attn_probs: bool = False,
+) -> Any:  # fmt: skip
     """Attention as FlashAttention's function of this name: q (batch, rows, heads, depth), k and v likewise, with heads
     that divide those of q.
 

@@ -19,23 +19,11 @@ NOUN = "flash_attn_varlen_func"
 
 
 def flash_attn_varlen_func(
-    q: Any,
-    k: Any,
-    v: Any,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    deterministic: bool = False,
-    return_attn_probs: bool = False,
-    block_table: Any = None,
-) -> Any:
+    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int, max_seqlen_k: int,
+    dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1), softcap: float = 0.0, alibi_slopes: Any = None,
+    deterministic: bool = False, return_attn_probs: bool = False, block_table: Any = None,
+) -> Any:  # fmt: skip
     """Attention of sequences of different lengths, as FlashAttention's function of this name: q (tokens, heads, depth),
     k and v likewise, with heads that divide those of q. Sequence s has the rows cu_seqlens[s] to cu_seqlens[s + 1].
 

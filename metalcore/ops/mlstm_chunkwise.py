@@ -11,19 +11,9 @@ NOUN = "mlstm_chunkwise"
 
 
 def mlstm_chunkwise(
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any = None,
-    n_initial: Any = None,
-    m_initial: Any = None,
-    return_last_states: bool = False,
-    eps: float = 1e-6,
-    chunk_size: int = 64,
-    autocast_kernel_dtype: Any = None,
-) -> Any:
+    q: Any, k: Any, v: Any, i: Any, f: Any, c_initial: Any = None, n_initial: Any = None, m_initial: Any = None,
+    return_last_states: bool = False, eps: float = 1e-6, chunk_size: int = 64, autocast_kernel_dtype: Any = None,
+) -> Any:  # fmt: skip
     """The matrix memory of xLSTM over a sequence, in time and memory that grow with its length.
 
     q, k (batch, heads, length, depth), v (..., width), gates i, f (batch, heads, length) before their activations. With

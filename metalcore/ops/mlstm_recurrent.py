@@ -12,17 +12,9 @@ NOUN = "mlstm_recurrent"
 
 
 def mlstm_recurrent(
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any = None,
-    n_initial: Any = None,
-    m_initial: Any = None,
-    return_last_states: bool = False,
-    eps: float = 1e-6,
-) -> Any:
+    q: Any, k: Any, v: Any, i: Any, f: Any, c_initial: Any = None, n_initial: Any = None, m_initial: Any = None,
+    return_last_states: bool = False, eps: float = 1e-6,
+) -> Any:  # fmt: skip
     """What mlstm_chunkwise computes, row by row as the formula says it: for few rows, and to compare with.
 
     The gradient of many rows goes by chunks.

@@ -11,19 +11,9 @@ NOUN = "mlstm_siging_chunkwise"
 
 
 def mlstm_siging_chunkwise(
-    q: Any,
-    k: Any,
-    v: Any,
-    i: Any,
-    f: Any,
-    c_initial: Any = None,
-    n_initial: Any = None,
-    m_initial: Any = None,
-    return_last_states: bool = False,
-    eps: float = 1e-6,
-    chunk_size: int = 64,
-    autocast_kernel_dtype: Any = None,
-) -> Any:
+    q: Any, k: Any, v: Any, i: Any, f: Any, c_initial: Any = None, n_initial: Any = None, m_initial: Any = None,
+    return_last_states: bool = False, eps: float = 1e-6, chunk_size: int = 64, autocast_kernel_dtype: Any = None,
+) -> Any:  # fmt: skip
     """As mlstm_chunkwise, with F = sigmoid(f) and I = sigmoid(i): no stabiliser, m is 0.
 
     C' = F C + I k v^T, n' = F n + I k, h = q C' / s / (max(|q n'| / s, 1) + eps), s = sqrt(depth). m_initial is there

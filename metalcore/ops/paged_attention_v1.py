@@ -23,26 +23,11 @@ SCHEMA = (
 
 
 def paged_attention_v1(
-    out: Any,
-    query: Any,
-    key_cache: Any,
-    value_cache: Any,
-    num_kv_heads: int,
-    scale: float,
-    block_tables: Any,
-    seq_lens: Any,
-    block_size: int,
-    max_seq_len: int,
-    alibi_slopes: Any = None,
-    kv_cache_dtype: str = "auto",
-    k_scale: Any = 1.0,
-    v_scale: Any = 1.0,
-    tp_rank: int = 0,
-    blocksparse_local_blocks: int = 0,
-    blocksparse_vert_stride: int = 0,
-    blocksparse_block_size: int = 64,
-    blocksparse_head_sliding_step: int = 0,
-) -> Any:
+    out: Any, query: Any, key_cache: Any, value_cache: Any, num_kv_heads: int, scale: float, block_tables: Any,
+    seq_lens: Any, block_size: int, max_seq_len: int, alibi_slopes: Any = None, kv_cache_dtype: str = "auto",
+    k_scale: Any = 1.0, v_scale: Any = 1.0, tp_rank: int = 0, blocksparse_local_blocks: int = 0,
+    blocksparse_vert_stride: int = 0, blocksparse_block_size: int = 64, blocksparse_head_sliding_step: int = 0,
+) -> Any:  # fmt: skip
     """One new token of each sequence, `query` (sequences, heads, depth), over caches in Hugging Face's layout: keys
     (blocks, heads, depth / x, block_size, x), values (blocks, heads, depth, block_size). Writes `out`, of query's
     shape, and returns nothing; mlx arrays are immutable, so that for them a new one is returned.

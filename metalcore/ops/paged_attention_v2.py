@@ -13,29 +13,12 @@ NOUN = "paged_attention_v2"
 
 
 def paged_attention_v2(
-    out: Any,
-    exp_sums: Any,
-    max_logits: Any,
-    tmp_out: Any,
-    query: Any,
-    key_cache: Any,
-    value_cache: Any,
-    num_kv_heads: int,
-    scale: float,
-    block_tables: Any,
-    seq_lens: Any,
-    block_size: int,
-    max_seq_len: int,
-    alibi_slopes: Any = None,
-    kv_cache_dtype: str = "auto",
-    k_scale: Any = 1.0,
-    v_scale: Any = 1.0,
-    tp_rank: int = 0,
-    blocksparse_local_blocks: int = 0,
-    blocksparse_vert_stride: int = 0,
-    blocksparse_block_size: int = 64,
+    out: Any, exp_sums: Any, max_logits: Any, tmp_out: Any, query: Any, key_cache: Any, value_cache: Any,
+    num_kv_heads: int, scale: float, block_tables: Any, seq_lens: Any, block_size: int, max_seq_len: int,
+    alibi_slopes: Any = None, kv_cache_dtype: str = "auto", k_scale: Any = 1.0, v_scale: Any = 1.0, tp_rank: int = 0,
+    blocksparse_local_blocks: int = 0, blocksparse_vert_stride: int = 0, blocksparse_block_size: int = 64,
     blocksparse_head_sliding_step: int = 0,
-) -> Any:
+) -> Any:  # fmt: skip
     """As `metalcore.paged_attention_v1`. Keys are split by the launch policy in both, with sums in float32 that the op
     allocates: `exp_sums`, `max_logits` and `tmp_out`, Hugging Face's room for them, are neither read nor written and
     may be None.

@@ -18,14 +18,9 @@ WHOLE = -1  # no `rotary_dim` was given
 
 
 def rope(
-    q: Any,
-    k: Any,
-    cos: Any,
-    sin: Any,
-    position_ids: Any = None,
-    interleaved: bool = False,
+    q: Any, k: Any, cos: Any, sin: Any, position_ids: Any = None, interleaved: bool = False,
     rotary_dim: int | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any]:  # fmt: skip
     """q and k, (batch, heads, tokens, dim), turned by the angles of their positions; heads may differ in number.
 
     `cos` and `sin` are (tokens, n) or (batch, tokens, n); with `position_ids`, (tokens,) or (batch, tokens), they are

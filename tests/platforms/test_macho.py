@@ -19,18 +19,11 @@ from metalcore.engine.runtime import native_library
 from metalcore.engine.target import AARCH64, MACOS, X86_64, Platform, baseline
 from metalcore.engine.toolchain import compile_c, link_shared
 from metalcore.errors import MetalcoreError
+from tests.engine.runtime.test_closed_object import BAD, RUN
 from tests.platforms.images import problems
 
 MACS = [Platform(MACOS, AARCH64), Platform(MACOS, X86_64)]
 pytestmark = pytest.mark.parametrize("mac", MACS, ids=lambda mac: mac.machine)
-RUN = '__attribute__((visibility("default"))) int mc_run(void) { return 1; }\n'
-BAD = {
-    "uses getpid": "int getpid(void);\n" + RUN.replace("return 1", "return getpid()"),
-    "runs code when it is loaded": "static volatile int x;\n"
-    "__attribute__((constructor)) void start(void) { x = 1; }\n" + RUN,
-    "for each thread": "static __thread volatile int x;\n" + RUN.replace("return 1", "return ++x"),
-    "exports mc_run, other": RUN + RUN.replace("mc_run", "other"),
-}
 # Barriers (coroutines), a constant table, private arrays that want memset and memcpy, halves, atomics, a product.
 SOURCE = """
 #include <metal_stdlib>

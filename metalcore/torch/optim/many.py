@@ -143,6 +143,12 @@ def _memory(value: Any) -> tuple[int, int]:
     return value.__array_interface__["data"][0], value.nbytes
 
 
+def _present(columns: Sequence[Column | None], tables: Sequence[Table]) -> tuple[Column | None, torch.Tensor]:
+    """A list that is not absent, where there is one, and a tensor on the device of all."""
+    present = next((c for c in columns if c is not None), None)
+    return present, next(t for t in tables if isinstance(t, torch.Tensor)) if present is None else present[0]
+
+
 class ShaderLaunch:
     """On a Mac: a list of tensors is passed as an array of addresses. Not yet run on a device."""
 
@@ -154,8 +160,7 @@ class ShaderLaunch:
     ) -> None:
         if 0 in groups:
             return
-        present = next((c for c in columns if c is not None), None)
-        like = next(t for t in tables if isinstance(t, torch.Tensor)) if present is None else present[0]
+        present, like = _present(columns, tables)
         lists = [present if c is None else c for c in columns]  # a list may not be empty; what is absent is not touched
         sent = [_on_device(t, like.device) for t in tables]
         self._kernel(*lists, *sent, threads=groups[0] * group[0], group_size=group[0])
@@ -172,8 +177,7 @@ class NativeLaunch:
     ) -> None:
         if 0 in groups:
             return
-        present = next((c for c in columns if c is not None), None)
-        like = next(t for t in tables if isinstance(t, torch.Tensor)) if present is None else present[0]
+        present, like = _present(columns, tables)
         sent = [_on_device(t, like.device) for t in tables]
         kept: list[Any] = []
         words = [list_words(c if c is not None else present or [like], kept) for c in columns]
