@@ -128,7 +128,8 @@ def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module, target: 
             any(name.startswith("__mc_simdgroup_mma") for name in scalar.functions), is_short(scalar.function), target
         ),
         has_half=target.has("fullfp16"),
-        is_arm=target.platform.machine == AARCH64,
+        masks_rows=target.platform.machine != AARCH64,
+        has_extremes=target.platform.machine == AARCH64,
         value_sizes=value_sizes(kernel),
         max_threads=kernel.max_threads,
         wide=variant.wide,

@@ -147,9 +147,9 @@ class Memory:
         if masked and self.values.mask is not None:
             if kind == "row" and self.has_masked(where.size, ty):
                 pointer = self.at.addresses.pointer_at(where.base_of(c), first)
-                if self.plan.machine.is_arm:
-                    return self.at.gathers.masked_row(pointer, vec, align, self.values.mask[c])
-                return masked_load(self.code, pointer, vec, align, self.values.mask[c])
+                if self.plan.machine.masks_rows:
+                    return masked_load(self.code, pointer, vec, align, self.values.mask[c])
+                return self.at.gathers.masked_row(pointer, vec, align, self.values.mask[c])
             return self.at.gathers.gather(self.at.addresses.chunk(where, c), ty, align, self.values.mask[c])
         if kind == "row":
             self.at.asking.ask(instr, where, c)
@@ -205,10 +205,10 @@ class Memory:
         kind = self.chunk_kind(where, c)
         if kind == "row" and self.values.mask is not None and self.has_masked(where.size, ty):
             pointer = self.at.addresses.pointer_at(where.base_of(c), first)
-            if self.plan.machine.is_arm:
-                self.at.gathers.store_masked_row(pointer, value, align, self.values.mask[c])
-            else:
+            if self.plan.machine.masks_rows:
                 masked_store(self.code, pointer, value, align, self.values.mask[c])
+            else:
+                self.at.gathers.store_masked_row(pointer, value, align, self.values.mask[c])
         elif self.values.mask is None and self.plan.is_large and self.plan.sanitized:
             scatter_at_once(self.code, self.at.addresses.chunk(where, c), value, align, None)
         elif self.values.mask is None:

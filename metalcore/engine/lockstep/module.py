@@ -83,7 +83,8 @@ def vectorise(
     sanitized: bool = False,
     width: int,
     has_half: bool = False,
-    is_arm: bool = False,
+    masks_rows: bool = True,
+    has_extremes: bool = False,
     tail: bool = True,
     value_sizes: dict[int, int] | None = None,
     max_threads: int | None = None,
@@ -93,7 +94,7 @@ def vectorise(
 ) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run.
 
-    *width*, *has_half*, *is_arm*: of the processor, see `Machine`.
+    *width*, *has_half*, *masks_rows*, *has_extremes*: of the processor, see `Machine`.
     *max_threads*: what the source allows of a threadgroup; launches with more are refused.
     *keeps_registers*: attributes of functions that preserve all registers, which the target may need.
     """
@@ -148,7 +149,7 @@ def vectorise(
         return not sanitized and (not checked or bounds.proves(pointer, load.type.size, roots.of_address(pointer)))
 
     plan = Plan(
-        Machine(width, has_half, is_arm),
+        Machine(width, has_half, masks_rows, has_extremes),
         layout,
         single,
         checked,

@@ -298,7 +298,7 @@ class Ops:
                 return self.narrow(fma_to_odd(self.code, *names), ty)
         if base in EXTREMES:
             base = EXTREMES[base]
-            if self.at.plan.machine.is_arm:
+            if self.at.plan.machine.has_extremes:
                 names = quieted(self.code, instr, names)
         result = self.code.intrinsic(base, *names, how=self.fast_flags(instr))
         return result if is_native else self.narrow(result, ty)

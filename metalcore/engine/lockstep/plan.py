@@ -25,7 +25,8 @@ class Machine:
 
     width: int  # lanes of 32 bits in a register
     has_half: bool = False  # it adds and multiplies half numbers
-    is_arm: bool = False  # no rows under masks; of a number and a signalling NaN its instructions make NaN
+    masks_rows: bool = True  # it loads and stores rows under masks
+    has_extremes: bool = False  # maximum and maxNum of IEEE 754 are instructions; maxNum makes NaN of a signalling one
 
 
 @dataclass

@@ -31,7 +31,7 @@ class Simd:
 
     def _extreme(self, op: str, a: Operand, b: Operand) -> Operand:
         """One machine instruction, and NaN where either is NaN; which zero wins is left open."""
-        if self.at.plan.machine.is_arm:
+        if self.at.plan.machine.has_extremes:
             return self.code.intrinsic(op, a, b)
         bits = a.type.with_item(integer(a.type.bits))
         better = self.code.fcmp("ogt" if op == "maximum" else "olt", a, b)
