@@ -48,8 +48,8 @@ def _add(part: Part, parts: Path) -> list[str]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     made = sorted(folder.glob(part.made))
     if done.returncode != 0 or not made:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        return [f"{part.what}: {' '.join(said) or f'nothing like {part.made} was made'}"]
+        said = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+        return [f"{part.what}: {' '.join(said) or f'{part.module} makes no {part.made} on this system'}"]
     (parts / part.place).mkdir(parents=True, exist_ok=True)
     for file in made:
         shutil.copy(file, parts / part.place)
