@@ -18,9 +18,10 @@ from metalcore.arrays.mlx import mlx_module
 from metalcore.engine.modes import is_plain_mode
 from metalcore.errors import ArgumentError, TransformError
 from metalcore.mlx import mapped
+from metalcore.mlx.by_values import InGraph
 from metalcore.mlx.export import composed, is_exporting
 from metalcore.mlx.primitive import primitive
-from metalcore.mlx.record import CannotRecord, LazyRuntime, Recorded, Recorder
+from metalcore.mlx.record import CannotRecord, Recorded, Recorder
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
 from metalcore.runtimes.mlx import engine, metal, mlx_runtime
@@ -75,7 +76,7 @@ class Stage:
     def __init__(self, op: Op, name: str, plan: Callable[..., Any], static: Sequence[Any]) -> None:
         self._op, self._name, self._plan, self._static = op, name, plan, static
         self._known: dict[Any, Recorded | None] = {}
-        self._lazy: LazyRuntime | None = None
+        self._in_graph = InGraph(name, plan, self._arguments, bool(op.written))
 
     def recorded(self, arrays: Sequence[Any], recorder_type: type[Recorder] = Recorder) -> Recorded | None:
         """The plan for arrays of these shapes, if the primitive is to run it."""
@@ -122,7 +123,7 @@ class Stage:
                 return list(recorded.lazy(arrays))
             library = primitive()
             if library is not None and run.is_eager and not _are_there(arrays):
-                run = self._lazy = self._lazy or LazyRuntime(library, self._name)
+                return self._in_graph(library, arrays)
         if run.is_eager and not _are_there(arrays):
             raise TransformError(
                 f"metalcore.{self._op.noun} cannot run inside mx.compile or mx.vmap without Metal or the primitive of "
@@ -133,6 +134,13 @@ class Stage:
         return list(
             watched(self._name, self._plan, run, tuple(arguments)) if recorders else self._plan(run, *arguments)
         )
+
+    def shapes(self, arrays: Sequence[Any]) -> list[tuple[int, ...]] | None:
+        """Those of the results for arrays of these shapes; None without the primitive."""
+        if primitive() is None:
+            return None
+        recorded = self.recorded(arrays)
+        return self._in_graph.shapes(arrays) if recorded is None else recorded.shapes
 
     def _arguments(self, arrays: Sequence[Any]) -> list[Any]:
         given = iter(arrays)
@@ -217,10 +225,10 @@ class Step:
         inputs, places = _listed(arrays), _listed(axes)
         if mapped.can_fold(self.op, self._names, places):
             rows = mapped.leading(self.op, self._names, inputs, places)
-            one = self._stage.recorded([mapped.first(x, axis) for x, axis in zip(inputs, places, strict=True)])
-            if one is not None:
+            shapes = self._stage.shapes([mapped.first(x, axis) for x, axis in zip(inputs, places, strict=True)])
+            if shapes is not None:
                 count, outputs = mapped.count_of(inputs, places), _listed(self._call(*rows))
-                found = [y.reshape(count, *shape) for y, shape in zip(outputs, one.shapes, strict=True)]
+                found = [y.reshape(count, *shape) for y, shape in zip(outputs, shapes, strict=True)]
                 return found, [0] * len(found)
         return mapped.one_by_one(self._call, inputs, places)
 
