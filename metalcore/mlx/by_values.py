@@ -11,6 +11,7 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ class InGraph:
 
     def __init__(self, name: str, plan: Plan, arranged: Arranged, writes: bool) -> None:
         self._name, self._plan, self._arranged, self._writes = name, plan, arranged, writes
+        self._run = partial(_run, name, plan, arranged)
         self._lazy: LazyRuntime | None = None
         self._goes_by_values = False
         self._steps: dict[Any, Recorded] = {}
@@ -98,27 +100,27 @@ class InGraph:
 
     def _outlines(self, arrays: Sequence[Any]) -> list[Any]:
         mx = mlx_module()
-        return self._run(ShapesRuntime(), [mx.zeros(a.shape, a.dtype) for a in arrays], is_watched=False)
-
-    def _run(self, run: Any, arrays: Sequence[Any], is_watched: bool = True) -> list[Any]:
-        arguments = tuple(self._arranged(arrays))
-        if is_watched and recorders:
-            return list(watched(self._name, self._plan, run, arguments))
-        return list(self._plan(run, *arguments))
+        return list(self._plan(ShapesRuntime(), *self._arranged([mx.zeros(a.shape, a.dtype) for a in arrays])))
 
     def _recorded(self, library: Primitive, arrays: Sequence[Any]) -> Recorded:
         recorder, n = Recorder(arrays), len(arrays)
         for outline in self._outlines(arrays):
             recorder.empty(outline.shape, recorder.dtype(outline))
         views = [_View(self._name, s.shape, recorder.dtype(s)) for s in (*recorder.inputs, *recorder.made)]
+        once = self._run  # not self: what is kept by number must not keep the step that has the number
 
         def run(addresses: Sequence[int]) -> None:
             seen = [view.of(address) for view, address in zip(views, addresses, strict=True)]
-            for place, found in zip(seen[n:], self._run(numpy_cpu(), seen[:n]), strict=True):
+            for place, found in zip(seen[n:], once(numpy_cpu(), seen[:n]), strict=True):
                 np.copyto(place, found, casting="no")
 
         recorder.steps.append(PythonCall(library.calls.add(run)))
         return Recorded(library, self._name, recorder, recorder.made)
+
+
+def _run(name: str, plan: Plan, arranged: Arranged, run: Any, arrays: Sequence[Any]) -> list[Any]:
+    arguments = tuple(arranged(arrays))
+    return list(watched(name, plan, run, arguments) if recorders else plan(run, *arguments))
 
 
 class _View:

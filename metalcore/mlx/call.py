@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from metalcore import settings
@@ -74,7 +75,8 @@ class Stage:
     """A plan with its numbers, on arrays: by the primitive where there is one, recorded for each of their shapes."""
 
     def __init__(self, op: Op, name: str, plan: Callable[..., Any], static: Sequence[Any]) -> None:
-        self._op, self._name, self._plan, self._static = op, name, plan, static
+        self._op, self._name, self._plan = op, name, plan
+        self._arguments = partial(_arranged, static)
         self._known: dict[Any, Recorded | None] = {}
         self._in_graph = InGraph(name, plan, self._arguments, bool(op.written))
 
@@ -142,9 +144,11 @@ class Stage:
         recorded = self.recorded(arrays)
         return self._in_graph.shapes(arrays) if recorded is None else recorded.shapes
 
-    def _arguments(self, arrays: Sequence[Any]) -> list[Any]:
-        given = iter(arrays)
-        return [next(given) if value is _ARRAY else value for value in self._static]
+
+def _arranged(static: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+    """The arguments of a plan: numbers, and arrays where they go."""
+    given = iter(arrays)
+    return [next(given) if value is _ARRAY else value for value in static]
 
 
 class Step:
@@ -190,8 +194,7 @@ class Step:
         if not any(self._wanted):
             return {}
         backward, array_type = self._backward, mlx_module().array
-        given = iter(inputs)
-        values = backward.values([next(given) if v is _ARRAY else v for v in self._static], results)
+        values = backward.values(_arranged(self._static, inputs), results)
         arguments = backward.arguments(values, grads, self._wanted)
         arrays = [value for value in arguments if isinstance(value, array_type)]
         # What is no array is as in every other call but for outputs that are None.
