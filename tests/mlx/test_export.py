@@ -125,6 +125,7 @@ def test_linear_algebra(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(np.array(y), truth.numpy(), rtol=5e-5, atol=5e-5)
 
 
+@pytest.mark.sweep
 def test_linear_algebra_that_torch_has_not(tmp_path: Path) -> None:
     path, x = str(tmp_path / "f"), X[0, :, :, :4]
 
