@@ -73,19 +73,36 @@ def _lazy(
     tokens: int, half: int, base: float | None, scale: float, offset: Any, freqs: Any, is_double: bool
 ) -> tuple[Any, Any]:
     """As steps of the graph: offset or freqs need not have values yet."""
-    mx = mlx_module()
-    wide = mx.float64 if mx.default_device() == mx.Device(mx.cpu) else mx.float32  # no GPU has float64
-    turns = (
-        freqs.astype(wide)
-        if base is None
-        else mx.array(base ** (np.arange(half, dtype=np.float64) / half), wide)
-    )
-    first = mx.array(offset, wide) if isinstance(offset, int) else mx.stop_gradient(offset).astype(wide)
-    if first.size == 1:
-        first = first.reshape(())
-    positions = scale * (first[..., None] + mx.arange(tokens, dtype=wide))
-    cycles = positions[..., None] / turns / (2 * math.pi)
+    mx, wide = mlx_module(), _widest()
+    turns = freqs.astype(wide) if base is None else mx.array(base ** (np.arange(half, dtype=np.float64) / half), wide)
+    cycles = _positions(tokens, scale, offset)[..., None] / turns / (2 * math.pi)
     # mlx computes cosines of float64 in float32: what is left of whole turns is small enough for that.
     angles = (2 * math.pi * (cycles - mx.round(cycles))).astype(mx.float32)
     dtype = mx.float64 if is_double else mx.float32
     return mx.cos(angles).astype(dtype), mx.sin(angles).astype(dtype)
+
+
+def _widest() -> Any:
+    mx = mlx_module()
+    return mx.float64 if mx.default_device() == mx.Device(mx.cpu) else mx.float32  # no GPU has float64
+
+
+def _positions(tokens: int, scale: float, offset: Any) -> Any:
+    mx, wide = mlx_module(), _widest()
+    first = mx.array(offset, wide) if isinstance(offset, int) else mx.stop_gradient(offset).astype(wide)
+    if first.size == 1:
+        first = first.reshape(())
+    return scale * (first[..., None] + mx.arange(tokens, dtype=wide))
+
+
+def gradient_of_freqs(grad: Any, y: Any, dims: int, traditional: bool, scale: float, offset: Any, freqs: Any) -> Any:
+    """By its angle a pair (a, b) of the result changes by (-b, a), and an angle by -position / freqs^2 of its freq.
+    Arrays are (batch, heads, tokens, dim)."""
+    mx, half = mlx_module(), dims // 2
+    first, second = (slice(0, dims, 2), slice(1, dims, 2)) if traditional else (slice(half), slice(half, dims))
+    kind = mx.float64 if y.dtype == mx.float64 else mx.float32
+    ga, gb, a, b = (z[..., part].astype(kind) for z in (grad, y) for part in (first, second))
+    by_angle = (gb * a - ga * b).sum(1).astype(_widest())
+    turns = freqs.astype(_widest())
+    by_freq = -_positions(y.shape[-2], float(scale), offset)[..., None] / (turns * turns)
+    return (by_angle * by_freq).sum((0, 1)).astype(freqs.dtype)

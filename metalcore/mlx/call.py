@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from metalcore import settings
@@ -18,9 +19,10 @@ from metalcore.arrays.mlx import mlx_module
 from metalcore.engine.modes import is_plain_mode
 from metalcore.errors import ArgumentError, TransformError
 from metalcore.mlx import mapped
+from metalcore.mlx.by_values import InGraph
 from metalcore.mlx.export import composed, is_exporting
 from metalcore.mlx.primitive import primitive
-from metalcore.mlx.record import CannotRecord, LazyRuntime, Recorded, Recorder
+from metalcore.mlx.record import CannotRecord, Recorded, Recorder
 from metalcore.ops.base.gradient import Backward
 from metalcore.ops.base.op import Op
 from metalcore.runtimes.mlx import engine, metal, mlx_runtime
@@ -73,9 +75,10 @@ class Stage:
     """A plan with its numbers, on arrays: by the primitive where there is one, recorded for each of their shapes."""
 
     def __init__(self, op: Op, name: str, plan: Callable[..., Any], static: Sequence[Any]) -> None:
-        self._op, self._name, self._plan, self._static = op, name, plan, static
+        self._op, self._name, self._plan = op, name, plan
+        self._arguments = partial(_arranged, static)
         self._known: dict[Any, Recorded | None] = {}
-        self._lazy: LazyRuntime | None = None
+        self._in_graph = InGraph(name, plan, self._arguments, bool(op.written))
 
     def recorded(self, arrays: Sequence[Any], recorder_type: type[Recorder] = Recorder) -> Recorded | None:
         """The plan for arrays of these shapes, if the primitive is to run it."""
@@ -122,7 +125,7 @@ class Stage:
                 return list(recorded.lazy(arrays))
             library = primitive()
             if library is not None and run.is_eager and not _are_there(arrays):
-                run = self._lazy = self._lazy or LazyRuntime(library, self._name)
+                return self._in_graph(library, arrays)
         if run.is_eager and not _are_there(arrays):
             raise TransformError(
                 f"metalcore.{self._op.noun} cannot run inside mx.compile or mx.vmap without Metal or the primitive of "
@@ -134,9 +137,18 @@ class Stage:
             watched(self._name, self._plan, run, tuple(arguments)) if recorders else self._plan(run, *arguments)
         )
 
-    def _arguments(self, arrays: Sequence[Any]) -> list[Any]:
-        given = iter(arrays)
-        return [next(given) if value is _ARRAY else value for value in self._static]
+    def shapes(self, arrays: Sequence[Any]) -> list[tuple[int, ...]] | None:
+        """Those of the results for arrays of these shapes; None without the primitive."""
+        if primitive() is None:
+            return None
+        recorded = self.recorded(arrays)
+        return self._in_graph.shapes(arrays) if recorded is None else recorded.shapes
+
+
+def _arranged(static: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+    """The arguments of a plan: numbers, and arrays where they go."""
+    given = iter(arrays)
+    return [next(given) if value is _ARRAY else value for value in static]
 
 
 class Step:
@@ -182,8 +194,7 @@ class Step:
         if not any(self._wanted):
             return {}
         backward, array_type = self._backward, mlx_module().array
-        given = iter(inputs)
-        values = backward.values([next(given) if v is _ARRAY else v for v in self._static], results)
+        values = backward.values(_arranged(self._static, inputs), results)
         arguments = backward.arguments(values, grads, self._wanted)
         arrays = [value for value in arguments if isinstance(value, array_type)]
         # What is no array is as in every other call but for outputs that are None.
@@ -217,10 +228,10 @@ class Step:
         inputs, places = _listed(arrays), _listed(axes)
         if mapped.can_fold(self.op, self._names, places):
             rows = mapped.leading(self.op, self._names, inputs, places)
-            one = self._stage.recorded([mapped.first(x, axis) for x, axis in zip(inputs, places, strict=True)])
-            if one is not None:
+            shapes = self._stage.shapes([mapped.first(x, axis) for x, axis in zip(inputs, places, strict=True)])
+            if shapes is not None:
                 count, outputs = mapped.count_of(inputs, places), _listed(self._call(*rows))
-                found = [y.reshape(count, *shape) for y, shape in zip(outputs, one.shapes, strict=True)]
+                found = [y.reshape(count, *shape) for y, shape in zip(outputs, shapes, strict=True)]
                 return found, [0] * len(found)
         return mapped.one_by_one(self._call, inputs, places)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from metalcore.arrays.mlx import mlx_module
 from metalcore.errors import TransformError
-from metalcore.mlx.compositions import COMPOSED
+from metalcore.mlx.compositions import COMPOSED, NOT_COMPOSED
 
 _is_exporting: ContextVar[bool] = ContextVar("inside mx.export_function", default=False)
 is_exporting = _is_exporting.get
@@ -54,9 +54,7 @@ def composed(noun: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The public outputs of an op, of mlx's functions."""
     compose = COMPOSED.get(noun)
     if compose is None:
-        raise TransformError(
-            f"metalcore.{noun} cannot be exported: mlx writes its own primitives alone, and there is no composition of "
-            f"them for this op; there is one for {', '.join(sorted(COMPOSED))}"
-        )
+        reason = NOT_COMPOSED.get(noun, "there is no composition for this op")
+        raise TransformError(f"metalcore.{noun} cannot be exported: mlx writes its own primitives alone, and {reason}")
     found = compose(*arguments)
     return found if isinstance(found, tuple) else (found,)

@@ -11,12 +11,14 @@ array([[1, 1]], dtype=float32)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from metalcore.arrays.mlx import mlx_module
 from metalcore.mlx import attention
-from metalcore.mlx.angles import tables
+from metalcore.mlx.angles import gradient_of_freqs, tables
+from metalcore.mlx.export import is_exporting
 from metalcore.mlx.streams import on_stream
 from metalcore.ops.base.check import check_eps, check_float, refuse
 from metalcore.ops.layer_norm import OP as LAYER_NORM
@@ -132,7 +134,7 @@ def rope(
 
     A position is scale * (offset + token); `offset` is an int, or an array of integers, one for all or one for each
     of the batch. Pair i turns by position * base^(-2i / dims), or by position / freqs[i]. Pairs are (i, i + dims / 2),
-    or neighbours where `traditional`. Angles are computed in float64. There is no gradient of offset and freqs.
+    or neighbours where `traditional`. Angles are computed in float64. There is no gradient of offset.
 
     >>> import mlx.core as mx
     >>> x = mx.array([[[1.0, 0.0]]])
@@ -154,8 +156,31 @@ def rope(
     batch, *middle, tokens, dim = x.shape
     whole = x if x.ndim == 4 else x.reshape(batch, math.prod(middle), tokens, dim)
     none = mlx_module().zeros((batch, 0, tokens, dim), x.dtype)
-    turned, _ = ROPE(whole, none, cos, sin, None, bool(traditional), dims)
+
+    def turn(x: Any, cos: Any, sin: Any) -> Any:
+        return ROPE(x, none, cos, sin, None, bool(traditional), dims)[0]
+
+    if freqs is None or is_exporting():
+        turned = turn(whole, cos, sin)
+    else:
+        gradient = partial(gradient_of_freqs, dims=dims, traditional=bool(traditional), scale=scale, offset=offset)
+        turned = _turned_by_freqs(turn, gradient, whole, cos, sin, freqs)
     return turned if x.ndim == 4 else turned.reshape(x.shape)
+
+
+def _turned_by_freqs(
+    turn: Callable[..., Any], gradient: Callable[..., Any], x: Any, cos: Any, sin: Any, freqs: Any
+) -> Any:
+    """With a gradient of freqs: the kernels have none of cosines and sines."""
+    mx = mlx_module()
+    by_freqs = mx.custom_function(lambda x, freqs, cos, sin: turn(x, cos, sin))
+
+    def back(primals: Any, grad: Any, y: Any) -> Any:
+        _, freqs, cos, sin = primals
+        return turn(grad, cos, -sin), gradient(grad, y, freqs=freqs), mx.zeros_like(cos), mx.zeros_like(sin)
+
+    by_freqs.vjp(back)
+    return by_freqs(x, freqs, mx.stop_gradient(cos), mx.stop_gradient(sin))
 
 
 def softmax(x: Any, axis: int | Sequence[int] | None = -1, precise: bool = False, *, stream: Any = None) -> Any:

@@ -15,6 +15,7 @@ from metalcore.engine.runtime.loading import load_shared
 from metalcore.engine.runtime.native_library import runtime_library
 from metalcore.errors import MetalcoreError
 from metalcore.mlx.build import NotBuilt, key, library, mlx_version
+from metalcore.mlx.calls import Calls
 
 AUTOMATIC, AT_ONCE, LAZY = range(3)
 """How a plan is run: at once where its arrays are there and small, else as a step of the graph; None where one of them
@@ -43,13 +44,15 @@ class Primitive:
             raise NotBuilt("the primitive was made of other sources")
         found.mcx_plan.restype, found.mcx_plan.argtypes = _pointer, [_pointer, ctypes.c_char_p]
         found.mcx_forget.restype, found.mcx_forget.argtypes = None, [_pointer]
-        found.mcx_set.restype, found.mcx_set.argtypes = None, [_pointer] * 4
+        found.mcx_set.restype, found.mcx_set.argtypes = None, [_pointer] * 5
+        found.mcx_dead.restype, found.mcx_dead.argtypes = ctypes.c_uint64, []
         self._kept = (mlx_module().array, 0.0)  # by address in the library
         try:
             launch = ctypes.cast(runtime_library().mc_call, _pointer)
         except MetalcoreError as error:
             raise NotBuilt(f"the engine is not there: {error}") from None
-        found.mcx_set(launch, id(None), *map(id, self._kept))
+        self.calls = Calls(found.mcx_dead)
+        found.mcx_set(launch, self.calls.address, id(None), *map(id, self._kept))
         self._library, self.forget = found, found.mcx_forget
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [_pointer, ctypes.py_object, _pointer]

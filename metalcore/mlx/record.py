@@ -17,17 +17,21 @@ from metalcore.arrays.dtypes import NAMES
 from metalcore.arrays.mlx import dtype_of, mlx_module, sort
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.threads import Threads, get_num_threads
-from metalcore.errors import IndexRangeError, LinAlgError, TransformError
+from metalcore.errors import IndexRangeError, LinAlgError
 from metalcore.mlx.primitive import AT_ONCE, AUTOMATIC, LAZY, Primitive
 from metalcore.runtimes.kernel import Arguments, Items, Kernel, Out, Size
 from metalcore.runtimes.mlx import engine
 
-_LAUNCH, _ERRORS, _INFO, _METAL = range(4)
+_LAUNCH, _ERRORS, _INFO, _METAL, _PYTHON = range(5)
 _POSITION, _VALUE = 918273645546372, 645546372918273  # numbers that no message has by chance
 
 
 class CannotRecord(AttributeError):
     """The plan does with an array what a recording cannot repeat."""
+
+
+class GoesByValues(Exception):
+    """How the plan goes on depends on values: by_values.py makes one step of it."""
 
 
 class Symbol:
@@ -75,6 +79,12 @@ class Launch(NamedTuple):
     plan: Any
     packed: bytes
     addresses: list[tuple[int, int]]
+
+
+class PythonCall(NamedTuple):
+    """All of a plan, as a Python function that is kept under this number."""
+
+    number: int
 
 
 class Recorder:
@@ -179,6 +189,8 @@ class Recorded:
             if isinstance(step, Check):
                 numbers += [_INFO if step.is_info else _ERRORS, step.array, step.rows]
                 texts.append(_template(name, step))
+            elif isinstance(step, PythonCall):
+                numbers += [_PYTHON, step.number]
             elif not isinstance(step, Launch):
                 numbers += [_METAL, *step.numbers]
                 texts += step.library, step.source, step.entry
@@ -189,7 +201,7 @@ class Recorded:
                 numbers += [n for pair in addresses for n in pair]
         numbers += [len(indices), *indices]
         self.shapes = [known[i].shape for i in indices]
-        self.has_checks = any(isinstance(step, Check) for step in recorder.steps)
+        self.has_checks = any(isinstance(step, (Check, PythonCall)) for step in recorder.steps)
         self._steps, self._forget = recorder.steps, library.forget
         self._address, self.call = library.plan(numbers, texts)
 
@@ -221,7 +233,7 @@ class LazyRuntime:
     """Each launch as a step of mlx's graph, between functions of mlx: for plans that cannot be recorded as a whole."""
 
     family, writes_in_place, keeps_arguments = "cpu", False, True
-    is_eager = False
+    is_eager, host_copies = False, None
 
     def __init__(self, library: Primitive, name: str) -> None:
         mx = mlx_module()
@@ -269,6 +281,4 @@ class LazyRuntime:
         self.any_set(info)
 
     def any_set(self, flags: Any) -> bool:
-        raise TransformError(
-            f"metalcore.{self._name} cannot run inside mx.compile or mx.vmap: how it goes on depends on values"
-        )
+        raise GoesByValues

@@ -21,7 +21,7 @@ STAND_INS = Path(__file__).parent / "apple"
 FLAGS = ("-std=c++20", "-O2", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-w")
 # zig's libc++ is newer than a Mac's: it is to use what that of the target has.
 AVAILABILITY = ("-U_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS", "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1")
-FUNCTIONS = ("mcx_call", "mcx_forget", "mcx_key", "mcx_plan", "mcx_set")
+FUNCTIONS = ("mcx_call", "mcx_dead", "mcx_forget", "mcx_key", "mcx_plan", "mcx_set")
 """What Python looks up in it."""
 VERSION = MLX.partition("==")[2]
 

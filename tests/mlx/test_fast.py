@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metalcore.errors import ArgumentError, TransformError
+from metalcore.errors import ArgumentError
 from metalcore.runtimes.mlx import has_metal
 
 mx: Any = pytest.importorskip("mlx.core")
@@ -191,9 +191,25 @@ def test_bad_arguments_are_named(call: Callable[[], Any], words: str) -> None:
         call()
 
 
-def test_rope_has_no_gradient_of_freqs() -> None:
-    with pytest.raises(TransformError, match=r"has no gradient: use mx\.stop_gradient"):
-        mx.grad(lambda f: fast.rope(X, 8, **ROPE | {"base": None}, freqs=f).sum())(mx.ones(4))
+@pytest.mark.parametrize("given", [{"offset": 3}, {"traditional": True}, {"offset": mx.array([7, 0])}, {"dims": 6}])
+def test_rope_has_a_gradient_of_freqs(given: dict[str, Any]) -> None:
+    """As mlx's own has; also inside of its transforms, and of x beside it."""
+    x = mx.random.normal((2, 3, 5, 8), key=mx.random.key(3))
+    named = ROPE | {"base": None, "scale": 0.7, "dims": 8} | given
+    freqs = mx.array([1.0, 3.0, 10.0, 40.0])[: named["dims"] // 2]
+
+    def loss(f: Any) -> Any:
+        return lambda x, freqs: (f(x, freqs=freqs, **named) ** 3 * x).sum()
+
+    expected = mx.grad(loss(mx.fast.rope), argnums=(0, 1))(x, freqs)
+    for transform in (lambda f: f, mx.compile):
+        found = transform(mx.grad(loss(fast.rope), argnums=(0, 1)))(x, freqs)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-4, atol=1e-4)
+    several = mx.stack([freqs, 2 * freqs])
+    rows = mx.vmap(mx.grad(loss(fast.rope), argnums=1), in_axes=(None, 0))(x, several)
+    truth = mx.stack([mx.grad(loss(mx.fast.rope), argnums=1)(x, f) for f in several])
+    np.testing.assert_allclose(np.array(rows), np.array(truth), rtol=1e-4, atol=1e-4)
 
 
 def test_an_offset_in_an_array_needs_no_gradient() -> None:

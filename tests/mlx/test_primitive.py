@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metalcore.errors import IndexRangeError, TransformError
+from metalcore.errors import IndexRangeError
 from metalcore.mlx.build import file_name, key
 from metalcore.mlx.primitive import explain, primitive
 from metalcore.runtimes.mlx import has_metal
@@ -117,7 +117,7 @@ def test_several_launches_and_sorting() -> None:
 
 
 def test_plans_that_slice_and_look_at_values() -> None:
-    """They are not recorded: with values they run at once, without them they say why not."""
+    """They are not recorded: with values they run at once."""
     a = mx.random.normal((2, 6, 4), key=mx.random.key(7))
     expected = np.linalg.svd(np.array(a), compute_uv=False)
     found = metal.linalg.svd(a)[1]
@@ -125,8 +125,6 @@ def test_plans_that_slice_and_look_at_values() -> None:
     slope = mx.grad(lambda a: metal.linalg.svd(a, full_matrices=False)[1].sum())(a)
     u, _, v = np.linalg.svd(np.array(a), full_matrices=False)
     np.testing.assert_allclose(np.array(slope), u @ v, rtol=1e-4, atol=1e-4)
-    with pytest.raises(TransformError, match=r"linalg_svd cannot run inside mx.compile .* how it goes on depends"):
-        mx.compile(lambda a: metal.linalg.svd(a)[1])(a)
 
 
 def test_streams() -> None:

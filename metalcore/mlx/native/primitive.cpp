@@ -1,6 +1,7 @@
 // A recorded plan as a primitive of MLX: a step of its lazy graph that runs the engine on the thread of its stream.
 //
-// No Python runs while an array is evaluated: the thread that waits may hold Python's lock. Gradients, vmap and jvp are
+// No Python runs on a stream's thread: the one that waits for it may hold Python's lock. A plan that is a Python function
+// is called by the thread that evaluates. Gradients, vmap and jvp are
 // not here: metalcore/mlx/call.py wraps each op in mx.custom_function. nanobind is not needed either: an mlx::core::array
 // lies behind the head of its Python object, where arrays/mlx_private.py has looked.
 #include "mlx/backend/cpu/encoder.h"
@@ -34,7 +35,7 @@ namespace metalcore {
 namespace {
 
 struct {
-  Launch launch;
+  Functions functions;
   PyObject *none, *array_type, *zero;
 } given;
 
@@ -82,7 +83,7 @@ bool run_on(const Plan& plan, const std::vector<mx::array>& inputs, std::vector<
     if (plan.results[i] >= inputs.size() && outputs[i].size()) arrays[plan.results[i]] = outputs[i].data<void>();
   for (size_t i = 0; i < plan.made.size(); i++)
     if (!arrays[inputs.size() + i] && plan.made[i].bytes) arrays[inputs.size() + i] = room(plan.made[i].bytes);
-  bool is_good = run(plan, arrays.data(), given.launch, threads, failure);
+  bool is_good = run(plan, arrays.data(), given.functions, threads, failure);
   for (size_t i = 0; is_good && i < plan.results.size(); i++)  // an input that is a result too
     if (plan.results[i] < inputs.size() && outputs[i].size())
       std::memcpy(outputs[i].data<char>(), arrays[plan.results[i]], outputs[i].nbytes());
@@ -320,10 +321,13 @@ __attribute__((visibility("default"))) metalcore::Method mcx_call = {
 // Names the sources and the version of mlx that this was made of.
 __attribute__((visibility("default"))) const char* mcx_key() { return METALCORE_KEY; }
 
-__attribute__((visibility("default"))) void mcx_set(metalcore::Launch launch, PyObject* none, PyObject* array_type,
-                                                    PyObject* zero) {
-  metalcore::given = {launch, none, array_type, zero};
+__attribute__((visibility("default"))) void mcx_set(metalcore::Launch launch, metalcore::Python python, PyObject* none,
+                                                    PyObject* array_type, PyObject* zero) {
+  metalcore::given = {{launch, python}, none, array_type, zero};
 }
+
+// The number of a Python function that no plan has any more; 0 where there is none.
+__attribute__((visibility("default"))) uint64_t mcx_dead() { return metalcore::take_dead(); }
 
 // What record.py writes, number by number; texts follow each other, each ended by a zero byte. Never null.
 __attribute__((visibility("default"))) void* mcx_plan(const int64_t* at, const char* text) {
@@ -362,6 +366,9 @@ __attribute__((visibility("default"))) void* mcx_plan(const int64_t* at, const c
       for (auto& size : step.groups) size = static_cast<uint64_t>(*at++);
       for (auto& size : step.group) size = static_cast<uint64_t>(*at++);
       step.library = next_text(), step.source = next_text(), step.text = next_text();
+    } else if (step.kind == metalcore::Step::PYTHON) {
+      plan->has_checks = true;
+      plan->python = static_cast<uint64_t>(*at++);
     } else {
       plan->has_checks = true;
       step.array = static_cast<uint32_t>(*at++);

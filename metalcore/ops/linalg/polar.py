@@ -115,7 +115,7 @@ def _by_rows(run: Runtime, kernel: Kernel, arguments: Mapping[str, Any], shape: 
     return out
 
 
-POLAR = Op("linalg_polar", "A = U P, orthonormal times symmetric", forward)
+POLAR = Op("linalg_polar", "A = U P, orthonormal times symmetric", forward, batched=("A",))
 NEWTON_SCHULZ = Op(
     "linalg_newton_schulz", "singular values moved near 1, as the Muon optimizer does it", newton_schulz_forward
 )

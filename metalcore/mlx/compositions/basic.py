@@ -1,4 +1,4 @@
-"""Ops as compositions of mlx's own functions, for what is exported: forward stages by noun, public outputs alone."""
+"""Norms, softmax, activations, rope and gathers, of mlx's own functions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from metalcore.arrays.mlx import dtype_of, mlx_module
-
-
-def _wide(x: Any) -> Any:
-    mx = mlx_module()
-    return x if x.dtype == mx.float64 else x.astype(mx.float32)
+from metalcore.mlx.compositions.wide import wide
 
 
 def _affine(y: Any, weight: Any, bias: Any, dtype: Any) -> Any:
-    y = y if weight is None else y * _wide(weight)
-    return (y if bias is None else y + _wide(bias)).astype(dtype)
+    y = y if weight is None else y * wide(weight)
+    return (y if bias is None else y + wide(bias)).astype(dtype)
 
 
 def _last(dims: int) -> list[int]:
@@ -26,16 +22,16 @@ def _last(dims: int) -> list[int]:
 def _rms_norm(x: Any, weight: Any, dims: int, eps: float) -> Any:
     if not x.size:  # mlx 0.32 may never end a sum over nothing
         return x
-    wide = _wide(x)
-    power = (wide * wide).mean(_last(dims), keepdims=True)
-    return _affine(wide * mlx_module().rsqrt(power + eps), weight, None, x.dtype)
+    given = wide(x)
+    power = (given * given).mean(_last(dims), keepdims=True)
+    return _affine(given * mlx_module().rsqrt(power + eps), weight, None, x.dtype)
 
 
 def _layer_norm(x: Any, weight: Any, bias: Any, dims: int, eps: float) -> Any:
     if not x.size:
         return x
-    wide = _wide(x)
-    centred = wide - wide.mean(_last(dims), keepdims=True)
+    given = wide(x)
+    centred = given - given.mean(_last(dims), keepdims=True)
     variance = (centred * centred).mean(_last(dims), keepdims=True)
     return _affine(centred * mlx_module().rsqrt(variance + eps), weight, bias, x.dtype)
 
@@ -53,13 +49,13 @@ def _softmax(x: Any, mask: Any, dim: int, causal: bool, source: str, dtype: str)
     mx = mlx_module()
     if not x.size:
         return x.astype(dtype_of(dtype))
-    scores = _causal(_wide(x) if mask is None else _wide(x) + _wide(mask), causal)
+    scores = _causal(wide(x) if mask is None else wide(x) + wide(mask), causal)
     y = mx.softmax(scores, axis=dim if x.ndim else None, precise=True)
     return mx.where(mx.isnan(y) & (scores == -mx.inf), 0.0, y).astype(dtype_of(dtype))
 
 
 def _log_softmax(x: Any, mask: Any, dim: int, causal: bool, source: str, dtype: str) -> Any:
-    scores = _causal(_wide(x) if mask is None else _wide(x) + _wide(mask), causal)
+    scores = _causal(wide(x) if mask is None else wide(x) + wide(mask), causal)
     if not x.size:
         return x.astype(dtype_of(dtype))
     return (scores - mlx_module().logsumexp(scores, axis=dim, keepdims=True)).astype(dtype_of(dtype))
@@ -79,11 +75,11 @@ def _rope(q: Any, k: Any, cos: Any, sin: Any, ids: Any, interleaved: bool, rotar
     tables = []
     for table in (cos, sin):
         parts = (table[..., first], table[..., second]) if width == rotary_dim else (table, table)
-        tables.append([_wide(p)[..., None, :, :] if table.ndim == 3 else _wide(p) for p in parts])
+        tables.append([wide(p)[..., None, :, :] if table.ndim == 3 else wide(p) for p in parts])
     (ca, cb), (sa, sb) = tables
 
     def turned(x: Any) -> Any:
-        a, b = _wide(x[..., first]), _wide(x[..., second])
+        a, b = wide(x[..., first]), wide(x[..., second])
         ya, yb = a * ca - b * sa, b * cb + a * sb
         y = mx.stack((ya, yb), -1).reshape(*x.shape[:-1], rotary_dim) if interleaved else mx.concatenate((ya, yb), -1)
         return mx.concatenate((y.astype(x.dtype), x[..., rotary_dim:]), -1)
@@ -96,8 +92,8 @@ def _silu(x: Any) -> Any:
 
 
 def _scaled(x: Any, share: Callable[[Any], Any]) -> Any:
-    wide = _wide(x)
-    return wide * share(wide)
+    given = wide(x)
+    return given * share(given)
 
 
 def _normal(is_tanh: bool) -> Callable[[Any], Any]:
@@ -113,23 +109,23 @@ def _gelu(x: Any, is_tanh: bool) -> Any:
 
 
 def _swiglu(gate: Any, up: Any) -> Any:
-    return (_scaled(gate, mlx_module().sigmoid) * _wide(up)).astype(gate.dtype)
+    return (_scaled(gate, mlx_module().sigmoid) * wide(up)).astype(gate.dtype)
 
 
 def _geglu(gate: Any, up: Any, is_tanh: bool) -> Any:
-    return (_scaled(gate, _normal(is_tanh)) * _wide(up)).astype(gate.dtype)
+    return (_scaled(gate, _normal(is_tanh)) * wide(up)).astype(gate.dtype)
 
 
 def _bias_silu(x: Any, bias: Any) -> Any:
-    return _scaled(_wide(x) + _wide(bias), mlx_module().sigmoid).astype(x.dtype)
+    return _scaled(wide(x) + wide(bias), mlx_module().sigmoid).astype(x.dtype)
 
 
 def _bias_gelu(x: Any, bias: Any, is_tanh: bool) -> Any:
-    return _scaled(_wide(x) + _wide(bias), _normal(is_tanh)).astype(x.dtype)
+    return _scaled(wide(x) + wide(bias), _normal(is_tanh)).astype(x.dtype)
 
 
 def _softcap(x: Any, cap: float) -> Any:
-    return (cap * mlx_module().tanh(_wide(x) / cap)).astype(x.dtype)
+    return (cap * mlx_module().tanh(wide(x) / cap)).astype(x.dtype)
 
 
 def _fused_add_rms_norm(x: Any, residual: Any, weight: Any, eps: float) -> tuple[Any, Any]:
@@ -144,15 +140,21 @@ def _fused_add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: fl
 
 def _gather(x: Any, index: Any, dim: int) -> Any:
     dim = dim % max(x.ndim, 1)
+    if not index.size:
+        return mlx_module().zeros(index.shape, x.dtype)
     part = x[tuple(slice(None) if i == dim else slice(n) for i, n in enumerate(index.shape))]
     return mlx_module().take_along_axis(part, index, dim)
 
 
 def _index_select(x: Any, index: Any, dim: int) -> Any:
+    dim = dim % max(x.ndim, 1)
+    shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
+    if 0 in shape:  # mlx 0.32 ends the process at the gradient of taking nothing
+        return mlx_module().zeros(shape, x.dtype)
     return mlx_module().take(x, index, dim)
 
 
-COMPOSED: dict[str, Callable[..., Any]] = {
+BASIC: dict[str, Callable[..., Any]] = {
     "bias_gelu": _bias_gelu,
     "bias_silu": _bias_silu,
     "fused_add_layer_norm": _fused_add_layer_norm,
