@@ -34,6 +34,16 @@ def dtype_of(name: str) -> Any:
     return getattr(mlx_module(), "bool_" if name == "bool" else name)
 
 
+def cast(array: Any, dtype: str) -> Any:
+    """The array in another dtype, as a step of mlx's graph."""
+    return array.astype(dtype_of(dtype))
+
+
+def zeros(shape: tuple[int, ...], dtype: str) -> Any:
+    """A new array, as a step of mlx's graph."""
+    return mlx_module().zeros(shape, dtype_of(dtype))
+
+
 def numpy_view(array: Any) -> np.ndarray[Any, Any]:
     """An array, evaluated, as a NumPy view of the same memory and strides; bfloat16 is seen as its bits."""
     mx = mlx_module()

@@ -20,7 +20,7 @@ def tables(name: str, x: Any, half: int, base: Any, scale: Any, offset: Any, fre
     mx = mlx_module()
     is_double = x.dtype == mx.float64
     if (base is None) == (freqs is None):
-        given = "neither is given" if base is None else "both are given"
+        given = "None as well" if base is None else f"of type {type(base).__name__} beside freqs"
         refuse(name, "base", "a number where freqs is None, and None where it is not", given)
     if base is not None:
         base = _number(name, "base", base)

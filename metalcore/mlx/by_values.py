@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from metalcore.arrays import numpy
-from metalcore.arrays.mlx import dtype_of, mlx_module, sort
+from metalcore.arrays.mlx import cast, mlx_module, sort, zeros
 from metalcore.errors import TransformError
 from metalcore.mlx.primitive import Primitive
 from metalcore.mlx.record import GoesByValues, LazyRuntime, PythonCall, Recorded, Recorder
@@ -40,12 +40,7 @@ class ShapesRuntime:
 
     def __init__(self) -> None:
         self.dtype, self.contiguous, self.sort = engine().dtype, mlx_module().contiguous, sort
-
-    def cast(self, array: Any, dtype: str) -> Any:
-        return array.astype(dtype_of(dtype))
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return mlx_module().zeros(shape, dtype_of(dtype))
+        self.cast, self.empty = cast, zeros
 
     def stream(self, number: int) -> AbstractContextManager[Any]:
         return nullcontext()

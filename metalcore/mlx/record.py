@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, NoReturn
 
 from metalcore.arrays.dtypes import NAMES
-from metalcore.arrays.mlx import dtype_of, mlx_module, sort
+from metalcore.arrays.mlx import cast, dtype_of, mlx_module, sort, zeros
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.threads import Threads, get_num_threads
 from metalcore.errors import IndexRangeError, LinAlgError
@@ -240,12 +240,7 @@ class LazyRuntime:
         self._library, self._name = library, name
         self._known: dict[Any, Recorded] = {}
         self.dtype, self.contiguous, self.sort = engine().dtype, mx.contiguous, sort
-
-    def cast(self, array: Any, dtype: str) -> Any:
-        return array.astype(dtype_of(dtype))
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return mlx_module().zeros(shape, dtype_of(dtype))
+        self.cast, self.empty = cast, zeros
 
     def stream(self, number: int) -> AbstractContextManager[Any]:
         return nullcontext()

@@ -13,7 +13,7 @@ from typing import Any
 
 from metalcore import settings
 from metalcore.arrays.dtypes import dtype_name
-from metalcore.arrays.mlx import MlxArrays, dtype_of, mlx_module, sort
+from metalcore.arrays.mlx import MlxArrays, cast, dtype_of, mlx_module, sort, zeros
 from metalcore.errors import ArgumentError, LinAlgError
 from metalcore.runtimes.cpu import CpuRuntime
 from metalcore.runtimes.dump import dump_kernel
@@ -84,12 +84,7 @@ class MlxRuntime:
         self._kernels: dict[Any, MlxKernel] = {}
         self._streams = threading.local()  # MLX lets a stream be used in the thread alone that made it
         self.contiguous, self.sort, self.dtype = mx.contiguous, sort, dtype_name
-
-    def cast(self, array: Any, dtype: str) -> Any:
-        return array.astype(dtype_of(dtype))
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return mlx_module().zeros(shape, dtype_of(dtype))
+        self.cast, self.empty = cast, zeros
 
     def launch(
         self, kernel: Kernel, types: Items, constants: Items, arguments: Arguments, groups: Size, group_size: Size
