@@ -174,7 +174,7 @@ X = normal(2, 5, 24)
         (lambda: fast.rope(X, 7, **ROPE), "rope: dims must be even, from 2 to 24"),
         (lambda: fast.rope(X, 26, **ROPE), "rope: dims must be even, from 2 to 24"),
         (lambda: fast.rope(X, 8, **ROPE | {"base": None}), "rope: base must be a number where freqs is None"),
-        (lambda: fast.rope(X, 8, **ROPE, freqs=mx.ones(4)), "rope: base must be .* both are given"),
+        (lambda: fast.rope(X, 8, **ROPE, freqs=mx.ones(4)), "rope: base must be .* beside freqs"),
         (lambda: fast.rope(X, 8, **ROPE | {"base": None}, freqs=mx.ones(3)), r"rope: freqs must be of shape \(4,\)"),
         (lambda: fast.rope(X, 8, **ROPE | {"offset": 1.5}), "rope: offset must be an int or an mlx array of integers"),
         (lambda: fast.rope(X, 8, **ROPE | {"offset": mx.ones(2)}), "rope: offset must be int64.* not of dtype float32"),
