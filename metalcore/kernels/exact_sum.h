@@ -35,7 +35,7 @@ inline ExactSum simd_added(ExactSum mine) {
 }
 
 // `values` and `errors` hold 32 numbers each and may be used again after the call.
-inline float group_added(ExactSum mine, threadgroup float* values, threadgroup float* errors, Lane at) {
+inline ExactSum group_total(ExactSum mine, threadgroup float* values, threadgroup float* errors, Lane at) {
   mine = simd_added(mine);
   if (at.groups > 1) {
     if (at.lane == 0) {
@@ -48,5 +48,9 @@ inline float group_added(ExactSum mine, threadgroup float* values, threadgroup f
     threadgroup_barrier(mem_flags::mem_threadgroup);
     mine = simd_added(mine);
   }
-  return rounded(mine);
+  return mine;
+}
+
+inline float group_added(ExactSum mine, threadgroup float* values, threadgroup float* errors, Lane at) {
+  return rounded(group_total(mine, values, errors, at));
 }

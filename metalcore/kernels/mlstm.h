@@ -46,6 +46,7 @@ constant uint DENOMINATOR_LOW = 2;
 constant uint NORMALISER_GRADIENT = 0;
 constant uint STABILISER_GRADIENT = 1;
 constant uint NORMALISER_GRADIENT_LOW = 2;
+constant uint LEAST_GRADIENT = 3;  // through exp(-m), where it is larger than |r|
 
 constant float LEAST_GATE = -1e4f;  // exp of it is 0 beside any other gate, and sums of it keep their digits
 

@@ -30,9 +30,12 @@ template <typename T, typename O>
   const float product = rounded(simd_added(sum));
   if (lane == 0) {
     const float r = norms[NORMALISER * rows + gid];
-    const float share = product / norms[DENOMINATOR * rows + gid];
+    const FloatFloat below = {norms[DENOMINATOR * rows + gid], norms[DENOMINATOR_LOW * rows + gid]};
+    // h was divided by the rounded denominator too.
+    const float share = product / below.high * (1.0f - 2.0f * below.low / below.high);
     deltas[NORMALISER_GRADIENT * rows + gid] = r == 0.0f ? 0.0f : r > 0.0f ? -share : share;
     deltas[STABILISER_GRADIENT * rows + gid] = -share * eps;
+    deltas[LEAST_GRADIENT * rows + gid] = r == 0.0f ? share * to_float(below + -eps) : 0.0f;
   }
 }
 
@@ -138,6 +141,16 @@ inline ExactSum total_of(device const float* shares, uint n) {
   return sum;
 }
 
+// Of n numbers and the errors behind each.
+inline float total_of_pairs(device const float* shares, uint n) {
+  ExactSum sum = {0.0f, 0.0f};
+  for (uint j = 0; j < n; ++j) {
+    sum = added(sum, shares[j * 2]);
+    sum.error += shares[j * 2 + 1];
+  }
+  return rounded(sum);
+}
+
 // di, df and dm of the first state: a thread a head, backwards. grid: heads.
 template <typename T, typename S>
 [[kernel]] void mlstm_gate_gradient(
@@ -171,16 +184,17 @@ template <typename T, typename S>
   const uint parts = uint(elements);  // blocks of 32
   const uint chunks = uint((length + chunk - 1) / chunk);
   const uint blocks = (size + 31) / 32;
-  device const float* of_head = shares + head * ulong(chunks + 2) * parts;
+  device const float* of_head = shares + head * ulong(chunks + 2) * parts * 2;
   // The last states are times exp(-m).
-  float dm = is_sigmoid ? 0.0f : d_last - rounded(total_of(of_head + chunks * ulong(parts), parts));
-  const bool is_alone = !has_states && length == 1;  // then I is 1 where m is i: what is left of a cancellation is noise
+  float dm = is_sigmoid ? 0.0f : d_last - total_of_pairs(of_head + chunks * ulong(parts) * 2, parts);
+  // Then I is 1 where m is i: what is left of a cancellation is noise, and only exp(-m) feels i.
+  const bool is_alone = !has_states && length == 1;
   for (uint j = 0; j < chunks; ++j) {
     const uint c = chunks - 1 - j;
     const uint from = c * size;
     const uint to = min(from + size, uint(length));
     device const float* keys = key_sums + (head * ulong(chunks) + c) * blocks * size;
-    FloatFloat sum = from_float(rounded(total_of(of_head + c * ulong(parts), parts)) * keep[head * ulong(chunks) + c]);
+    FloatFloat sum = from_float(total_of_pairs(of_head + c * ulong(parts) * 2, parts) * keep[head * ulong(chunks) + c]);
     for (uint t = from; t < to; ++t) {
       sum = sum + rounded(total_of(written + (start + t) * parts, parts));
     }
@@ -202,7 +216,7 @@ template <typename T, typename S>
       } else {
         dm += deltas[STABILISER_GRADIENT * plane + place];
         const bool is_input = in == gates[STABILISER * plane + place];  // the larger of the two
-        d_in = is_input ? (is_alone ? d_last : d_in + dm) : d_in;
+        d_in = is_input ? (is_alone ? d_last + deltas[LEAST_GRADIENT * plane + place] : d_in + dm) : d_in;
         d_log += is_input ? 0.0f : dm;
         dm = is_input ? 0.0f : dm;
       }
@@ -211,6 +225,6 @@ template <typename T, typename S>
     }
   }
   if (has_states) {
-    dm_initial[head] = S(is_sigmoid ? 0.0f : dm + rounded(total_of(of_head + (chunks + 1) * ulong(parts), parts)));
+    dm_initial[head] = S(is_sigmoid ? 0.0f : dm + total_of_pairs(of_head + (chunks + 1) * ulong(parts) * 2, parts));
   }
 }

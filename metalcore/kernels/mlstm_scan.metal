@@ -25,7 +25,9 @@ struct Factor {
 };
 
 // The product of a state and its gradient: how much it has to do with what follows. Of the columns of this threadgroup.
-inline float share_of(
+// Two numbers a share: those of several threadgroups may be far larger than their sum.
+inline void write_share(
+    device float* share,
     thread const float* x,
     float n,
     device const float* state,
@@ -35,14 +37,18 @@ inline float share_of(
     bool is_column,
     threadgroup float* partial,
     Lane at) {
-  ExactSum share = {0.0f, 0.0f};
+  ExactSum sum = {0.0f, 0.0f};
   for (uint p = 0; p < count; ++p) {
-    share = added_product(share, x[p], state[(begin + p) * 32]);
+    sum = added_product(sum, x[p], state[(begin + p) * 32]);
   }
   if (at.group == 0) {
-    share = added_product(share, n, state[depth * 32]);
+    sum = added_product(sum, n, state[depth * 32]);
   }
-  return group_added(is_column ? share : ExactSum{0.0f, 0.0f}, partial, partial + 32, at);
+  sum = group_total(is_column ? sum : ExactSum{0.0f, 0.0f}, partial, partial + 32, at);
+  if (at.lane == 0 && at.group == 0) {
+    share[0] = sum.value;
+    share[1] = sum.error;
+  }
 }
 
 // A lane has a column of X, simdgroups share its elements. grid: blocks of 32 columns, heads.
@@ -99,6 +105,7 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
   // Kept states lie lane by lane: (heads, chunks + 1, blocks, depth + 1, 32).
   const ulong kept_size = ulong(depth + 1) * 32;
   const ulong kept_start = (head * ulong(chunks + 1) * groups.x + gid.x) * kept_size + at.lane;
+  device float* of_head = shares + (head * ulong(chunks + 2) * groups.x + gid.x) * 2;
 
   float x[SLICE];
   for (uint p = 0; p < count; ++p) {
@@ -124,16 +131,11 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
     if (keeps_states && is_backwards) {
       if (i == 0) {
         device const float* after = kept_states + kept_start + chunks * groups.x * kept_size;
-        const float share = share_of(x, n, after, begin, count, uint(depth), is_column, partial, at);
-        if (at.lane == 0 && at.group == 0) {
-          shares[(head * ulong(chunks + 2) + chunks) * groups.x + gid.x] = share;
-        }
+        write_share(
+            of_head + chunks * groups.x * 2, x, n, after, begin, count, uint(depth), is_column, partial, at);
       }
       device const float* before = kept_states + kept_start + c * groups.x * kept_size;
-      const float share = share_of(x, n, before, begin, count, uint(depth), is_column, partial, at);
-      if (at.lane == 0 && at.group == 0) {
-        shares[(head * ulong(chunks + 2) + c) * groups.x + gid.x] = share;
-      }
+      write_share(of_head + c * groups.x * 2, x, n, before, begin, count, uint(depth), is_column, partial, at);
     }
 
     const Factor to_read = {
@@ -197,11 +199,14 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
       x[p] *= kept;
     }
     n *= kept;
-    for (uint from = 0; from < rows; from += ROWS) {
+    const uint tiles = (rows + ROWS - 1) / ROWS;
+    for (uint done = 0; done < tiles; ++done) {  // rows that count most come last: the sum is rounded least
+      const uint from = (is_backwards ? tiles - 1 - done : done) * ROWS;
       fill_rows(tile, write + row * depth, uint(depth), from, rows, to_write, at);
       float one[ROWS];
 #pragma unroll
-      for (uint e = 0; e < ROWS; ++e) {
+      for (uint j = 0; j < ROWS; ++j) {
+        const uint e = is_backwards ? ROWS - 1 - j : j;
         const uint t = min(from + e, rows - 1);
         one[e] = float(lanes[(row + t) * width + mine]);
         if (is_backwards && !is_of_keys) {
@@ -213,9 +218,10 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
       }
       threadgroup const float* own = tile + begin;
       for (uint p = 0; p < count; ++p) {
-        float sum = one[0] * own[p];
+        float sum = 0.0f;
 #pragma unroll
-        for (uint e = 1; e < ROWS; ++e) {
+        for (uint j = 0; j < ROWS; ++j) {
+          const uint e = is_backwards ? ROWS - 1 - j : j;
           sum = fma(one[e], own[e * uint(depth) + p], sum);
         }
         x[p] += sum;
@@ -233,12 +239,11 @@ template <typename T, typename O, typename S, typename L, uint ROOM, uint SLICE>
     }
   }
   if (keeps_states && is_backwards) {
-    const float share = share_of(x, n, kept_states + kept_start, begin, count, uint(depth), is_column, partial, at);
-    if (at.lane == 0 && at.group == 0) {
-      shares[(head * ulong(chunks + 2) + chunks + 1) * groups.x + gid.x] = share;
-      if (chunks == 0) {
-        shares[head * ulong(2) * groups.x + gid.x] = share;
-      }
+    device const float* first = kept_states + kept_start;
+    write_share(
+        of_head + (chunks + 1) * groups.x * 2, x, n, first, begin, count, uint(depth), is_column, partial, at);
+    if (chunks == 0) {
+      write_share(of_head, x, n, first, begin, count, uint(depth), is_column, partial, at);
     }
   }
   if (!is_column) {

@@ -164,13 +164,17 @@ template <typename T, typename S, typename L, uint ROOM>
     FloatFloat one = from_float(float(lanes[t * width + mine]));
     one = times(one, is_backwards ? scaled : input);
     FloatFloat sum = {0.0f, 0.0f};
-    for (uint p = 0; p < uint(depth); ++p) {
-      const FloatFloat kept = is_backwards ? x[p] : times(forget, x[p]);
-      x[p] = plus_product(kept, one, from_float(float(write[t * depth + p])));
-      sum = plus_product(sum, x[p], from_float(float(read[t * depth + p])));
-      if (is_backwards) {
-        x[p] = times(forget, x[p]);
+    for (uint from = 0; from < uint(depth); from += TERMS) {  // sums of TERMS products have fewer roundings
+      FloatFloat part = {0.0f, 0.0f};
+      for (uint p = from; p < min(from + TERMS, uint(depth)); ++p) {
+        const FloatFloat kept = is_backwards ? x[p] : times(forget, x[p]);
+        x[p] = plus_product(kept, one, from_float(float(write[t * depth + p])));
+        part = plus_product(part, x[p], from_float(float(read[t * depth + p])));
+        if (is_backwards) {
+          x[p] = times(forget, x[p]);
+        }
       }
+      sum = is_exact ? sum + part : FloatFloat{sum.high + part.high, 0.0f};
     }
     if (is_of_keys) {
       const FloatFloat of_r = times(dr, below);  // beside dh without its denominator
@@ -227,12 +231,14 @@ template <typename T>
   }
   sum = total_of_lanes(sum);
   if (lane == 0) {
-    const FloatFloat share = over(sum, gate_at(norms, DENOMINATOR, DENOMINATOR_LOW, rows, gid));
+    const FloatFloat below = gate_at(norms, DENOMINATOR, DENOMINATOR_LOW, rows, gid);
+    const FloatFloat share = over(sum, below);
     const float r = norms[NORMALISER * rows + gid];
     const FloatFloat dr = r > 0.0f ? -share : share;
     deltas[NORMALISER_GRADIENT * rows + gid] = r == 0.0f ? 0.0f : dr.high;
     deltas[NORMALISER_GRADIENT_LOW * rows + gid] = r == 0.0f ? 0.0f : dr.low;
     deltas[STABILISER_GRADIENT * rows + gid] = -share.high * eps;
+    deltas[LEAST_GRADIENT * rows + gid] = r == 0.0f ? to_float(times(share, below + -eps)) : 0.0f;
   }
 }
 
@@ -280,8 +286,8 @@ template <typename T, typename S>
     } else {
       dm = dm + deltas[STABILISER_GRADIENT * plane + place];
       if (in == gates[STABILISER * plane + place]) {  // the larger of the two
-        // Of one row alone I is 1: what is left of a cancellation is noise.
-        d_in = !has_states && length == 1 ? from_float(d_last) : d_in + dm;
+        // Of one row alone I is 1: what is left of a cancellation is noise, and only exp(-m) feels i.
+        d_in = !has_states && length == 1 ? from_float(d_last) + deltas[LEAST_GRADIENT * plane + place] : d_in + dm;
         dm = {0.0f, 0.0f};
       } else {
         d_log = d_log + dm;

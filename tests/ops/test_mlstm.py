@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import torch
 import metalcore
 from metalcore.errors import ArgumentError
 from metalcore.health.cases.base.mlstm import recurrent
+from metalcore.health.verify import verify
+from metalcore.ops import find
 
 FORMS = (metalcore.mlstm_chunkwise, metalcore.mlstm_recurrent)
 LARGE = (1, 4, 300, 64, 97)  # more than float32 takes row by row
@@ -135,6 +138,26 @@ def test_the_normaliser_has_its_gradient() -> None:
     (dq,) = torch.autograd.grad(h.sum(), q)
     assert (q * dq).sum(-1).abs().max() < 1e-9
     assert dq.abs().max() > 0.1
+
+
+@pytest.mark.parametrize("form", [*FORMS, metalcore.mlstm_parallel])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_the_input_gate_of_one_row(form: Any, dtype: torch.dtype) -> None:
+    """Of one row h is q k v / max(|q k|, exp(-i)): it feels i where exp(-i) is larger, and only there."""
+    small, large = 0.125, 2.0
+    q = torch.tensor([small, large]).reshape(1, 2, 1, 1).to(dtype)
+    k, v = torch.ones_like(q), torch.full_like(q, 3.0)
+    i, f = torch.full((1, 2, 1), 1.0, dtype=dtype).requires_grad_(), torch.full((1, 2, 1), -4.0, dtype=dtype)
+    (di,) = torch.autograd.grad(form(q, k, v, i, f, eps=0.0).sum(), i)
+    expected = torch.tensor([small * 3 * math.e, 0.0]).reshape(1, 2, 1)
+    torch.testing.assert_close(di, expected.to(dtype), rtol=2e-3 if dtype == torch.float16 else 1e-6, atol=0)
+
+
+@pytest.mark.parametrize("index", [32, 117])
+def test_gradients_of_states_before_many_rows(index: int) -> None:
+    """dm is what two large sums leave; rows near the state count most in them."""
+    outcome = verify(find("mlstm_recurrent"), "float32", index)
+    assert outcome.passed, outcome.explain()
 
 
 @pytest.mark.parametrize("name", ["mlstm_chunkwise", "mlstm_recurrent", "mlstm_siging_chunkwise"])

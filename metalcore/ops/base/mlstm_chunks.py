@@ -72,7 +72,7 @@ def scan(
         n_last=Out((*sizes.leading, width) if way.is_of_keys and way.is_backwards else (0,), state),
         states=Out((sizes.heads, sizes.chunks + 1, columns, depth + 1, LANES), wide) if keeps else nothing,
         kept_states=kept,
-        shares=Out((sizes.heads, sizes.chunks + 2, columns), wide) if uses else nothing,
+        shares=Out((sizes.heads, sizes.chunks + 2, columns, 2), wide) if uses else nothing,
         products=Out((sizes.heads, sizes.length, columns), wide) if way.is_of_keys else nothing,
         heads=sizes.heads,
         length=sizes.length,

@@ -13,7 +13,7 @@ from metalcore.runtimes.runtime import Runtime
 
 GATES = Kernel("mlstm", "mlstm_gates", ("is_sigmoid", "has_states"))
 
-GATE_PLANES, NORM_PLANES, DELTA_PLANES = 12, 3, 3  # as in kernels/mlstm.h
+GATE_PLANES, NORM_PLANES, DELTA_PLANES = 12, 3, 4  # as in kernels/mlstm.h
 LANES = 32
 DEEPEST = 512
 BY_ROWS = 1  # as the size of a chunk
