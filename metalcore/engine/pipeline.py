@@ -129,6 +129,7 @@ def _vectorised(kernel: ScalarKernel, variant: Variant, scalar: Module, target: 
         ),
         has_half=target.has("fullfp16"),
         masks_rows=target.platform.machine != AARCH64,
+        has_pairs=llvm.has_wide(target),
         has_extremes=target.platform.machine == AARCH64,
         value_sizes=value_sizes(kernel),
         max_threads=kernel.max_threads,

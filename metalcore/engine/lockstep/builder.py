@@ -211,6 +211,14 @@ class Builder:
         ty = vector(count, one.type)
         return self.shuffle(self.insert(poison(ty), one, 0), (0,) * count)
 
+    def concat(self, parts: Sequence[Operand]) -> Operand:
+        """Vectors of one type, a power of two of them, one behind the other."""
+        parts = list(parts)
+        while len(parts) > 1:
+            both = range(2 * parts[0].type.length)
+            parts = [self.shuffle(a, both, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
     def extractvalue(self, whole: Operand, i: int) -> Operand:
         if whole.type.kind != "struct":
             raise self._refuse("extractvalue", whole)

@@ -94,14 +94,6 @@ class Code(Builder):
         return constants(item, values[c * self.width : (c + 1) * self.width])
 
     # -- whole simdgroups --------------------------------------------------------------------------
-    def concat(self, parts: Sequence[Operand]) -> Operand:
-        """Vectors of one type, a power of two of them, one behind the other."""
-        parts = list(parts)
-        while len(parts) > 1:
-            both = range(2 * parts[0].type.length)
-            parts = [self.shuffle(a, both, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        return parts[0]
-
     def transpose_quads(self, v: Sequence[Operand]) -> list[Operand]:
         """Of two 4x4 matrices: one in the lower halves of four vectors, one in the upper. No shuffle crosses them."""
         low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]

@@ -85,6 +85,7 @@ def vectorise(
     has_half: bool = False,
     masks_rows: bool = True,
     has_extremes: bool = False,
+    has_pairs: bool = False,
     tail: bool = True,
     value_sizes: dict[int, int] | None = None,
     max_threads: int | None = None,
@@ -94,7 +95,7 @@ def vectorise(
 ) -> LockstepModule:
     """Optimised scalar IR of one kernel -> lockstep IR of mc_run.
 
-    *width*, *has_half*, *masks_rows*, *has_extremes*: of the processor, see `Machine`.
+    *width*, *has_half*, *masks_rows*, *has_extremes*, *has_pairs*: of the processor, see `Machine`.
     *max_threads*: what the source allows of a threadgroup; launches with more are refused.
     *keeps_registers*: attributes of functions that preserve all registers, which the target may need.
     """
@@ -149,7 +150,7 @@ def vectorise(
         return not sanitized and (not checked or bounds.proves(pointer, load.type.size, roots.of_address(pointer)))
 
     plan = Plan(
-        Machine(width, has_half, masks_rows, has_extremes),
+        Machine(width, has_half, masks_rows, has_pairs, has_extremes),
         layout,
         single,
         checked,

@@ -26,6 +26,7 @@ class Machine:
     width: int  # lanes of 32 bits in a register
     has_half: bool = False  # it adds and multiplies half numbers
     masks_rows: bool = True  # it loads and stores rows under masks
+    has_pairs: bool = False  # a register holds two rows of eight floats, and products are no slower in it
     has_extremes: bool = False  # maximum and maxNum of IEEE 754 are instructions; maxNum makes NaN of a signalling one
 
 

@@ -51,7 +51,7 @@ class Products:
         places = [self._sums(product, number) for number, product in enumerate(products)]
         form = "lanes" if len(left) == 1 else "columns" if self._has_columns(products[0]) else "rows"
         name = f"mc.mma{len(products)}.{form}"
-        self.code.helpers[name], declared = product_function(name, len(products), form)
+        self.code.helpers[name], declared = product_function(name, len(products), form, self.plan.machine.has_pairs)
         self.code.declarations.update(declared)
         self.code.call(name, VOID, *places, *left, *(part for right in rights for part in right), how="fastcc ")
         for product, place in zip(products, places, strict=True):
@@ -287,11 +287,12 @@ class Products:
 
 
 @lru_cache(maxsize=6)
-def product_function(name: str, count: int, form: str) -> tuple[str, dict[str, str]]:
+def product_function(name: str, count: int, form: str, has_pairs: bool = False) -> tuple[str, dict[str, str]]:
     """8x8x8 multiply-accumulate in place of one or two sums with the same left side, and what it declares.
 
-    c row i += a[i][k] * b row k. Eight rows of sums are in registers at a time: one matrix, or the halves of two. The
-    left side has "rows" or "columns" some bytes apart, or "lanes", chunk behind chunk, both elements of each.
+    c row i += a[i][k] * b row k. Eight registers of sums at a time: one matrix, the halves of two, or two whole ones
+    where a register holds a row of both. The left side has "rows" or "columns" some bytes apart, or "lanes", chunk
+    behind chunk, both elements of each.
     """
     code = Builder("%m")
     sums = [Operand(f"%c{n}", PTR) for n in range(count)]
@@ -299,19 +300,24 @@ def product_function(name: str, count: int, form: str) -> tuple[str, dict[str, s
     rights = [(Operand(f"%b{n}", PTR), Operand(f"%b{n}.apart", I64)) for n in range(count)]
     a_lines = [] if form == "lanes" else _row_addresses(code, left, left_apart)
     b_rows = [_row_addresses(code, *right) for right in rights]
-    for rows in [range(i, i + 8 // count) for i in range(0, 8, 8 // count)]:
-        places = {(i, n): code.gep(sums[n], 32 * i) for i in rows for n in range(count)}
-        totals = {key: code.load(_ROW, place, 32) for key, place in places.items()}
+    each = count if has_pairs else 1  # rows in a register
+    for rows in [range(i, i + 8 * each // count) for i in range(0, 8, 8 * each // count)]:
+        places = {
+            (i, n): [code.gep(sums[m], 32 * i) for m in range(n, n + each)] for i in rows for n in range(0, count, each)
+        }
+        totals = {key: code.concat([code.load(_ROW, at, 32) for at in place]) for key, place in places.items()}
         for k in range(8):
-            values = [code.load(_ROW, b_rows[n][k], 4) for n in range(count)]
+            values = {n: code.concat([code.load(_ROW, b_rows[m][k], 4) for m in range(n, n + each)]) for _, n in places}
             for i in rows:
                 line, column = (k, i) if form == "columns" else (i, k)
                 at = code.gep(left, _in_lanes(i, k)) if form == "lanes" else code.gep(a_lines[line], 4 * column)
-                factor = code.splat(code.load(FLOAT, at, 4), 8)
-                for n in range(count):
-                    totals[i, n] = code.intrinsic("fma", factor, values[n], totals[i, n])
+                factor = code.splat(code.load(FLOAT, at, 4), 8 * each)
+                for n, value in values.items():
+                    totals[i, n] = code.intrinsic("fma", factor, value, totals[i, n])
         for key, place in places.items():
-            code.store(totals[key], place, 32)
+            for m, at in enumerate(place):
+                row = totals[key] if each == 1 else code.shuffle(totals[key], range(8 * m, 8 * m + 8))
+                code.store(row, at, 32)
     code.ret()
     lefts = [left] if form == "lanes" else [left, left_apart]
     given = parameters(*sums, *lefts, *(part for right in rights for part in right))

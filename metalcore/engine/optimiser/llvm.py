@@ -79,10 +79,15 @@ def vector_width(has_matrices: bool = False, is_short: bool = False, target: Tar
     asks for half of a line.
     """
     target = target or this_target()
-    if not (has_matrices or is_short) and target.has(*_WIDE):
+    if not (has_matrices or is_short) and has_wide(target):
         return 16
     # Arm's registers have four: pairs of them cost it nothing, and eight numbers of 16 bits fill one.
     return 8 if target.has("avx2") or target.platform.machine == AARCH64 else 4
+
+
+def has_wide(target: Target) -> bool:
+    """Whether it has registers of 512 bits that are worth their name."""
+    return target.has(*_WIDE)
 
 
 # Ice Lake, Zen 4 and later: before them a processor slows down where it meets registers of 512 bits.

@@ -6,9 +6,11 @@ import ctypes
 import re
 import struct
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import llvmlite.binding as binding
+import numpy as np
 import pytest
 
 import metalcore.engine
@@ -19,6 +21,7 @@ from metalcore.engine.lockstep.builder import Builder, WrongType
 from metalcore.engine.lockstep.code import Code
 from metalcore.engine.lockstep.division import divide, divide_by_double
 from metalcore.engine.lockstep.externals import EXTERNALS
+from metalcore.engine.lockstep.fragments import COL, ROW
 from metalcore.engine.lockstep.halves import fma_to_odd, saturated, to_bfloat, to_half
 from metalcore.engine.lockstep.operands import FALSE, NULL, TRUE, Operand, constant, constants, poison, zero
 from metalcore.engine.lockstep.products import product_function
@@ -162,9 +165,10 @@ def test_control_flow() -> None:
 
 
 def test_the_functions_of_every_module_are_accepted() -> None:
-    forms = [(count, is_in_lanes) for count in (1, 2) for is_in_lanes in (False, True)]
+    forms = list(product((1, 2), ("rows", "columns", "lanes"), (False, True)))
     products, declared = zip(*(product_function(f"mc.mma{n}", *form) for n, form in enumerate(forms)), strict=True)
-    text = "\n".join([*support(), *products, *declared[0].values(), "attributes #2 = { nounwind }"])
+    needed = {name: line for lines in declared for name, line in lines.items()}
+    text = "\n".join([*support(), *products, *needed.values(), "attributes #2 = { nounwind }"])
     module = llvm.parse(text)  # and verified
     assert {"mc.slow", "mc.spread", "mc.attend"} <= {function.name for function in module.functions}
 
@@ -195,6 +199,38 @@ def run(write: Callable[[Code, list[Operand]], list[Operand]], given: list[Type]
         out = ctypes.create_string_buffer(end)
         call(data, out)
     return out.raw
+
+
+@pytest.mark.parametrize("has_pairs", [False, True])
+@pytest.mark.parametrize(("count", "form"), list(product((1, 2), ("rows", "columns", "lanes"))))
+def test_products_of_matrices(count: int, form: str, has_pairs: bool) -> None:
+    """Whole numbers, so that the order of sums does not matter."""
+    random = np.random.default_rng(5)
+    left, *rights = (random.integers(-9, 9, (8, 8)).astype(np.float32) for _ in range(1 + count))
+    sums = [random.integers(-99, 99, (8, 8)).astype(np.float32) for _ in rights]
+    stored = {"rows": left, "columns": left.T}.get(form)
+    if stored is None:  # chunk behind chunk of eight lanes, both elements of each
+        lane = np.arange(32).reshape(4, 8)
+        stored = np.stack([left[np.array(ROW)[lane], np.array(COL)[lane] + e] for e in (0, 1)], 1)
+    data = b"".join(part.tobytes() for part in (np.ascontiguousarray(stored), *rights, *sums))
+    matrix = [vector(64, FLOAT)] * (1 + 2 * count)
+
+    def write(code: Code, operands: list[Operand]) -> list[Operand]:
+        places = [code.alloca(array(8, vector(8, FLOAT)), 64) for _ in operands]
+        for place, value in zip(places, operands, strict=True):
+            code.store(value, place, 32)
+        a, b, c = places[0], places[1 : 1 + count], places[1 + count :]
+        name = "mma"
+        code.helpers[name], declared = product_function(name, count, form, has_pairs)
+        code.declarations.update(declared)
+        apart = constant(I64, 32)
+        lefts = [a] if form == "lanes" else [a, apart]
+        code.call(name, VOID, *c, *lefts, *(x for right in b for x in (right, apart)), how="fastcc ")
+        return [code.load(vector(64, FLOAT), place, 32) for place in c]
+
+    out = np.frombuffer(run(write, matrix, data), np.float32).reshape(count, 8, 8)
+    for found, total, right in zip(out, sums, rights, strict=True):
+        assert (found == total + left @ right).all()
 
 
 PAIRS = [(7, 2), (-7, 2), (5, 0), (-(1 << 31), -1), (-(1 << 31), 1), (0, -5), (123456789, 1000), (-1, -(1 << 31))]
