@@ -13,6 +13,7 @@ from metalcore.engine.isolate.memory import shared_array as shared_array
 from metalcore.engine.library import Library as Library
 from metalcore.engine.modes import mode as mode
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer as ArgumentBuffer, argument_buffer as argument_buffer
+from metalcore.engine.runtime.said import LogLine as LogLine, captured_log as captured_log
 from metalcore.engine.runtime.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from metalcore.launch.device import target as target
 from metalcore.ops.linalg.cholesky import cholesky as cholesky

@@ -56,6 +56,10 @@ class KernelFault(MetalcoreError, RuntimeError):
     """The kernel did something it must not while it ran, such as an access out of bounds."""
 
 
+class AssertionFault(KernelFault, AssertionError):
+    """An `assert` of the kernel did not hold; the message has the condition, the line and the thread."""
+
+
 class CacheRefused(MetalcoreError, RuntimeError):
     """The cache folder could be changed by another user, and code is loaded from it; the message has the remedy."""
 

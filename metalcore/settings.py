@@ -31,6 +31,11 @@ def logs_variants() -> bool:
     return value == "variants"
 
 
+def log_lines() -> int:
+    """METALCORE_LOG_LINES: how many lines of os_log a launch may write to stderr (default 1,000)."""
+    return _amount("METALCORE_LOG_LINES", 1000, "lines of os_log")
+
+
 def is_dumb_terminal() -> bool:
     """TERM=dumb: the terminal cannot clear a line."""
     return os.environ.get("TERM") == "dumb"

@@ -30,6 +30,7 @@ AREAS = (
     "atomics",
     "threadgroup memory",
     "rejected",
+    "debugging",
     "API",
     "corpus",
     "not yet",  # valid MSL that the engine refuses by name

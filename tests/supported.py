@@ -23,6 +23,7 @@ TITLES = {
     "simdgroup": "Simdgroups, quadgroups and matrices",
     "atomics": "Atomics",
     "threadgroup memory": "Threadgroup memory and barriers",
+    "debugging": "Debugging",
     "API": "The Python API",
     "corpus": "Kernels that others wrote",
     "rejected": "Refused, as Metal refuses it",

@@ -17,6 +17,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     kind.id: kind
     for kind in (
+        Kind("assertion-failed", "an assertion of the kernel does not hold", "find out why; fast mode does not look"),
         Kind("out-of-bounds", "access out of bounds", "test the index against the length before the access"),
         Kind(
             "index-overflow",

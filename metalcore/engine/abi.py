@@ -52,6 +52,22 @@ class Finding(ctypes.Structure):
     _fields_ = [("count", c_uint64), ("group", c_uint32 * 3), ("thread_index", c_uint32)]
 
 
+class Saying(ctypes.Structure):
+    _fields_ = [
+        ("place", c_uint32),
+        ("lanes", c_uint32),
+        ("group", c_uint32 * 3),
+        ("first_thread", c_uint32),
+        ("values", c_uint64 * LANES),
+    ]
+
+
+class Said(ctypes.Structure):
+    """Its head: sayings lie behind it."""
+
+    _fields_ = [("capacity", c_uint64), ("count", c_uint64)]
+
+
 class Region(ctypes.Structure):
     _fields_ = [("lo", c_void_p), ("hi", c_void_p), ("is_writable", c_uint64)]
 
@@ -79,6 +95,8 @@ class Launch(ctypes.Structure):
         ("stack_size", c_uint64),
         ("left_out", c_uint64),
         ("read_only", c_uint64),
+        ("tell", c_void_p),
+        ("said", c_void_p),
     ]
 
 
@@ -117,6 +135,8 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "mc_error": Error,
     "mc_finding": Finding,
     "mc_region": Region,
+    "mc_saying": Saying,
+    "mc_said": Said,
     "mc_stop": Stop,
     "mc_launch": Launch,
     "mc_worker": Worker,

@@ -24,6 +24,7 @@ from metalcore.forking import import_whole
 from metalcore.launch.device import block
 
 if TYPE_CHECKING:
+    from metalcore.engine.checks.report import Finding
     from metalcore.engine.isolate.sandbox import Sandbox
     from metalcore.engine.isolate.unit import IsolatedUnit
     from metalcore.engine.runtime.binding import Packed
@@ -311,23 +312,36 @@ class Function(Unpicklable):
             if plan.kernel.is_remote:
                 self._run_isolated(plan, packed, timeout)
                 return
-        status = self._call(
-            plan.address,
-            packed.data,
-            Threads.count or get_num_threads(),
-            packed.regions,
-            packed.n_regions,
-            limit_of(timeout),
-        )
+        status = self._call_packed(plan, packed, timeout)
         if status == layout.TOO_WIDE:
             self._run(self._wide(plan), packed, timeout)
         elif status:
             self.raise_status(status, plan, timeout)
 
+    def _call_packed(self, plan: Plan, packed: Packed, timeout: float | None) -> int:
+        threads = Threads.count or get_num_threads()
+
+        def call() -> int:
+            regions = packed.regions, packed.n_regions
+            status: int = self._call(plan.address, packed.data, threads, *regions, limit_of(timeout))
+            return status
+
+        if not plan.says:
+            return call()
+        from metalcore.engine.runtime.said import listen, said_by
+
+        return listen(self.name, plan, said_by(plan, call))
+
     def _run_isolated(self, plan: Plan, packed: Packed, timeout: float | None) -> None:
         from metalcore.engine.isolate.launches import run
 
-        status, error, _ = run(self.name, plan, packed, Threads.count or get_num_threads(), timeout=timeout)
+        threads = Threads.count or get_num_threads()
+        if plan.says:
+            from metalcore.engine.isolate.launches import run_and_listen
+
+            status, error = run_and_listen(self.name, plan, packed, threads, timeout)
+        else:
+            status, error, _ = run(self.name, plan, packed, threads, timeout=timeout)
         if status == layout.TOO_WIDE:
             self._run(self._wide(plan), packed, timeout)
         elif status:
@@ -337,7 +351,19 @@ class Function(Unpicklable):
         """Run on one thread, in order, and report instead of raising."""
         from metalcore.engine.runtime.sanitize import run_sanitized
 
-        status, found = run_sanitized(self.name, plan, packed, self.arguments, current_report(), limit_of(timeout))
+        found: list[Finding] = []
+
+        def call() -> int:
+            nonlocal found
+            status, found = run_sanitized(self.name, plan, packed, self.arguments, current_report(), limit_of(timeout))
+            return status
+
+        if plan.says and not plan.kernel.is_remote:
+            from metalcore.engine.runtime.said import hear, said_by
+
+            status = hear(self.name, plan, said_by(plan, call))
+        else:
+            status = call()
         if status == layout.TOO_WIDE:
             self._sanitize(self._wide(plan), packed, timeout)
             return

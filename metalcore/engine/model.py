@@ -5,7 +5,7 @@ A stage imports this module and the stages in front of it, never one behind it: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -162,15 +162,26 @@ class Site:
     element_size: int
 
 
+# Names of places that are no finding of sanitize mode: a line of os_log with its level, and the values in it.
+LOG, ASSERTION = "log-", "assertion-failed"
+LEVELS = ("default", "debug", "info", "error", "fault")
+VALUES = {2: "value-int", 3: "value-uint", 4: "value-float", 5: "value-double", 6: "value-pointer"}
+
+
 @dataclass(frozen=True)
 class Place:
-    """What a check of sanitize mode reports: its name, where, and what else is known of it."""
+    """What a check of sanitize mode or the kernel itself reports: its name, where, and what else is known of it."""
 
     check: str
     file: str
     line: int
     column: int
     detail: str = ""
+
+
+def says_anything(places: Iterable[Place]) -> bool:
+    """Whether the kernel has os_log or assert."""
+    return any(place.check.startswith(LOG) or place.check == ASSERTION for place in places)
 
 
 @dataclass(frozen=True)

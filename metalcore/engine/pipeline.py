@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from metalcore import settings
 from metalcore.engine.checks.instrument import instrument
+from metalcore.engine.checks.said import place_sayings, refuse_hooks, silence
 from metalcore.engine.codegen import facts
 from metalcore.engine.codegen.closed_object import MATH
 from metalcore.engine.codegen.link import link
@@ -57,6 +58,7 @@ def build(kernel: ScalarKernel, variant: Variant, target: Target | None = None) 
     dump = _dumper(kernel, variant)
     raw, places = _hooked(kernel, variant, dump)
     scalar = _optimised(raw, target, guarded=variant.checked)
+    places = place_sayings(scalar, places)
     if dump:
         dump("scalar.ll", print_module(scalar))
     _check_started(kernel, scalar)
@@ -88,6 +90,9 @@ def build(kernel: ScalarKernel, variant: Variant, target: Target | None = None) 
 def _hooked(kernel: ScalarKernel, variant: Variant, dump: Dump | None) -> tuple[Module, tuple[Place, ...]]:
     """What the front end made, with the hooks of checks in sanitize mode."""
     raw = parse(kernel.ir)
+    refuse_hooks(raw)
+    if not variant.checked:
+        silence(raw)
     if not variant.sanitized:
         return raw, ()
     raw, places = instrument(raw, kernel, also=variant.also)

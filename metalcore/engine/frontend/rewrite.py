@@ -113,6 +113,8 @@ def _string(tokens: Tokens, i: int, openers: dict[int, int]) -> None:
     owner = tokens.at(tokens.back(opener)) if tokens.at(opener) == "(" else ""
     if owner in _LITERAL_OWNERS or owner.startswith("__builtin"):
         return
+    if tokens.at(opener) in ("(", "{") and tokens.at(tokens.back(tokens.back(opener))) == "os_log":
+        return  # `constexpr os_log mine("subsystem", "category");`
     last = i
     while tokens.at(tokens.forward(last))[-1:] == '"':
         last = tokens.forward(last)

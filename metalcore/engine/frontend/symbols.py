@@ -11,11 +11,9 @@ from metalcore.engine.ir import DebugLines, Function, Global, Instr, Module
 from metalcore.engine.names import first_name
 from metalcore.errors import CompileError
 
-# What the headers declare and lockstep lowers. The hooks of sanitize mode are put in behind the front end.
-_EXTERNAL = frozenset(
-    f"__mc_{name}"
-    for name in ("arg", "threadgroup_arg", "fence", "threadgroup_barrier", "simdgroup_barrier", *THREAD_ATTRIBUTES)
-)
+# What the headers declare and later stages lower. The hooks of sanitize mode are put in behind the front end.
+_CALLS = ("arg", "threadgroup_arg", "fence", "threadgroup_barrier", "simdgroup_barrier", "say")
+_EXTERNAL = frozenset(f"__mc_{name}" for name in (*_CALLS, *THREAD_ATTRIBUTES))
 _FAMILIES = ("__mc_simd_", "__mc_simdgroup_mma_", "__mc_simdgroup_load_", "__mc_simdgroup_store_")
 _KEPT = ("@llvm.used", "@llvm.compiler.used")
 _STARTING = ("__cxx_global_var_init", "_GLOBAL__")  # functions that LLVM writes to compute variables

@@ -15,6 +15,9 @@ struct __mc_pair_u32 {
 __mc_fixed uint __mc_thread_index_in_simdgroup(uint dim);
 __mc_fixed uint __mc_threads_per_simdgroup(uint dim);
 
+// A line that a thread says, and behind it the values in it: metal_logging.h. Two calls stay two: each has its place.
+__mc_external __attribute__((nomerge)) void __mc_say(const char* what, uint kind, ulong value);
+
 __mc_external void __mc_threadgroup_barrier(uint flags);
 __mc_external void __mc_simdgroup_barrier(uint flags);
 __mc_external void __mc_fence(uint flags, uint order, uint scope);

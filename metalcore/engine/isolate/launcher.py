@@ -22,10 +22,10 @@ from metalcore.engine.runtime.native_library import runtime_library, sanitizer_l
 from metalcore.launch import Shape
 
 # A launch: operation, flags, number of the request, plan, threads, bytes of arguments, number of regions, the address
-# of the arguments where they are too long for a message, and of the options of sanitize mode.
+# of the arguments where they are too long for a message, and of the options of sanitize mode or of what is said.
 REQUEST = struct.Struct("=BBHIIIIIQQ")
 REPLY = struct.Struct("=II")  # number of the request, status; then an mc_error
-LAUNCH, SANITIZE = 0x4C, 0x53
+LAUNCH, SANITIZE, LISTEN = 0x4C, 0x53, 0x54
 REGION = ctypes.sizeof(layout.Region)
 _JSON = ord("{")
 _LOOK = 0.0004  # seconds that the next launch is looked for, as long as idle threads of the pool spin
@@ -125,13 +125,18 @@ class _Worker:
         if n_regions:
             regions = (layout.Region * (n_regions + layout.BUFFERS))()
             ctypes.memmove(regions, rest[size : size + REGION * n_regions], REGION * n_regions)
-        if kind == SANITIZE:
-            plan.forget_findings()
-            status = sanitizer_library().mc_sanitize(plan.address, packed, regions, n_regions, options, 0)
-            found = options + ctypes.sizeof(layout.Options)
-            ctypes.memmove(found, plan.findings, ctypes.sizeof(plan.findings))
-        else:
+        if kind == LAUNCH:
             status = self._runtime.mc_call(plan.address, packed, threads, regions, n_regions, 0)
+        else:
+            plan.forget_findings()
+            if kind == SANITIZE:
+                found = options + ctypes.sizeof(layout.Options)
+                status = sanitizer_library().mc_sanitize(plan.address, packed, regions, n_regions, options, 0)
+            else:
+                found = options + layout.size_of_sayings(layout.Said.from_address(options).capacity)
+                plan.say_to(options)
+                status = self._runtime.mc_call(plan.address, packed, threads, regions, n_regions, 0)
+            ctypes.memmove(found, plan.findings, ctypes.sizeof(plan.findings))
         if status & (layout.FAULT | layout.TOO_SMALL):
             self._runtime.mc_last_error(ctypes.byref(self._error))
         self._link.send(REPLY.pack(number, status) + bytes(self._error))

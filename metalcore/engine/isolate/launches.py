@@ -8,7 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metalcore.engine.isolate.launcher import LAUNCH, REGION, REPLY, REQUEST, SANITIZE
+from metalcore.engine.isolate.launcher import LAUNCH, LISTEN, REGION, REPLY, REQUEST, SANITIZE
 from metalcore.engine.isolate.memory import Arena, Segment, code_file, known
 from metalcore.engine.isolate.messages import (
     PACKET,
@@ -34,6 +34,7 @@ _SMALLEST_ARENA = 1 << 20
 _IN_MESSAGE = PACKET // 2
 _SETTLE = 30.0  # seconds for what comes before a launch
 _KEPT_PLANS = 512
+_MOST_SAYINGS = 1 << 12
 _STATUSES = layout.STOPPED | layout.FAULT | layout.NO_MEMORY | layout.TOO_WIDE | layout.TOO_SMALL | layout.APART
 _NOT_STARTED = layout.TOO_WIDE | layout.TOO_SMALL
 _TOP = 1 << 47
@@ -180,6 +181,15 @@ class Launcher(Worker):
         return super().end()
 
 
+class Beside(NamedTuple):
+    """What goes to the worker beside the arguments, and comes back with the findings: options of sanitize mode, or room
+    for what is said."""
+
+    kind: int
+    address: int
+    size: int
+
+
 class Ran(NamedTuple):
     """How a launch in the worker ended."""
 
@@ -193,7 +203,7 @@ def run(
     plan: Plan,
     packed: Packed,
     threads: int,
-    options: layout.Options | None = None,
+    beside: Beside | None = None,
     timeout: float | None = None,
 ) -> Ran:
     """Run in the worker. Arrays change only where the launch came to its end, a fault in checked mode included.
@@ -212,7 +222,7 @@ def run(
         launcher.is_busy = True
         try:
             seconds = sandbox.limits.timeout if timeout is None else min(timeout, sandbox.limits.timeout)
-            return _run(launcher, plan, packed, threads, options, seconds)
+            return _run(launcher, plan, packed, threads, beside, seconds)
         except WorkerGone:
             signal, how = launcher.end()
             raise IsolationError(
@@ -239,12 +249,28 @@ def run(
             launcher.is_busy = False
 
 
+def run_and_listen(
+    kernel: str, plan: Plan, packed: Packed, threads: int, timeout: float | None
+) -> tuple[int, layout.Error]:
+    """The same for a kernel with os_log or assert: its status, and what it noted."""
+    from metalcore.engine.runtime.said import listen
+
+    error = layout.Error()
+
+    def ran(address: int, size: int) -> int:
+        nonlocal error
+        status, error, _ = run(kernel, plan, packed, threads, Beside(LISTEN, address, size), timeout)
+        return status
+
+    return listen(kernel, plan, ran, most=_MOST_SAYINGS), error
+
+
 def _run(
-    launcher: Launcher, plan: Plan, packed: Packed, threads: int, options: layout.Options | None, seconds: float
+    launcher: Launcher, plan: Plan, packed: Packed, threads: int, beside: Beside | None, seconds: float
 ) -> Ran:
     remote: Any = plan.kernel
     number = launcher.plan(plan)
-    data = launcher.settled(number, plan, packed) if options is None else None
+    data = launcher.settled(number, plan, packed) if beside is None else None
     if data is not None:
         launcher.send(LAUNCH, number, threads, data)
         status, error = _reply(launcher, time.monotonic() + seconds)
@@ -252,7 +278,7 @@ def _run(
         return Ran(status, error, data)
     placement = Placement(launcher, plan, packed)
     found = ctypes.sizeof(plan.findings)
-    extra = ctypes.sizeof(layout.Options) + found if options is not None else 0
+    extra = beside.size + found if beside else 0
     extra += len(packed.data) + REGION * packed.n_regions
     here, there = launcher.room(placement.room + extra + 2 * LINE)
     end = placement.fill(here, there)
@@ -264,16 +290,16 @@ def _run(
         ctypes.memmove(here + at, payload, len(payload))
         end += len(payload)
         at, payload = at + there, b""
-    options_at = _up(end)
-    if options is not None:
-        ctypes.memmove(here + options_at, ctypes.byref(options), ctypes.sizeof(options))
-    kind = LAUNCH if options is None else SANITIZE
-    launcher.send(kind, number, threads, data, len(regions) // REGION, payload, at, there + options_at)
+    beside_at = _up(end)
+    if beside:
+        ctypes.memmove(here + beside_at, beside.address, beside.size)
+    kind = beside.kind if beside else LAUNCH
+    launcher.send(kind, number, threads, data, len(regions) // REGION, payload, at, there + beside_at)
     status, error = _reply(launcher, time.monotonic() + seconds)
-    if options is not None:
-        ctypes.memmove(ctypes.byref(options), here + options_at, ctypes.sizeof(options))
-        ctypes.memmove(plan.findings, here + options_at + ctypes.sizeof(options), found)
-        check_events(options)
+    if beside:
+        ctypes.memmove(beside.address, here + beside_at, beside.size)
+        ctypes.memmove(plan.findings, here + beside_at + beside.size, found)
+        check_beside(beside, plan)
     _check_reply(status, error, plan, remote.variant.wide)
     if not status & (layout.STOPPED | _NOT_STARTED):
         placement.copy_back()
@@ -309,6 +335,22 @@ def _check_reply(status: int, error: layout.Error, plan: Plan, is_wide: bool) ->
 def _is_access(kind: int) -> bool:
     """An operation, and why it was refused."""
     return kind & 0xFF <= layout.ATOMIC_LOAD and kind & ~0xFF in (0, layout.READ_ONLY, layout.MISALIGNED)
+
+
+def check_beside(beside: Beside, plan: Plan) -> None:
+    """What came from the worker's memory: numbers that index something must be in range."""
+    if beside.kind == SANITIZE:
+        check_events(layout.Options.from_address(beside.address))
+        return
+    said = layout.Said.from_address(beside.address)
+    if layout.size_of_sayings(said.capacity) != beside.size:
+        raise Nonsense("sayings of another size")
+    sayings = (layout.Saying * min(said.count, said.capacity)).from_address(beside.address + ctypes.sizeof(said))
+    places, groups = len(plan.kernel.native.places), plan.shape.groups
+    for saying in sayings:
+        is_there = all(at < count for at, count in zip(saying.group, groups, strict=True))
+        if saying.place >= places or not is_there:
+            raise Nonsense("a saying of nobody")
 
 
 def check_events(options: layout.Options) -> None:

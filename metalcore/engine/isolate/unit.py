@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
 import threading
@@ -43,10 +44,12 @@ class RemoteKernel:
     def sanitize(
         self, kernel: str, plan: Plan, packed: Packed, options: layout.Options, limit: int
     ) -> tuple[int, Packed]:
-        from metalcore.engine.isolate.launches import run
+        from metalcore.engine.isolate.launcher import SANITIZE
+        from metalcore.engine.isolate.launches import Beside, run
         from metalcore.engine.runtime.binding import Packed
 
-        status, _, data = run(kernel, plan, packed, 1, options, timeout=limit / 1e9 if limit else None)
+        beside = Beside(SANITIZE, ctypes.addressof(options), ctypes.sizeof(options))
+        status, _, data = run(kernel, plan, packed, 1, beside, timeout=limit / 1e9 if limit else None)
         return status, Packed(data, None, 0, None)
 
 

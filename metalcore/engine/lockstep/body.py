@@ -132,6 +132,8 @@ class Body:
             self.at.barriers.barrier(instr, external.name)
         elif external.emitter == "report":
             self.at.watch.watch_condition(instr, external.name == "report_unset")
+        elif external.emitter == "tell":
+            self.at.watch.tell(instr)
         elif external.emitter == "value":
             self.at.watch.watch_value(instr)
         elif external.emitter == "loss":

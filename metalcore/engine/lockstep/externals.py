@@ -97,6 +97,8 @@ _TABLE = (
     *(External(name, "access", 3, is_hook=True) for name in ("write", "store_atomically")),
     External("has_no_value", "value", 2, is_uniform=True, is_hook=True),  # a bit for each lane
     External("lose_value", "loss", 3, is_hook=True),
-    *(External(name, "report", 2, is_hook=True) for name in ("report_if", "report_unset")),
+    External("report_if", "report", 2),
+    External("report_unset", "report", 2, is_hook=True),
+    External("tell", "tell", 2),
 )
 EXTERNALS = {PREFIX + external.name: external for external in _TABLE}

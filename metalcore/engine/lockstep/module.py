@@ -111,7 +111,8 @@ def vectorise(
         drop_silent_hooks(module.function)
         number_lanes(module.function)
     barriers = [i for b in module.function.blocks for i in b.instrs if is_barrier(i)]
-    may_cut = bool(barriers) and not (single or tail or sanitized)
+    reports = {"__mc_report_if", "__mc_tell"} & module.functions.keys()
+    may_cut = bool(barriers) and not (single or tail or sanitized or reports)
     ids = id_shapes(layout, single)
     if may_cut:
         split_at_barriers(module.function)

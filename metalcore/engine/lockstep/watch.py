@@ -278,6 +278,15 @@ class Watch:
             self.at.lanes.restore(saved)
         self.code.place(go_on)
 
+    def tell(self, instr: Instr) -> None:
+        """__mc_tell(place, value): what the active lanes have to say."""
+        rows = self.at.slow.scratch("said", 8)
+        self.at.slow.spill_chunks(rows, 8, self.values.chunks(instr.args[1]))
+        place = constant(I32, _number(instr, 0))
+        tell = self.code.load(PTR, self.code.gep(LAUNCH, of_launch("tell")))
+        first = self.at.turns.own(FIRST_THREAD)
+        self.code.call_pointer(tell, VOID, LAUNCH, WORKER, place, self.values.mask_bits(), first, rows)
+
     def _holds_nowhere(self, condition: Value) -> Operand | None:
         """One test of scalars that shows that a condition holds for no lane: two indices that are the same line."""
         if not isinstance(condition, Instr) or not self.values.shape(condition).varying:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import math
+from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 
-from metalcore.engine.model import NativeKernel, Variant
+from metalcore.engine.model import NativeKernel, Variant, says_anything
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
 from metalcore.engine.runtime.native_library import sanitizer_library
@@ -83,7 +84,9 @@ class Plan:
         "is_sanitized",
         "is_watched",
         "kernel",
+        "lock",
         "needs",
+        "says",
         "shape",
         "slots",
         "valid",
@@ -109,8 +112,10 @@ class Plan:
         plan.written = sum(1 << slot for slot in self.written)
         plan.is_brief = not (kernel.native.has_loops or edge.native.has_loops) and math.prod(shape.grid) <= _BRIEF
         self.is_sanitized = kernel.variant.sanitized
+        self.says = says_anything(kernel.native.places)
+        self.lock = RLock()
         # Not for the fast path: something is to be done with the arguments of each launch.
-        self.is_watched = self.is_sanitized or valid.concerns_arguments or kernel.is_remote
+        self.is_watched = self.is_sanitized or valid.concerns_arguments or kernel.is_remote or self.says
         froms = [n.wide_from for n in (kernel.native, edge.native) if n.wide_from]
         plan.wide_from = min(froms, default=0)
         launch.stack_size = max(kernel.native.stack_size, edge.native.stack_size)
@@ -119,6 +124,12 @@ class Plan:
         launch.findings = ctypes.addressof(self.findings)
         self._struct = plan
         self.address = ctypes.addressof(plan)
+
+    def say_to(self, address: int | None) -> int | None:
+        """Where the next launches' threads say something, and where they did before."""
+        launch = self._struct.launch
+        before, launch.said = launch.said, address
+        return before  # type: ignore[no-any-return]
 
     def forget_findings(self) -> None:
         ctypes.memset(self.findings, 0, ctypes.sizeof(self.findings))

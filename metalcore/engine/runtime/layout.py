@@ -52,6 +52,12 @@ from metalcore.engine.abi import (
     Region as Region,
 )
 from metalcore.engine.abi import (
+    Said as Said,
+)
+from metalcore.engine.abi import (
+    Saying as Saying,
+)
+from metalcore.engine.abi import (
     Worker as Worker,
 )
 
@@ -67,6 +73,11 @@ DECLARED, STORAGE, ELEMENTS = 0, 1, 2  # how arrays are taken
 INLINE = 1 << 63
 # A size with this bit: the memory may not be written.
 FIXED = 1 << 62
+
+
+def size_of_sayings(count: int) -> int:
+    """Bytes of a `Said` with room for so many."""
+    return ctypes.sizeof(Said) + count * ctypes.sizeof(Saying)
 
 
 class Plan(ctypes.Structure):

@@ -134,5 +134,9 @@
 #define UINT64_MAX 0xfffffffffffffffful
 #define SIZE_MAX 0xfffffffffffffffful
 
-// Checked by code that also builds as plain C++.
-#define assert(condition) ((void)0)
+// A fault of the launch, in every mode but fast.
+#ifdef NDEBUG
+#define assert(...) ((void)0)
+#else
+#define assert(...) ((__VA_ARGS__) ? (void)0 : ::metal::_assertion_failed(#__VA_ARGS__))
+#endif

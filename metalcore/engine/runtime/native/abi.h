@@ -54,12 +54,28 @@ typedef struct mc_error {
   const char* hi;
 } mc_error;
 
-/* What a check of sanitize mode found at one place: the first thread, and how many there were. */
+/* What an assertion or a check of sanitize mode found at one place: the first thread, and how many there were. */
 typedef struct mc_finding {
   uint64_t count;
   uint32_t group[3];
   uint32_t thread_index; /* index in the threadgroup */
 } mc_finding;
+
+/* What 32 threads said at one place: a line of os_log, or a value in the line before. */
+typedef struct mc_saying {
+  uint32_t place;
+  uint32_t lanes;
+  uint32_t group[3];
+  uint32_t first_thread; /* index in the threadgroup of lane 0 */
+  uint64_t values[MC_LANES];
+} mc_saying;
+
+/* What the threads of a launch said, in no order; `count` goes on where there is no room. */
+typedef struct mc_said {
+  uint64_t capacity;
+  uint64_t count;
+  mc_saying sayings[];
+} mc_said;
 
 /* Where the word is not 0 the kernel calls attend, which may take its time, and leaves if that is not 0. */
 typedef struct mc_stop {
@@ -91,13 +107,15 @@ struct mc_launch {
   const mc_region* regions;     /* all known allocations, sorted by lo, for pointers loaded from memory */
   uint64_t n_regions;
   mc_error error;
-  void (*report)(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread); /* sanitize mode */
-  mc_finding* findings; /* one for each place; sanitize mode */
+  void (*report)(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread);
+  mc_finding* findings; /* one for each place */
   mc_sanitizer* sanitizer; /* sanitize mode, else null */
   uint64_t is_cached; /* 0: so much is written that rows of stores go past the cache */
   uint64_t stack_size; /* bytes that mc_run may need of its stack */
   uint64_t left_out;   /* enum mc_left_out: why a threadgroup was left out, or left in the middle */
   uint64_t read_only; /* bit i: what is bound to [[buffer(i)]] may not be written */
+  void (*tell)(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread, const uint64_t* values);
+  mc_said* said; /* null: nobody listens */
 };
 
 /* One per CPU thread that runs a launch. frame_cur is 128-byte aligned when mc_run is entered and may be moved freely:
@@ -162,7 +180,14 @@ MC_AT(mc_launch, is_cached, 912);
 MC_AT(mc_launch, stack_size, 920);
 MC_AT(mc_launch, left_out, 928);
 MC_AT(mc_launch, read_only, 936);
-_Static_assert(sizeof(mc_launch) == 944, "mc_launch");
+MC_AT(mc_launch, tell, 944);
+MC_AT(mc_launch, said, 952);
+_Static_assert(sizeof(mc_launch) == 960, "mc_launch");
+MC_AT(mc_saying, group, 8);
+MC_AT(mc_saying, first_thread, 20);
+MC_AT(mc_saying, values, 24);
+_Static_assert(sizeof(mc_saying) == 280, "mc_saying");
+MC_AT(mc_said, sayings, 16);
 MC_AT(mc_worker, group_memory, 8);
 MC_AT(mc_worker, frame_cur, 16);
 MC_AT(mc_worker, frame_end, 24);

@@ -50,6 +50,7 @@ static int run(const mc_plan* plan, mc_launch* launch, uint32_t threads, uint64_
   launch->slow_access = mc_slow_access;
   launch->grow_frames = mc_grow_frames;
   launch->report = mc_report;
+  launch->tell = mc_tell;
   mc_context* context = mc_context_acquire();
   if (!context) return MC_NO_MEMORY;
   if (!mc_context_prepare(context, launch) || !mc_stop_enter(context, launch, plan->is_brief, limit)) {
@@ -90,6 +91,7 @@ void mc_begin(const mc_plan* plan, mc_launch* launch) {
   memcpy((char*)launch + bound, (const char*)&plan->launch + bound, end - bound);
   memset(&launch->error, 0, sizeof launch->error);
   launch->findings = plan->launch.findings;
+  launch->said = plan->launch.said;
   launch->sanitizer = 0;
   launch->stack_size = plan->launch.stack_size;
   launch->left_out = 0;

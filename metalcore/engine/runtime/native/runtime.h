@@ -40,15 +40,15 @@ typedef struct mc_plan {
   uint32_t is_brief; /* it ends by itself before anyone would press Ctrl-C twice */
   uint64_t wide_from; /* bytes of a buffer from which an index that wrapped could lie inside; 0: any size will do */
 } mc_plan;
-MC_AT(mc_plan, main_fn, 944);
-MC_AT(mc_plan, edge_fn, 952);
-MC_AT(mc_plan, cost, 960);
-MC_AT(mc_plan, rules, 968);
-MC_AT(mc_plan, n_slots, 976);
-MC_AT(mc_plan, written, 980);
-MC_AT(mc_plan, is_brief, 984);
-MC_AT(mc_plan, wide_from, 992);
-_Static_assert(sizeof(mc_plan) == 1000, "mc_plan");
+MC_AT(mc_plan, main_fn, 960);
+MC_AT(mc_plan, edge_fn, 968);
+MC_AT(mc_plan, cost, 976);
+MC_AT(mc_plan, rules, 984);
+MC_AT(mc_plan, n_slots, 992);
+MC_AT(mc_plan, written, 996);
+MC_AT(mc_plan, is_brief, 1000);
+MC_AT(mc_plan, wide_from, 1008);
+_Static_assert(sizeof(mc_plan) == 1016, "mc_plan");
 
 enum {
   MC_OK = 0,
@@ -111,6 +111,7 @@ void mc_slow_access(mc_launch*, const mc_access*);
 
 /* report.c */
 void mc_report(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread);
+void mc_tell(mc_launch*, const mc_worker*, uint32_t place, uint32_t lanes, uint32_t first_thread, const uint64_t* values);
 
 /* launch.c: what sanitize mode, which is a library of its own, needs of this one */
 typedef struct mc_services {
