@@ -11,7 +11,7 @@ from metalcore.engine.function import Function as Function
 from metalcore.engine.isolate.block import isolate as isolate
 from metalcore.engine.isolate.memory import shared_array as shared_array
 from metalcore.engine.library import Library as Library
-from metalcore.engine.modes import mode as mode
+from metalcore.engine.modes import coverage as coverage, mode as mode
 from metalcore.engine.runtime.argument_buffers import ArgumentBuffer as ArgumentBuffer, argument_buffer as argument_buffer
 from metalcore.engine.runtime.said import LogLine as LogLine, captured_log as captured_log
 from metalcore.engine.runtime.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads

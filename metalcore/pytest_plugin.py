@@ -1,5 +1,6 @@
 """pytest plug-in: `pytest --metal-sanitize` runs every test in sanitize mode and fails those with findings;
-`pytest --metal-isolate` compiles and runs every kernel in a sealed worker process.
+`pytest --metal-isolate` compiles and runs every kernel in a sealed worker process; `pytest --metal-coverage` says which
+lines of the kernels ran.
 
 Loaded in every pytest run where metalcore is installed: nothing but pytest is imported before it is asked for.
 """
@@ -43,6 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--metal-isolate-timeout", type=float, metavar="SECONDS", help="Most that a launch may take. Default: 60."
     )
+    group = parser.getgroup("metal-coverage", "lines of Metal kernels that ran (metalcore)")
+    group.addoption("--metal-coverage", action="store_true", help="Show which lines of Metal kernels ran.")
+    group.addoption("--metal-coverage-lcov", metavar="FILE", help="The same, also as a file of lcov's.")
     parser.addini("metal_isolate", type="bool", default=False, help="As --metal-isolate, for every run.")
     parser.addini("metal_sanitize", type="bool", default=False, help="As --metal-sanitize, for every run.")
 
@@ -93,6 +97,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "metal_sanitize(schedule_seed=None, also=[], silence=[]): how --metal-sanitize runs this test",
     )
     config.addinivalue_line("markers", "no_metal_sanitize: --metal-sanitize leaves this test alone")
+    if config.option.metal_coverage or config.option.metal_coverage_lcov:
+        if _asked_for(config):
+            raise pytest.UsageError("--metal-coverage: launches in sanitize mode are not counted; use one of the two")
+        from metalcore.pytest_coverage import CoverageOfRun
+
+        config.pluginmanager.register(CoverageOfRun(config, config.option.metal_coverage_lcov), "metal-coverage")
     if _asked_for(config):
         try:
             _new_report(config)

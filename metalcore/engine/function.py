@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metalcore import launch
-from metalcore.engine import modes
+from metalcore.engine import coverage, modes
 from metalcore.engine.isolate.current import current as current_sandbox
 from metalcore.engine.model import FAST, SANITIZE, Argument, Variant
 from metalcore.engine.modes import current_mode, current_report
@@ -215,7 +215,7 @@ class Function(Unpicklable):
         plan = self._packed_plans.get(key)
         if plan is None:
             with modes.mode(FAST) if modes.is_default() else nullcontext():
-                plan = self._plan(None, threadgroups, group_size, None)
+                plan = self._plan(None, threadgroups, group_size, None, is_ours=True)
             if plan is not None and not plan.is_watched:
                 self._packed_plans[key] = plan
         return plan
@@ -236,15 +236,24 @@ class Function(Unpicklable):
         return twin
 
     def _plan(
-        self, threads: Any, threadgroups: Any, group_size: Any, memory: Mapping[int | str, int] | None
+        self,
+        threads: Any,
+        threadgroups: Any,
+        group_size: Any,
+        memory: Mapping[int | str, int] | None,
+        is_ours: bool = False,
     ) -> Plan | None:
+        """`is_ours`: a kernel of the library, which is covered by its own tests."""
         mode = current_mode()
+        is_covered = coverage.current is not None and not is_ours and mode != SANITIZE
         sizes = tuple(sorted(memory.items(), key=repr)) if isinstance(memory, Mapping) and memory else None
         key: Any = (mode, threads, threadgroups, group_size, sizes)
         if chosen := launch.chosen_target():
             key += (chosen,)
         if mode == SANITIZE:
             key += (current_report().compiled_in,)
+        if is_covered:
+            key += ("covered",)
         try:
             return self._plans[key]
         except (KeyError, TypeError):
@@ -254,7 +263,7 @@ class Function(Unpicklable):
 
         def code(shape: launch.Shape) -> launch.Code:
             nonlocal kernel, edge
-            kernel, edge = self._load_for(shape, mode)
+            kernel, edge = self._load_for(shape, mode, is_covered)
             return _code(kernel, edge)
 
         valid = launch.validate(
@@ -277,9 +286,9 @@ class Function(Unpicklable):
             self._plans[key] = plan
         return plan
 
-    def _load_for(self, shape: launch.Shape, mode: str) -> tuple[Code, Code]:
+    def _load_for(self, shape: launch.Shape, mode: str, is_covered: bool) -> tuple[Code, Code]:
         """Machine code for the threadgroups of a launch, and for those that the grid clips in x."""
-        variant = Variant.choose(shape.group, mode != FAST, shape.grid)
+        variant = replace(Variant.choose(shape.group, mode != FAST, shape.grid), covered=is_covered)
         if mode == SANITIZE:
             variant = variant.with_checks(current_report().compiled_in, shape.clipped_in_x)
         kernel = self._load(variant)

@@ -89,6 +89,7 @@ class Variant:
     also: tuple[str, ...] = ()  # kinds of findings that are compiled in on request
     wide: bool = False  # buffers may be so large that a 32-bit index which wrapped around lies inside
     keep_tests: bool = False  # no test of bounds is left out as proven
+    covered: bool = False  # it counts the threads that come by each line
 
     @property
     def key(self) -> str:
@@ -99,6 +100,7 @@ class Variant:
             "sanitize" if self.sanitized else "checked" if self.checked else "fast",
         ]
         flags = [*["tail"] * self.tail, *["wide"] * self.wide, *["keep-tests"] * self.keep_tests]
+        flags += ["covered"] * self.covered
         return "-".join([*parts, *flags, *self.also])
 
     @staticmethod
@@ -163,7 +165,7 @@ class Site:
 
 
 # Names of places that are no finding of sanitize mode: a line of os_log with its level, and the values in it.
-LOG, ASSERTION = "log-", "assertion-failed"
+LOG, ASSERTION, COVERED = "log-", "assertion-failed", "covered"
 LEVELS = ("default", "debug", "info", "error", "fault")
 VALUES = {2: "value-int", 3: "value-uint", 4: "value-float", 5: "value-double", 6: "value-pointer"}
 
@@ -180,8 +182,8 @@ class Place:
 
 
 def says_anything(places: Iterable[Place]) -> bool:
-    """Whether the kernel has os_log or assert."""
-    return any(place.check.startswith(LOG) or place.check == ASSERTION for place in places)
+    """Whether the kernel has os_log or assert, or counts what comes by its lines."""
+    return any(place.check.startswith(LOG) or place.check in (ASSERTION, COVERED) for place in places)
 
 
 @dataclass(frozen=True)

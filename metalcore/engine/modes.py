@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from metalcore.engine import coverage as covered_lines
+from metalcore.engine.coverage import Coverage
 from metalcore.engine.isolate import current as isolation
 from metalcore.engine.model import CHECKED, FAST, SANITIZE
 from metalcore.engine.options import shown
@@ -53,7 +55,7 @@ def current_report() -> Report:
 def settle() -> None:
     """After a change to what holds for the whole process: where it is isolated, no kept plan is found."""
     global process_key
-    process_key = TARGETED if isolation.process is not None else process_mode
+    process_key = TARGETED if isolation.process is not None or covered_lines.current is not None else process_mode
 
 
 @contextmanager
@@ -71,6 +73,28 @@ def sanitize_process(report: Report) -> Iterator[Report]:
         yield report
     finally:
         process_mode, _default_report = before
+        settle()
+
+
+@contextmanager
+def coverage() -> Iterator[Coverage]:
+    """Context manager: count which lines of MSL run, in launches of every thread, but for those in sanitize mode.
+
+    >>> import metalcore, numpy as np
+    >>> source = "kernel void k(device int* x, uint i [[thread_position_in_grid]]) {\\n  if (x[i])\\n    x[i] = 7;\\n}"
+    >>> with metalcore.coverage() as covered:
+    ...     metalcore.Library(source).function("k")(np.zeros(3, np.int32), threads=3)
+    >>> covered.files
+    {'<metal> k': {1: 3, 2: 3, 3: 0, 4: 3}}
+    """
+    before, covered_lines.current = covered_lines.current, Coverage()
+    settle()
+    blocks.enter(covered_lines.current, (block, TARGETED))
+    try:
+        yield covered_lines.current
+    finally:
+        blocks.leave(covered_lines.current)
+        covered_lines.current = before
         settle()
 
 
@@ -135,7 +159,7 @@ class mode:
         report = self._new_report() if self.name == SANITIZE else None
         name = SANITIZE if self.name == FAST and process_mode == SANITIZE else self.name or _current.get()
         seconds = self.timeout or timeout_around()
-        is_special = chosen_target() or isolation.current() is not None
+        is_special = chosen_target() or isolation.current() is not None or covered_lines.current is not None
         # Launches find their plans at once by this key, and then do not ask for a timeout.
         key = TARGETED if is_special else name if seconds is None else f"{name} with a timeout"
         kept = _report.get() if self.name is None else report

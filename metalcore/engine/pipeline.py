@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from metalcore import settings
+from metalcore.engine.checks.covered import cover
 from metalcore.engine.checks.instrument import instrument
 from metalcore.engine.checks.said import place_sayings, refuse_hooks, silence
 from metalcore.engine.codegen import facts
@@ -94,7 +95,7 @@ def _hooked(kernel: ScalarKernel, variant: Variant, dump: Dump | None) -> tuple[
     if not variant.checked:
         silence(raw)
     if not variant.sanitized:
-        return raw, ()
+        return raw, cover(raw) if variant.covered else ()
     raw, places = instrument(raw, kernel, also=variant.also)
     if dump:
         dump("hooked.ll", print_module(raw))

@@ -107,10 +107,15 @@ class _Sayings:
     def finish(self) -> None:
         self._end()
         self.edits.apply()
-        group = self.module.attribute_group(["nomerge", "nounwind", "memory(inaccessiblemem: readwrite)"])
-        for name, types in ((TELL, (I32, I64)), (REPORT, (I1, I32))):
-            parameters = [Parameter(ty, "", []) for ty in types]
-            self.module.declare(Function(f"@{name}", VOID, parameters, suffix=[group]))
+        declare_reports(self.module)
+
+
+def declare_reports(module: Module) -> None:
+    """Two calls stay two: each names its place."""
+    group = module.attribute_group(["nomerge", "nounwind", "memory(inaccessiblemem: readwrite)"])
+    for name, types in ((TELL, (I32, I64)), (REPORT, (I1, I32))):
+        parameters = [Parameter(ty, "", []) for ty in types]
+        module.declare(Function(f"@{name}", VOID, parameters, suffix=[group]))
 
 
 def _number(value: object) -> int:

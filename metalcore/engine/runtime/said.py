@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metalcore import settings
-from metalcore.engine.model import ASSERTION, LOG, Place
+from metalcore.engine import coverage
+from metalcore.engine.model import ASSERTION, COVERED, LOG, Place
 from metalcore.engine.printf import conversions, formatted, number
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.faults import thread_position
@@ -83,9 +84,11 @@ def listen(kernel: str, plan: Plan, run: Callable[[int, int], int], most: int = 
     with plan.lock:  # it has room for one launch's findings
         plan.forget_findings()
         status = hear(kernel, plan, run, most)
-        found = bytes(plan.findings)
+        findings = list((layout.Finding * len(plan.findings)).from_buffer_copy(bytes(plan.findings)))
+    if coverage.current is not None:
+        _count_lines(coverage.current, kernel, plan, findings)
     if not status:
-        _assert(kernel, plan, found)
+        _assert(kernel, plan, findings)
     return status
 
 
@@ -139,6 +142,15 @@ def _spoken(kernel: str, shape: Shape, places: Sequence[Place], sayings: Sequenc
             yield LogLine(kernel, place.file, place.line, place.column, level, position, text)
 
 
+def _count_lines(
+    covered: coverage.Coverage, kernel: str, plan: Plan, findings: Sequence[layout.Finding]
+) -> None:
+    for finding, place in zip(findings, plan.kernel.native.places, strict=True):
+        if place.check == COVERED:
+            file = f"{place.file} {kernel}" if place.file.startswith("<") else place.file  # text without a file
+            covered.add(file, place.line, finding.count)
+
+
 def _show(kernel: str, lines: list[LogLine], is_more: bool) -> None:
     if listeners := _listeners.get():
         listeners[-1].extend(lines)
@@ -151,8 +163,7 @@ def _show(kernel: str, lines: list[LogLine], is_more: bool) -> None:
         print(f"kernel '{kernel}': {left} lines of os_log (METALCORE_LOG_LINES={most})", file=sys.stderr)
 
 
-def _assert(kernel: str, plan: Plan, found: bytes) -> None:
-    findings = (layout.Finding * len(plan.findings)).from_buffer_copy(found)
+def _assert(kernel: str, plan: Plan, findings: Sequence[layout.Finding]) -> None:
     broken = [
         (finding, place)
         for finding, place in zip(findings, plan.kernel.native.places, strict=True)
