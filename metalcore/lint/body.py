@@ -49,12 +49,12 @@ def is_body(text: str) -> bool:
     return any(f.name in _STATEMENTS for f in Structure(tokens).functions)
 
 
-def wrap(source: Source, options: Options) -> Source:
-    """The body with a signature around it; its lines keep their numbers."""
+def wrap(source: Source, options: Options, header: str = "") -> Source:
+    """The body with a signature around it, behind its header; its lines keep their numbers."""
     names = _declared(source.text)
     given = set(names.inputs)
     for _ in range(ROUNDS):
-        written = _write(source, names)
+        written = _write(source, names, header)
         errors = _errors(written, options)
         if not errors:
             return written
@@ -63,7 +63,7 @@ def wrap(source: Source, options: Options) -> Source:
     # Arrays of indices are mostly integers.
     guessed = [name for name in names.inputs if name not in given]
     whole = replace(names, inputs={n: "int32" if n in guessed else d for n, d in names.inputs.items()})
-    second = _write(source, whole)
+    second = _write(source, whole, header)
     return written if not guessed or _errors(second, options) else second
 
 
@@ -102,15 +102,15 @@ def _template_value(value: str, number: int) -> bool | int | str:
     raise ArgumentError(f"line {number}: a template argument is a dtype, a whole number, true or false, not '{value}'")
 
 
-def _write(source: Source, names: Names) -> Source:
+def _write(source: Source, names: Names, header: str) -> Source:
     inputs = [
         (name, signature.Input(dtype, False, name in names.scalars), signature.mentioned_shapes(name, source.text))
         for name, dtype in names.inputs.items()
     ]
     outputs = list(names.outputs.items())
     atomic = bool(names.outputs) and "atomic_" in source.text
-    written = signature.write("body", "", source.text, inputs, outputs, list(names.template.items()), atomic)
-    prelude, folders = _prelude(source.text)
+    written = signature.write("body", header, source.text, inputs, outputs, list(names.template.items()), atomic)
+    prelude, folders = _prelude(header + source.text)
     path = source.path.replace("\\", "\\\\").replace('"', '\\"')
     marked = written.marked.replace('#line 1 "<body source>"', f'#line 1 "{path}"', 1)
     compiled = f'#line 1 "<metal_kernel prelude>"\n{prelude}{marked}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import metalcore.lint
 from metalcore.diagnostics import Diagnostic, Rule, render
 from metalcore.errors import MetalcoreError
 from metalcore.lint.body import is_body, wrap
+from metalcore.lint.embedded import MadeAtRunTime, embedded
 from metalcore.lint.front import Options, Source
 from metalcore.lint.registry import LEVELS, RULES, unknown
 from metalcore.lint.run import lint
@@ -24,6 +25,7 @@ from metalcore.lint.run import lint
 CLEAN, FOUND, FAILED = 0, 1, 2
 MANY = 3  # files, from which on progress is shown
 COMPILE_ERROR = Rule("compile-error", "the source does not compile", "mend what the compiler says", "error")
+Found = dict[tuple[str, str, int], Diagnostic]  # by rule, file and line
 PAGES = Path(metalcore.lint.__file__).parent / "pages"
 
 
@@ -38,13 +40,15 @@ def check_files(
     metal_version: str,
     math_mode: str | None,
     mlx: bool | None,
+    output: str | None = None,
 ) -> int:
-    """Lint each file and print what was found; answers the exit status."""
+    """Lint each file and print what was found, or write it to *output*; answers the exit status."""
     rules = _chosen(silence, only)
     if not files:
         raise click.UsageError("no file is given")
+    files = list(_expanded(files))
     options = Options(tuple(include), _defines(define), math_mode or "fast", _version(metal_version))
-    found: dict[tuple[str, str, int], Diagnostic] = {}
+    found: Found = {}
     failures: list[Diagnostic] = []
     console = Console(stderr=True)
     quiet = len(files) < MANY or not console.is_terminal
@@ -57,12 +61,33 @@ def check_files(
         shown += failures
     tool = "metalcore check"
     listed = [*RULES.values(), COMPILE_ERROR]
-    colour = format == "text" and sys.stdout.isatty()
-    if shown or not failures or format != "text":
-        click.echo(render(shown, format, colour=colour, tool=tool, rules=listed), nl=False)
+    colour = format == "text" and output is None and sys.stdout.isatty()
+    if shown or not failures or format != "text" or output:
+        text = render(shown, format, colour=colour, tool=tool, rules=listed)
+        if output in (None, "-"):
+            click.echo(text, nl=False)
+        else:
+            Path(str(output)).write_text(text, encoding="utf-8")
     if failures:
         return FAILED
     return FOUND if shown else CLEAN
+
+
+def _expanded(files: Sequence[str]) -> Iterator[str]:
+    """A folder stands for all Metal and Python files in it, but for hidden folders and environments."""
+    for file in files:
+        if not os.path.isdir(file):
+            yield file
+            continue
+        found = []
+        for folder, inside, names in os.walk(file):
+            inside[:] = [n for n in inside if n[0] != "." and n != "__pycache__" and not _is_environment(folder, n)]
+            found += [os.path.normpath(os.path.join(folder, n)) for n in names if n.endswith((".metal", ".py"))]
+        yield from sorted(found) or [file]
+
+
+def _is_environment(folder: str, name: str) -> bool:
+    return name == "node_modules" or os.path.isfile(os.path.join(folder, name, "pyvenv.cfg"))
 
 
 def _check(
@@ -71,12 +96,15 @@ def _check(
     rules: set[str],
     math_mode: str | None,
     mlx: bool | None,
-    found: dict[tuple[str, str, int], Diagnostic],
+    found: Found,
     failures: list[Diagnostic],
 ) -> None:
     """Lint one file; an error that keeps it from being linted goes to *failures* and to standard error."""
     try:
         text = _read(file)
+        if file.endswith(".py"):
+            _check_program(file, text, options, rules, math_mode, found, failures)
+            return
         source = Source(file, text)
         if mlx or (mlx is None and is_body(text)):
             # MLX compiles in safe mode.
@@ -85,6 +113,51 @@ def _check(
     except MetalcoreError as error:
         _fail(file, error, failures)
         return
+    _lint(file, source, options, rules, found, failures)
+
+
+def _check_program(
+    file: str,
+    text: str,
+    options: Options,
+    rules: set[str],
+    math_mode: str | None,
+    found: Found,
+    failures: list[Diagnostic],
+) -> None:
+    """Lint the sources that a Python program has as literals; what is said of each names the program's lines."""
+    try:
+        sources = list(embedded(text))
+    except (SyntaxError, ValueError) as error:
+        raise MetalcoreError(f"it is no Python that can be read: {error}") from None
+    for each in sources:
+        if isinstance(each, MadeAtRunTime):
+            click.echo(
+                f"metalcore: {file}:{each.line}: the source of {each.function} is made at run time: not checked",
+                err=True,
+            )
+            continue
+        own = options
+        source = Source(file, each.padded)
+        if each.is_body:
+            own = replace(options, math_mode=math_mode or "safe")
+            source = wrap(source, own, each.header)
+        inside: Found = {}
+        _lint(file, source, own, rules, inside, failures)
+        for diagnostic in inside.values():
+            line = min(diagnostic.line, each.last)
+            placed = diagnostic if line == diagnostic.line else replace(diagnostic, line=line, column=0)
+            found.setdefault((placed.rule, placed.file, placed.line), placed)
+
+
+def _lint(
+    file: str,
+    source: Source,
+    options: Options,
+    rules: set[str],
+    found: Found,
+    failures: list[Diagnostic],
+) -> None:
     outcome = lint(source, options, rules)
     for diagnostic in outcome.diagnostics:
         found.setdefault((diagnostic.rule, diagnostic.file, diagnostic.line), diagnostic)
@@ -102,7 +175,7 @@ def _read(file: str) -> str:
     except FileNotFoundError:
         raise MetalcoreError("there is no such file") from None
     except IsADirectoryError:
-        raise MetalcoreError("it is a folder, not a file") from None
+        raise MetalcoreError("it is a folder with no .metal and no .py file in it") from None
     except OSError as error:
         raise MetalcoreError(f"it cannot be read: {error.strerror}") from None
     try:

@@ -192,7 +192,8 @@ def inspect(file: str, **options: Any) -> None:
 @click.option("--include", "-I", multiple=True, metavar="DIR", help="Where #include looks.")
 @click.option("--define", "-D", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
 @click.option("--silence", "-s", multiple=True, metavar="RULE", help="Leave a rule out; may be given more than once.")
-@click.option("--only", "-o", multiple=True, metavar="RULE", help="Only this rule; may be given more than once.")
+@click.option("--only", multiple=True, metavar="RULE", help="Only this rule; may be given more than once.")
+@click.option("--output", "-o", metavar="FILE", help="Write the findings there instead of to stdout.")
 @click.option(
     "--level",
     type=click.Choice(["note", "warning", "error"]),
@@ -211,6 +212,9 @@ def inspect(file: str, **options: Any) -> None:
 @click.option("--explain", metavar="RULE", help="Show a rule's page, with wrong and right code.")
 def check(files: tuple[str, ...], list_rules: bool, explain: str | None, **options: Any) -> None:
     """Compile every kernel of each FILE and look for mistakes in it.
+
+    A FILE is Metal source, a Python program (the literals in it that go to compile_shader, metal_kernel and Library),
+    or a folder of these.
 
     The exit status is 0 where nothing is found, 1 where something is, 2 where a file is missing or does not compile.
     A comment silences a rule for its line or the next, or for the file:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,7 +39,7 @@ def write(folder: Path, text: str, name: str = "kernel.metal") -> Path:
 
 
 def rules(result: Result) -> list[tuple[str, int]]:
-    return [(d["rule"], d["line"]) for d in json.loads(result.output)["findings"]]
+    return [(d["rule"], d["line"]) for d in json.loads(result.stdout)["findings"]]
 
 
 def test_nothing_found(tmp_path: Path) -> None:
@@ -87,10 +91,11 @@ def test_bad_files_do_not_keep_others_from_being_checked(tmp_path: Path) -> None
     binary.write_bytes(b"\xff\xfe\x00")
     zero = write(tmp_path, "kernel void f() {}\0", "zero.metal")
     divides = write(tmp_path, DIVIDES)
-    result = check(tmp_path / "none.metal", tmp_path, binary, zero, wrong, divides)
+    (tmp_path / "empty").mkdir()
+    result = check(tmp_path / "none.metal", tmp_path / "empty", binary, zero, wrong, divides)
     assert result.exit_code == 2
     assert f"{tmp_path}/none.metal: there is no such file" in result.stderr
-    assert f"{tmp_path}: it is a folder, not a file" in result.stderr
+    assert f"{tmp_path}/empty: it is a folder with no .metal and no .py file in it" in result.stderr
     assert f"{binary}: line 1: it is not UTF-8 text" in result.stderr
     assert f"{zero}: it is not text, it holds a zero byte" in result.stderr
     assert f"{wrong}:2: error: use of undeclared identifier 'missing'" in result.stderr
@@ -181,3 +186,93 @@ def test_examples_and_benchmarks_are_clean() -> None:
     assert len(files) > 10
     result = check(*files)
     assert (result.exit_code, result.output) == (0, "metalcore check: nothing found\n")
+
+
+PROGRAM = '''import torch, metalcore
+import mlx.core as mx
+
+SOURCE = """
+kernel void divide(device uint* x, constant uint& n, uint i [[thread_position_in_grid]]) {
+  x[i] /= n;
+}
+"""
+shader = torch.mps.compile_shader(SOURCE)
+body = mx.fast.metal_kernel(
+    name="halves", input_names=["x", "n"], output_names=["y"],
+    header="constant uint two = 2;",
+    source="""
+  uint i = thread_position_in_grid.x;
+  y[i] = x[i / (n * two)];
+""",
+)
+one_line = metalcore.Library("kernel void k(device uint* x,\\n constant uint& n) { x[0] /= n; }")
+file = metalcore.Library("k.metal")
+made = torch.mps.compile_shader("kernel" + SOURCE)
+'''
+
+
+def test_kernels_in_a_python_program(tmp_path: Path) -> None:
+    path = write(tmp_path, PROGRAM, "program.py")
+    result = check(path, "--format", "json", "--only", "integer-division")
+    assert result.exit_code == 1, result.output
+    assert rules(result) == [("integer-division", 6), ("integer-division", 15), ("integer-division", 18)]
+    assert f"{path}:20: the source of compile_shader is made at run time: not checked" in result.stderr
+
+
+def test_a_mistake_in_a_python_program_has_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, PROGRAM.replace("x[i] /= n;", "x[i] /= m;"), "program.py")
+    result = check(path, "--format", "json")
+    assert result.exit_code == 2
+    wrong = [d for d in json.loads(result.stdout)["findings"] if d["rule"] == "compile-error"]
+    assert [(d["file"], d["line"]) for d in wrong] == [(str(path), 6)]
+    assert check(write(tmp_path, "def f(:", "broken.py")).exit_code == 2
+
+
+def test_output_to_a_file(tmp_path: Path) -> None:
+    result = check(write(tmp_path, DIVIDES), "--format", "json", "-o", tmp_path / "found.json")
+    assert (result.exit_code, result.output) == (1, "")
+    assert len(json.loads((tmp_path / "found.json").read_text())["findings"]) == 2
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    write(tmp_path / "deep", DIVIDES)
+    write(tmp_path / ".hidden", DIVIDES)
+    write(tmp_path, PROGRAM, "program.py")
+    found = json.loads(check(tmp_path, "--format", "json", "--only", "integer-division").stdout)["findings"]
+    assert sorted({Path(d["file"]).name for d in found}) == ["kernel.metal", "program.py"] and len(found) == 4
+
+
+def test_the_problem_matcher_reads_the_text(tmp_path: Path) -> None:
+    first, second = json.loads((ROOT / ".github" / "metalcore-matcher.json").read_text())["problemMatcher"][0][
+        "pattern"
+    ]
+    lines = check(write(tmp_path, DIVIDES), "--only", "integer-division").output.splitlines()
+    said, place = (re.match(pattern["regexp"], line) for pattern, line in zip((first, second), lines, strict=False))
+    assert said and place
+    assert (said[first["severity"]], said[first["code"]]) == ("note", "integer-division")
+    assert Path(place[second["file"]]).name == "kernel.metal"
+    assert (place[second["line"]], place[second["column"]]) == ("6", "8")
+
+
+def test_the_action_and_the_hook_run_the_command(tmp_path: Path) -> None:
+    """Their own lines, in a shell; what installs the package is left out."""
+    yaml = pytest.importorskip("yaml")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    install, run = action["runs"]["steps"]
+    assert install["run"] == 'python -m pip install --quiet "$GITHUB_ACTION_PATH"'
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    write(tmp_path, DIVIDES)
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "metalcore").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m metalcore "$@"\n')
+    (bin_ / "metalcore").chmod(0o755)
+    given = {"PATH": f"{bin_}:{os.environ['PATH']}", "PATHS": action["inputs"]["paths"]["default"]}
+    environment = {**os.environ, **given, "OPTIONS": "--only integer-division"}
+    done = subprocess.run(["bash", "-c", run["run"]], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "::notice file=kernel.metal,line=6" in done.stdout, done.stdout + done.stderr
+    assert re.search(hook["files"], "kernel.metal") and re.search(hook["files"], "a/program.py")
+    words = [*hook["entry"].split(), "kernel.metal", "--only", "integer-division"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "integer-division" in done.stdout
