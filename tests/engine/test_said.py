@@ -194,6 +194,41 @@ def test_formats_that_do_not_fit(body: str, words: str) -> None:
     assert ":5:" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ('if (i & 1) os_log_default.log("%u", i); else os_log_default.log("%u", i * 10);', "0 1 20 3"),
+        (
+            'switch (i) { case 0: os_log_default.log("zero"); break; default: os_log_default.log("%u", i); }',
+            "zero 1 2 3",
+        ),
+        ('for (int n = 0;; ++n) { if (n > int(i)) break; os_log_default.log("%d", n); }', "0 0 1 0 1 2 0 1 2 3"),
+        ("f(int(i) - 1); f(7);", "7 7 1 7 2 7"),
+        ('int x = (assert(i < 9), 3); os_log_default.log("%d" "|", x);', "3| 3| 3| 3|"),
+    ],
+)
+def test_in_branches_and_loops(body: str, lines: str) -> None:
+    head = 'void f(int d) { if (d > 0) os_log_default.log("%d", d); }'
+    assert said(kernel(body, head=head), threads=4) == lines.split()
+
+
+def test_where_float_is_read_as_double() -> None:
+    assert said(kernel('os_log_default.log("%.17g", 1.0f / 3);', float_type="double")) == ["0.33333333333333331"]
+
+
+def test_what_cannot_be_said() -> None:
+    with pytest.raises(CompileError, match="os_log takes numbers, vectors of numbers and pointers"):
+        kernel('S s = {1}; os_log_default.log("%d", s);', head="struct S { int a; };")(threads=1)
+
+
+def test_long_lines_do_not_fill_the_memory(capfd: pytest.CaptureFixture[str]) -> None:
+    function = kernel('for (int n = 0; n < 200; ++n) os_log_default.log("' + "x" * 20_000 + '");')
+    with metalcore.captured_log() as lines:
+        function(threads=32)
+    assert 1 << 26 < sum(len(line.text) for line in lines) < (1 << 26) + 32 * 20_000
+    assert "more to say by os_log than is kept" in capfd.readouterr().err
+
+
 def test_a_format_that_is_chosen_at_run_time() -> None:
     with pytest.raises(UnsupportedFeature, match="string literal"):
         kernel('os_log_default.log(i > 2 ? "large" : "small");')(threads=4)
@@ -242,6 +277,7 @@ def test_more_than_there_is_room_for(capfd: pytest.CaptureFixture[str]) -> None:
     with metalcore.captured_log() as lines, pytest.raises(AssertionFault):
         function(threads=32)
     assert len(lines) == 32 * 32768  # lines of 65,536 sayings; an assertion is never left out
+    assert "more to say by os_log than is kept" in capfd.readouterr().err
     assert lines[32767].text == "32767" and lines[32767].thread == (0, 0, 0)
 
 

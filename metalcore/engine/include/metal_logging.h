@@ -31,6 +31,8 @@ inline void __mc_say_value(T value) {
 #endif
   } else if constexpr (__is_enum(T)) {
     __mc_say_value(static_cast<__underlying_type(T)>(value));
+  } else if constexpr (!__is_integral(T)) {
+    static_assert(sizeof(T) == 0, "os_log takes numbers, vectors of numbers and pointers");
   } else if constexpr (T(-1) < T(0)) {
     __mc_say(nullptr, __mc_said_int, ulong(long(value)));
   } else {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 
+from metalcore.engine.locks import ForkLock
 from metalcore.engine.model import NativeKernel, Variant, says_anything
 from metalcore.engine.runtime import layout
 from metalcore.engine.runtime.loading import load_shared
@@ -113,7 +113,7 @@ class Plan:
         plan.is_brief = not (kernel.native.has_loops or edge.native.has_loops) and math.prod(shape.grid) <= _BRIEF
         self.is_sanitized = kernel.variant.sanitized
         self.says = says_anything(kernel.native.places)
-        self.lock = RLock()
+        self.lock = ForkLock()
         # Not for the fast path: something is to be done with the arguments of each launch.
         self.is_watched = self.is_sanitized or valid.concerns_arguments or kernel.is_remote or self.says
         froms = [n.wide_from for n in (kernel.native, edge.native) if n.wide_from]

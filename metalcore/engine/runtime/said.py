@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from metalcore.engine.runtime.launch import Plan, Shape
 
 _MOST_SAYINGS = 1 << 16
+_MOST_TEXT = 1 << 26  # characters of a launch
 
 
 @dataclass(frozen=True)
@@ -103,27 +104,33 @@ def hear(kernel: str, plan: Plan, run: Callable[[int, int], int], most: int = _M
             count = said.count
         finally:
             del said  # the map cannot be closed while somebody looks at it
-        lines = _lines(kernel, plan, memory, min(count, most))
-    _show(kernel, lines, count > most)
+        lines, is_all = _lines(kernel, plan, memory, min(count, most))
+    _show(kernel, lines, count > most or not is_all)
     return status
 
 
-def _lines(kernel: str, plan: Plan, memory: mmap.mmap, count: int) -> list[LogLine]:
+def _lines(kernel: str, plan: Plan, memory: mmap.mmap, count: int) -> tuple[list[LogLine], bool]:
+    """The lines of so many sayings, and whether they are all."""
     size, start = ctypes.sizeof(layout.Saying), ctypes.sizeof(layout.Said)
     places = plan.kernel.native.places
     waiting: dict[tuple[int, ...], list[layout.Saying]] = {}
     lines: list[LogLine] = []
+    text = 0
     for i in range(count):
+        if text > _MOST_TEXT:
+            break
         saying = layout.Saying.from_buffer_copy(memory, start + i * size)
         # Simdgroups on other processors speak in between.
         own = waiting.setdefault((*saying.group, saying.first_thread), [])
         own.append(saying)
         wanted = sum(c.count for c in conversions(places[own[0].place].detail))
         if len(own) == wanted + 1:
-            lines += _spoken(kernel, plan.shape, places, own)
+            spoken = list(_spoken(kernel, plan.shape, places, own))
+            text += sum(len(line.text) for line in spoken)
+            lines += spoken
             own.clear()
     lines.sort(key=lambda line: line.thread[::-1])  # a thread's own lines stay as they came
-    return lines
+    return lines, text <= _MOST_TEXT
 
 
 def _spoken(kernel: str, shape: Shape, places: Sequence[Place], sayings: Sequence[layout.Saying]) -> Iterator[LogLine]:
@@ -154,13 +161,15 @@ def _count_lines(
 def _show(kernel: str, lines: list[LogLine], is_more: bool) -> None:
     if listeners := _listeners.get():
         listeners[-1].extend(lines)
-        return
-    most = settings.log_lines()
-    for line in lines[:most]:
-        print(line, file=sys.stderr)
-    if len(lines) > most or is_more:
-        left = "more" if is_more else f"{len(lines) - most:,} more"
-        print(f"kernel '{kernel}': {left} lines of os_log (METALCORE_LOG_LINES={most})", file=sys.stderr)
+    else:
+        most = settings.log_lines()
+        for line in lines[:most]:
+            print(line, file=sys.stderr)
+        if len(lines) > most:
+            left = f"{len(lines) - most:,} more lines of os_log"
+            print(f"kernel '{kernel}': {left} (METALCORE_LOG_LINES={most})", file=sys.stderr)
+    if is_more:
+        print(f"kernel '{kernel}': it had more to say by os_log than is kept of a launch", file=sys.stderr)
 
 
 def _assert(kernel: str, plan: Plan, findings: Sequence[layout.Finding]) -> None:
