@@ -132,6 +132,8 @@ def details(diagnostic: Diagnostic) -> list[tuple[str, str]]:
         if "access" in known:
             words.append(str(known["access"]))
         rows.append(("buffer", ", ".join(words)))
+    if "launched" in known:
+        rows.append(("launched", f"at {known['launched']}"))
     if known.get("count", 1) > 1:
         rows.append(("again", f"{known['count'] - 1} more of the same"))
     return rows

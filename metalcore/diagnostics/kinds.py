@@ -17,7 +17,6 @@ class Kind:
 KINDS: dict[str, Kind] = {
     kind.id: kind
     for kind in (
-        Kind("assertion-failed", "an assertion of the kernel does not hold", "find out why; fast mode does not look"),
         Kind("out-of-bounds", "access out of bounds", "test the index against the length before the access"),
         Kind(
             "index-overflow",
@@ -97,5 +96,6 @@ KINDS: dict[str, Kind] = {
             "a lane's value is read by others while that lane is not active",
             "call the simd function where all lanes of the simdgroup are active",
         ),
+        Kind("assertion-failed", "an assertion of the kernel does not hold", "find out why; fast mode does not look"),
     )
 }

@@ -383,8 +383,12 @@ class Function(Unpicklable):
                 f"kernel '{self.name}' has no [[threadgroup({index})]] argument: the bytes that threadgroup_memory= "
                 "gives it count against the limit, and the kernel does not see them"
             )
-        source = self._unit.remember() if found else ""  # the report quotes its lines
-        current_report().add([replace(finding, source=source) for finding in found])
+        if found:
+            from metalcore.diagnostics.launched import launch_line
+
+            source, line = self._unit.remember(), launch_line()  # the report quotes the source's lines
+            found = [replace(finding, source=source, launched=line) for finding in found]
+        current_report().add(found)
 
     def raise_status(
         self, status: int, plan: Plan, timeout: float | None = None, error: layout.Error | None = None

@@ -85,6 +85,7 @@ def test_a_program_with_a_finding(command: Any, program: Any) -> None:
         "7 | }\n"
         "  = kernel: k\n"
         "  = thread: (1, 0, 0) of the grid, threadgroup (0, 0, 0), simdgroup 0, lane 1\n"
+        "  = launched: at program.py:13\n"
         "  = help: test the divisor before the division\n"
         "\n"
         "metalcore sanitize: 1 error\n"

@@ -51,6 +51,7 @@ class Finding:
     access: str = ""  # "read", "write" or "atomic"
     other: Access | None = None
     source: str = ""  # which text `file` is in, where that is no file: see diagnostics/sources.py
+    launched: str = ""  # "program.py:12", the line that launched the kernel first
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -76,7 +77,7 @@ class Finding:
             "lane": self.lane,
             "count": self.count,
         }
-        for name in ("buffer", "index", "access"):
+        for name in ("buffer", "index", "access", "launched"):
             if getattr(self, name) not in ("", None):
                 properties[name] = getattr(self, name)
         return Diagnostic(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from metalcore.diagnostics.launched import launch_line
 from metalcore.engine.model import PRIVATE, TABLE, Site
 from metalcore.engine.names import plain_name
 from metalcore.engine.runtime import layout
@@ -86,10 +87,17 @@ def fault(
     more = f"; {error.count - 1} more in this launch" if error.count > 1 else ""
     verb, refusal = _VERBS.get(error.kind & 0xFF, "access"), error.kind & ~0xFF
     why = f"; {READ_ONLY}" if refusal == layout.READ_ONLY else ""
+    where = _where(error, site, arguments)
     return KernelFault(
         f"kernel '{kernel}': {verb} {_REFUSALS[refusal]} at {line} "
-        f"by thread {thread_position(error, shape)} of the grid: {_where(error, site, arguments)}{why}{more}"
+        f"by thread {thread_position(error, shape)} of the grid: {where}{why}{more}{launched()}"
     )
+
+
+def launched() -> str:
+    """The end of a fault's message: the line of the program."""
+    line = launch_line()
+    return f" (launched at {line})" if line else ""
 
 
 def too_small(kernel: str, error: layout.Error, arguments: Sequence[Argument]) -> ArgumentError:

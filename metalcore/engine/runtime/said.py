@@ -16,7 +16,7 @@ from metalcore.engine import coverage
 from metalcore.engine.model import ASSERTION, COVERED, LOG, Place
 from metalcore.engine.printf import conversions, formatted, number
 from metalcore.engine.runtime import layout
-from metalcore.engine.runtime.faults import thread_position
+from metalcore.engine.runtime.faults import launched, thread_position
 from metalcore.errors import AssertionFault
 
 if TYPE_CHECKING:
@@ -185,5 +185,5 @@ def _assert(kernel: str, plan: Plan, findings: Sequence[layout.Finding]) -> None
     more = f"; {count - 1} more in this launch" if count > 1 else ""
     raise AssertionFault(
         f"kernel '{kernel}': assertion failed at {place.file}:{place.line} by thread "
-        f"{thread_position(finding, plan.shape)} of the grid: {place.detail}{more}"
+        f"{thread_position(finding, plan.shape)} of the grid: {place.detail}{more}{launched()}"
     )
