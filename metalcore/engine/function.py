@@ -400,6 +400,15 @@ class Function(Unpicklable):
         shown = ", ".join(f"{a.type} {a.name}" for a in self.arguments if a.kind != "builtin")
         return f"<metalcore.Function {self.name}({shown})>"
 
+    def _repr_html_(self) -> str:
+        from metalcore.diagnostics.html import html_table
+
+        rows = [
+            ("" if a.kind == "builtin" else a.index, a.name, a.type, a.space or a.attribute, "yes" * a.writable)
+            for a in self.arguments
+        ]
+        return html_table(self.name, ["buffer", "name", "type", "space or attribute", "written"], rows)
+
 
 def _code(kernel: Code, edge: Code) -> launch.Code:
     """What launch validation wants to know of the machine code."""

@@ -103,6 +103,13 @@ class Library(Unpicklable):
     def __repr__(self) -> str:
         return f"<metalcore.Library of {len(self.functions)} kernels{f' from {self.path}' if self.path else ''}>"
 
+    def _repr_html_(self) -> str:
+        from metalcore.diagnostics.html import html_table
+
+        constants = ", ".join(f"{c.name} ({c.type})" for c in self.constants)
+        note = f"function constants: {constants}" if constants else ""
+        return html_table(self.path or "a library", ["kernel"], [[name] for name in self.functions], note)
+
 
 def _sandbox(given: bool | isolation.isolate) -> Sandbox | None:
     from metalcore.engine.isolate.block import chosen

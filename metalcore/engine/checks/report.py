@@ -174,6 +174,16 @@ class Report:
 
         return render(self.diagnostics, format, colour=colour)
 
+    def _repr_html_(self) -> str:
+        from metalcore.diagnostics import summary
+        from metalcore.diagnostics.html import html_table
+
+        rows = [
+            (f.kind, f.kernel, f"{f.file}:{f.line}", f.thread, f.count, f.detail, f.launched) for f in self.findings
+        ]
+        headings = ["kind", "kernel", "line", "first thread", "count", "what", "launched at"]
+        return html_table(f"sanitizer: {summary(self.diagnostics)}", headings, rows, "\n".join(self.notes))
+
     def to_json(self) -> str:
         return self.render("json")
 
