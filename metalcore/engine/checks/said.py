@@ -58,7 +58,7 @@ def place_sayings(module: Module, places: tuple[Place, ...]) -> tuple[Place, ...
     for block in module.function.blocks:
         for instr in list(block.instrs):
             if instr.op == "call" and instr.callee == SAY:
-                sayings.replace(instr)
+                sayings.place(instr)
     sayings.finish()
     return tuple(sayings.places)
 
@@ -70,7 +70,7 @@ class _Sayings:
         self.line: Place | None = None  # the one that values go to
         self.missing: list[Conversion] = []  # its conversions that have no value yet
 
-    def replace(self, instr: Instr) -> None:
+    def place(self, instr: Instr) -> None:
         kind = _number(instr.args[1])
         build = self.edits.before(instr)
         if kind == _FAILURE:
