@@ -8,23 +8,9 @@ assertion that does not hold. Fast mode takes them out before anything is optimi
 from __future__ import annotations
 
 from metalcore.engine.checks.program import HOOKS
-from metalcore.engine.ir import (
-    I1,
-    I32,
-    I64,
-    VOID,
-    Const,
-    Edits,
-    Function,
-    Global,
-    Instr,
-    Module,
-    Names,
-    Parameter,
-    bytes_of,
-    initial_value,
-    make,
-)
+from metalcore.engine.ir import Const, Edits, Function, Global, Instr, Module, Names, Parameter, make
+from metalcore.engine.ir.initial import bytes_of, initial_value
+from metalcore.engine.ir.types import I1, I32, I64, VOID
 from metalcore.engine.model import ASSERTION, LEVELS, LOG, VALUES, Place
 from metalcore.engine.printf import Conversion, conversions
 from metalcore.errors import CompileError, UnsupportedFeature
