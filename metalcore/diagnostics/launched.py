@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+_COMMAND = "metalcore"  # which launches a file's kernel itself: nobody's line
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
@@ -17,13 +18,13 @@ def launch_line() -> str:
     fallback = ""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<frozen")):
+        if not file.startswith((_PACKAGE, "<frozen")) and os.path.basename(file) != _COMMAND:
             line = f"{_shown(file)}:{frame.f_lineno}"
             if not any(folder in file for folder in _INSTALLED):
                 return line
             fallback = fallback or line
         frame = frame.f_back
-    return fallback
+    return fallback if os.path.basename((sys.argv or [""])[0]) != _COMMAND else ""
 
 
 def _shown(file: str) -> str:
