@@ -84,7 +84,8 @@ def preprocess(
         flags.append(toolchain.DOUBLE)
     macros = [_define(key, value) for key, value in defines.items()]
     front = f'# 1 "{PRELUDE}"\n{prelude}\n' if prelude else ""
-    seal = Seal(f"{prelude}\n{source}", _places(path, include_dirs), toolchain.stub_headers(), macros, limit)
+    places, torch = _places(path, include_dirs)
+    seal = Seal(f"{prelude}\n{source}", places, toolchain.stub_headers(), macros, limit, torch.within if torch else "")
     for place in seal.places:
         flags += [f"-I{place.folder}", f"--embed-dir={place.folder}"]
     result = _run([*flags, *macros], f'{front}# 1 "{quoted}"\n{source}\n', seal, limit)
@@ -117,15 +118,15 @@ def _check_name(name: str) -> None:
         raise CompileError(f"the name of a file has a control character: {name[:100]!r}")
 
 
-def _places(path: str | None, include_dirs: Sequence[str]) -> list[Place]:
-    """Where files are looked for, in order: beside the source, in the declared folders, in our own, in torch's."""
+def _places(path: str | None, include_dirs: Sequence[str]) -> tuple[list[Place], Place | None]:
+    """Where files are looked for, in order: beside the source, in the declared folders, in our own, in torch's; and
+    torch's, where it is installed."""
     folders = [os.path.dirname(_absolute(path))] if path else []
     folders += [_absolute(os.fspath(folder)) for folder in include_dirs]
     places = [Place(folder, folder) for folder in (*folders, str(toolchain.STUBS))]
-    torch = torch_headers()
-    if torch:
-        places.append(Place(torch, os.path.join(torch, "c10", "metal")))
-    return list(dict.fromkeys(places))
+    headers = torch_headers()
+    torch = Place(headers, os.path.join(headers, "c10", "metal")) if headers else None
+    return list(dict.fromkeys([*places, torch] if torch else places)), torch
 
 
 def _absolute(path: str) -> str:

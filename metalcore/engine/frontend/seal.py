@@ -65,16 +65,23 @@ class Seal:
     """The files that one source may see."""
 
     def __init__(
-        self, source: str, places: Sequence[Place], own: Iterable[str], defines: Iterable[str], limit: int
+        self,
+        source: str,
+        places: Sequence[Place],
+        own: Iterable[str],
+        defines: Iterable[str],
+        limit: int,
+        optional: str = "",
     ) -> None:
-        """*own* are the engine's headers, which are not looked into; *defines* may name files too."""
+        """*own* are the engine's headers, which are not looked into; *defines* may name files too. *optional* is the
+        last place, which not every machine has (torch's headers): `exhausted` is whether a search went so far."""
         self.places = tuple(places)
         self.includes: dict[str, str] = {}  # path -> digest, of every file that clang is given
         self.probes: dict[str, str] = {}  # path -> why it is not given
         self.real: dict[str, str] = {}  # path -> the same without links; two names of one file are one to #pragma once
         self.contents: dict[str, bytes] = {}  # by the real path
-        self.exhausted = False  # whether the last place was searched
-        self._own = frozenset(own)
+        self.exhausted = False
+        self._own, self._optional = frozenset(own), optional
         self._limit = limit
         declared = dict.fromkeys(place.within for place in self.places)
         self._lexical = tuple(dict.fromkeys([*declared, *(os.path.realpath(folder) for folder in declared)]))
@@ -138,10 +145,9 @@ class Seal:
         if (folder, name) in self._asked:
             return
         self._asked.add((folder, name))
-        last = self.places[-1].within if self.places else ""
         for path in self._paths(folder, name):
             if path in self._own or self._look(path) not in _NOT_THERE:
-                self.exhausted |= is_inside(path, last)
+                self.exhausted |= bool(self._optional) and is_inside(path, self._optional)
                 if not self._following:
                     return  # the search ends with the first
         self.exhausted = True

@@ -278,3 +278,16 @@ def test_the_check_makes_the_ir_of_an_only_kernel(name: str) -> None:
     unit, values = make_unit(source), {0: 3} if name == "a constant" else None
     assert bool(unit.checked_ir) == is_made
     assert lower(unit, "f", values) == lower(replace(unit, checked_ir=""), "f", values)
+
+
+@pytest.mark.parametrize("headers", ["", None], ids=["no torch", "torch"])
+def test_a_unit_knows_whether_torch_could_change_it(headers: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With torch installed and without, and nothing of torch's is asked for: the same unit for all."""
+    if headers is not None:
+        monkeypatch.setattr("metalcore.engine.frontend.preprocess.torch_headers", lambda: None)
+    else:
+        pytest.importorskip("torch")
+    plain = make_unit("#include <metal_stdlib>\nkernel void k(device int* x) { x[0] = 1; }")
+    asks = make_unit("#if __has_include(<c10/metal/none.h>)\n#endif\nkernel void k(device int* x) { x[0] = 1; }")
+    assert plain.searched.torch is None
+    assert asks.searched.torch is not None
