@@ -67,3 +67,15 @@ def test_import_loads_next_to_nothing() -> None:
     assert ours == {"metalcore", "metalcore.errors", "metalcore.forking", "metalcore.version"}
     assert len(loaded - ours) < 60
     assert not loaded & {"numpy", "llvmlite", "click", "rich", "platformdirs", "subprocess", "json", "asyncio"}
+
+
+def test_the_mlx_extra_brings_what_linux_needs() -> None:
+    """mlx alone has no libmlx.so there; what builds for macOS imports it too."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (linux,) = [need for need in extras["mlx"] if need.endswith("sys_platform == 'linux'")]
+    assert linux.startswith("mlx[cpu]")
+    assert "scripts/setup mlx\n" in (ROOT / "scripts" / "build-macos").read_text()
