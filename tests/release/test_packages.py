@@ -78,4 +78,5 @@ def test_the_mlx_extra_brings_what_linux_needs() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (linux,) = [need for need in extras["mlx"] if need.endswith("sys_platform == 'linux'")]
     assert linux.startswith("mlx[cpu]")
+    assert any(need.startswith("mlx[cpu]==") for need in extras["release"])  # wheels bring the primitive
     assert "scripts/setup mlx\n" in (ROOT / "scripts" / "build-macos").read_text()
