@@ -38,13 +38,12 @@ def silence(raw: Module) -> None:
 
 def place_sayings(module: Module, places: tuple[Place, ...]) -> tuple[Place, ...]:
     """Give each saying of optimised code a number: the places known so far, and those."""
-    if SAY not in module.functions:
+    calls = [instr for instr in module.function.instructions() if instr.op == "call" and instr.callee == SAY]
+    if not calls:  # what is declared would keep a kernel from being cut at its barriers
         return places
     sayings = _Sayings(module, list(places))
-    for block in module.function.blocks:
-        for instr in list(block.instrs):
-            if instr.op == "call" and instr.callee == SAY:
-                sayings.place(instr)
+    for call in calls:
+        sayings.place(call)
     sayings.finish()
     return tuple(sayings.places)
 

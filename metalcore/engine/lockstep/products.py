@@ -307,7 +307,10 @@ def product_function(name: str, count: int, form: str, has_pairs: bool = False) 
         }
         totals = {key: code.concat([code.load(_ROW, at, 32) for at in place]) for key, place in places.items()}
         for k in range(8):
-            values = {n: code.concat([code.load(_ROW, b_rows[m][k], 4) for m in range(n, n + each)]) for _, n in places}
+            values = {
+                n: code.concat([code.load(_ROW, b_rows[m][k], 4) for m in range(n, n + each)])
+                for n in range(0, count, each)
+            }
             for i in rows:
                 line, column = (k, i) if form == "columns" else (i, k)
                 at = code.gep(left, _in_lanes(i, k)) if form == "lanes" else code.gep(a_lines[line], 4 * column)
